@@ -73,6 +73,36 @@ def test_a_stored_watch_as_json_with_the_option_before_or_behind(told):
         assert not any(change["worth"] for change in phase["changes"])
 
 
+LOOP = (
+    ROOT / "benchmarks" / "results" / "h100-x1" / "advise" / "first" / "watches" / "train-pageable"
+)
+
+
+def test_what_if_replays_a_watch_and_writes_both_schedules(told, tmp_path):
+    page, trace = tmp_path / "what-if.html", tmp_path / "what-if.pftrace"
+    done = told(LOOP, "--what-if", "pin,prefetch", "--page", page, "--perfetto", trace)
+    assert (done.returncode, done.stderr) == (0, f"page: {page}\ntrace: {trace}\n")
+    assert "critical path" in done.stdout
+    text = page.read_text()
+    assert "before, as measured" in text
+    assert "critical path: copies h2d" in text
+    assert b"critical path" in trace.read_bytes()
+
+
+def test_what_if_as_json_has_both_critical_paths(told):
+    done = told(LOOP, "--what-if", "pin", "--json")
+    (phase,) = json.loads(done.stdout)["phases"]
+    before, after = phase["critical_path_before"], phase["critical_path_after"]
+    assert sum(after.values()) < sum(before.values())
+    assert phase["predicted"]["seconds"] < phase["measured_seconds"]
+
+
+def test_pages_are_of_what_if_alone(told, tmp_path):
+    done = told(LOOP, "--page", tmp_path / "page.html")
+    assert done.returncode == 2
+    assert "--what-if" in done.stderr
+
+
 def test_a_capture_of_nsys_is_a_watch_too(told, tmp_path):
     done = told(capture(tmp_path / "capture.sqlite"))
     assert (done.returncode, done.stderr) == (0, "")
@@ -160,11 +190,11 @@ def test_parameters_that_are_not_there_and_of_another_machine(lanescope_here, tm
     assert ".." not in done.stdout.replace("...", "")
 
 
-def test_the_document_shows_what_is_printed(lanescope_here):
-    ((command, answer),) = re.findall(
-        r"^```\n\$ lanescope (.+?)\n(.+?)\n```$", DOCUMENT, re.M | re.S
-    )
-    assert "--parameters h200" in command
+EXAMPLES = re.findall(r"^```\n\$ lanescope (.+?)\n(.+?)\n```$", DOCUMENT, re.M | re.S)
+
+
+@pytest.mark.parametrize(("command", "answer"), EXAMPLES, ids=["advise", "what-if"])
+def test_the_document_shows_what_is_printed(lanescope_here, command, answer):
     done = lanescope_here(*shlex.split(command), cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.rstrip() for line in done.stdout.splitlines()] == answer.splitlines()
@@ -172,6 +202,8 @@ def test_the_document_shows_what_is_printed(lanescope_here):
 
 def test_the_document_has_every_option(lanescope_here):
     told = lanescope_here("advise", "--help").stdout
-    options = set(re.findall(r"--[a-z]+", told)) - {"--help", "--kernels"}  # the latter of watch
-    assert options == {"--parameters", "--predictor", "--json", "--out"}
-    assert options <= set(re.findall(r"--[a-z]+", DOCUMENT))
+    options = set(re.findall(r"--[a-z-]+", told)) - {"--help", "--kernels"}  # the latter of watch
+    assert options == {
+        *("--parameters", "--predictor", "--json", "--out", "--what-if", "--page", "--perfetto"),
+    }
+    assert options <= set(re.findall(r"--[a-z-]+", DOCUMENT))

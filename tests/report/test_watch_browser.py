@@ -55,9 +55,14 @@ _FRAMES = "<script>window.requestAnimationFrame = (draw) => setTimeout(draw, 1);
 
 
 def used(run: WatchRun, steps: str, folder: Path, width: int = 1280) -> dict[str, str]:
+    """Return what the steps noted on the page of a watch."""
+    return used_page(watch_page_html(run), steps, folder, width)
+
+
+def used_page(source: str, steps: str, folder: Path, width: int = 1280) -> dict[str, str]:
     """Return what the steps noted in the body's data, after a page without complaints."""
     probe = _PROBE.replace("STEPS", steps)
-    source = watch_page_html(run).replace("</body>", f"{probe}</body>")
+    source = source.replace("</body>", f"{probe}</body>")
     done = opened(source.replace("<body>", f"<body>{_FRAMES}", 1), width, folder)
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     body = re.search(r"<body([^>]*)>", done.stdout)

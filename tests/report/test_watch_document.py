@@ -262,5 +262,5 @@ def test_ranges_are_lanes_below_those_of_gpus() -> None:
         "ranges, thread 1",
         "ranges, thread 1",
     ]
-    assert found["gpus"][-1] == {"index": -1, "name": "NVTX ranges"}
+    assert found["gpus"][-1] == {"index": -1, "heading": "NVTX ranges", "label": "ranges"}
     assert found["what"][-1] == "range"

@@ -12,12 +12,15 @@ import typer
 from lanescope.cli.analyses import print_result
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.options import JsonOption, option
+from lanescope.cli.report_watch import PAGES, TRACES
 from lanescope.cli.studies import note, renamed
 from lanescope.cli.watch import reporting_interruptions
 from lanescope.errors import InputError
-from lanescope.units.values import Folder, Value
+from lanescope.units.values import File, Folder, Value
 
 if TYPE_CHECKING:
+    from lanescope.studies.advise import Advised
+    from lanescope.studies.what_if import WhatIf
     from lanescope.trace.run import WatchRun
 
 
@@ -50,6 +53,31 @@ def advise(
             shown="replay",
         ),
     ] = "replay",
+    what_if: Annotated[
+        str | None,
+        option(
+            Value("--what-if"),
+            metavar="EDITS",
+            help="Replay the measured rounds under edits: pin, prefetch, batch[=SIZE], defer, "
+            "copies=FACTOR, kernels=FACTOR, joined by commas.",
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        option(
+            File("--page", PAGES),
+            metavar="FILE",
+            help="With --what-if: write a page with both schedules and their critical path.",
+        ),
+    ] = None,
+    perfetto: Annotated[
+        Path | None,
+        option(
+            File("--perfetto", TRACES),
+            metavar="FILE",
+            help="With --what-if: write both schedules for ui.perfetto.dev.",
+        ),
+    ] = None,
     json: JsonOption = False,
     out: Annotated[
         Path | None,
@@ -65,26 +93,45 @@ def advise(
     program = _program(named)
     if not program and out is not None:
         raise InputError("--out is where a program's watch goes; name a program after --")
+    if what_if is None and (page or perfetto):
+        raise InputError("--page and --perfetto show the schedules of --what-if; name its edits")
     renaming = None if machine is None else renamed("--machine", "--parameters", parameters)
     from lanescope.studies.advise import Advise, stored_watch
 
     stored = None if program else stored_watch(named[0] if named else "latest")
-    advised = Advise(parameters=parameters or machine, predictor=predictor).advisor()
+    question = Advise(parameters=parameters or machine, predictor=predictor, what_if=what_if)
+    advised = question.advisor()
     if renaming is not None:
         note(renaming)
     if stored is not None:
-        print_result(advised(stored), json=json)
+        result = advised(stored)
+        _write_schedules(result, page, perfetto)
+        print_result(result, json=json)
         return
     run = _watched(tuple(program), out)
     own = 0
     try:
-        print_result(advised(run), json=json, error=True)
+        result = advised(run)
+        _write_schedules(result, page, perfetto)
+        print_result(result, json=json, error=True)
         if not json:
             print(f"run:  {run.folder}", file=sys.stderr)
     except InputError as error:
         print(f"lanescope: {error}", file=sys.stderr)
         own = 2
     raise ProgramEnded(run.manifest.exit_code or own)
+
+
+def _write_schedules(result: Advised | WhatIf, page: Path | None, perfetto: Path | None) -> None:
+    """Write what was asked for beside the result of --what-if."""
+    from lanescope.studies.what_if import WhatIf
+
+    if not isinstance(result, WhatIf):
+        return
+    if page is not None:
+        print(f"page: {result.page(page)}", file=sys.stderr)
+    if perfetto is not None:
+        print(f"trace: {result.perfetto(perfetto)}", file=sys.stderr)
 
 
 def _program(named: list[str]) -> list[str]:

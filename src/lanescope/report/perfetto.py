@@ -20,6 +20,7 @@ from lanescope.report.perfetto_tracks import (
     CALL,
     LABELS,
     MOST_POINTS,
+    NVTX,
     FreeLanes,
     annotated,
     counter_track,
@@ -40,7 +41,9 @@ _DIRECTIONS = (("to GPU, wire", "rx_bytes"), ("from GPU, wire", "tx_bytes"))
 _NVLINK_DIRECTIONS = (("NVLink rx", "rx_bytes"), ("NVLink tx", "tx_bytes"))
 
 
-def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) -> None:
+def write_perfetto(
+    path: Path, run: WatchRun, most_points: int = MOST_POINTS, *, ranges: str = NVTX
+) -> None:
     """Write a watch as a Perfetto trace.
 
     Parameters
@@ -48,6 +51,8 @@ def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) ->
     most_points
         Counters with more records than this are written as means and peaks of equally many
         records; the trace says so.
+    ranges
+        What the tracks of the ranges are called.
 
     Raises
     ------
@@ -57,10 +62,10 @@ def write_perfetto(path: Path, run: WatchRun, most_points: int = MOST_POINTS) ->
         If the file cannot be written.
     """
     builder_class()  # before anything is made that a failure would leave
-    replace_when_written(path, lambda file: _write(file, run, most_points))
+    replace_when_written(path, lambda file: _write(file, run, most_points, ranges))
 
 
-def _write(file: BinaryIO, run: WatchRun, most_points: int) -> None:
+def _write(file: BinaryIO, run: WatchRun, most_points: int, ranges: str) -> None:
     timeline = run.timeline
     # in the order of their starts
     operations = timeline.operations.where(lambda o: np.ones(len(o), np.bool_), *COLUMNS)
@@ -69,7 +74,7 @@ def _write(file: BinaryIO, run: WatchRun, most_points: int) -> None:
     about = {"program": shlex.join(run.manifest.program), "command": run.manifest.command}
     for counters in timeline.counters:
         about |= _counters(writer, counters, most_points)
-    about |= _processes(writer, timeline, operations)
+    about |= _processes(writer, timeline, operations, ranges)
     about |= {f"note {i}": note for i, note in enumerate(run.manifest.notes, 1)}
     about["lanescope"] = run.manifest.tool_version
     uuid = writer.track("lanescope").uuid
@@ -105,7 +110,9 @@ def _counters(writer: Writer, counters: Counters, most: int) -> dict[str, str]:
     return totals
 
 
-def _processes(writer: Writer, timeline: Timeline, operations: Operations) -> dict[str, str]:
+def _processes(
+    writer: Writer, timeline: Timeline, operations: Operations, ranges: str
+) -> dict[str, str]:
     """Write what processes did, and return what the trace says of it."""
     known = {process.pid: process for process in timeline.processes}
     for pid in sorted(operations.values("pid").union(timeline.ranges.pid.tolist())):
@@ -116,7 +123,7 @@ def _processes(writer: Writer, timeline: Timeline, operations: Operations) -> di
         track.process.pid = pid
         track.process.process_name = process.command or f"process {pid}"
         tracks.of_process[pid] = track.uuid
-        write_ranges(writer, track.uuid, timeline, pid)
+        write_ranges(writer, track.uuid, timeline, pid, ranges)
     for piece in operations.pieces():
         _slices(writer, tracks, piece)
     _calls(writer, tracks, operations)

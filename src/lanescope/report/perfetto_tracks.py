@@ -200,7 +200,13 @@ def annotated(rows: Operations, writer: Writer) -> Iterator[list[tuple[int, str,
         yield fields
 
 
-def write_ranges(writer: Writer, process: int, timeline: Timeline, pid: int) -> None:
+#: What tracks of ranges are called that a program marked itself.
+NVTX = "NVTX ranges"
+
+
+def write_ranges(
+    writer: Writer, process: int, timeline: Timeline, pid: int, title: str = NVTX
+) -> None:
     """Write a track for the ranges of each thread, and one for those of the whole process.
 
     One that was open when its trace ended reaches to the end of the watch.
@@ -209,6 +215,8 @@ def write_ranges(writer: Writer, process: int, timeline: Timeline, pid: int) -> 
     ----------
     process
         Number of the process's track.
+    title
+        What the tracks are called.
     """
     ranges = timeline.ranges
     owner = np.where(ranges.pushed, ranges.thread, -1)
@@ -218,7 +226,7 @@ def write_ranges(writer: Writer, process: int, timeline: Timeline, pid: int) -> 
         start = ranges.start_ns[rows]
         end = np.where(ranges.end_ns[rows] > 0, ranges.end_ns[rows], timeline.end_ns)
         end = np.maximum(start, end)
-        name = "NVTX ranges" + (f" of thread {thread}" if thread >= 0 else " of the process")
+        name = title + (f" of thread {thread}" if thread >= 0 else " of the process")
         lane_of = lanes(start, end)
         # tracks of one name and parent are drawn as one with as many lines
         tracks = [writer.track(name, process).uuid for _ in range(int(lane_of.max()) + 1)]

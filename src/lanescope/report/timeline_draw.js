@@ -21,9 +21,9 @@ const layoutOf = (data, width, hidden) => {
     rows.push({ ...row, y, height });
     y += height + gap;
   };
-  for (const { index, name } of data.gpus) {
+  for (const { index, heading } of data.gpus) {
     if (hidden.has(index)) continue;
-    push({ kind: "gpu", text: index < 0 ? name : `g${index} ${name}` }, 20, 2);
+    push({ kind: "gpu", text: heading }, 20, 2);
     for (const series of data.series.filter((one) => one.gpu === index)) {
       for (const way of ["rx", "tx"]) push({ kind: "rate", series, way }, 54, 8);
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,8 +128,51 @@ def timeline_of(run: WatchRun) -> Timeline | None:
     notes = _reductions(run, series, lanes)
     if len(timeline.ranges):
         lanes = with_ranges(lanes, timeline)
+    names = {gpu.index: gpu.name for gpu in run.manifest.machine.gpus}
+    used = {s.gpu for s in series} | {lane.gpu for lane in lanes.lanes}
+    groups = [
+        RowGroup(i, HEADING, "ranges") if i == NO_GPU else RowGroup(i, f"g{i} {names.get(i, '')}")
+        for i in sorted(used, key=lambda i: (i == NO_GPU, i))
+    ]
+    return packed(lanes, series, groups, (timeline.start_ns, timeline.end_ns), notes)
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows of a timeline under one heading, such as those of a GPU.
+
+    Attributes
+    ----------
+    index
+        What lanes and series name as their `gpu`.
+    label
+        At the box that shows or hides it; ``g0`` where empty.
+    """
+
+    index: int
+    heading: str
+    label: str = ""
+
+
+def packed(
+    lanes: Lanes,
+    series: list[RateSeries],
+    groups: Sequence[RowGroup],
+    span: tuple[int, int],
+    notes: tuple[str, ...] = (),
+) -> Timeline:
+    """Return rows as the block that a page draws; `span` is in nanoseconds since 1970."""
     pack = Pack()
-    data = _data(run, series, lanes, pack)
+    start, end = span
+    data = {
+        "end": max(end - start, 1),
+        "gpus": [
+            {"index": one.index, "heading": one.heading, "label": one.label or f"g{one.index}"}
+            for one in groups
+        ],
+        **_data(lanes, series, start, pack),
+        "columns": pack.columns,
+    }
     return Timeline(data, pack.base64(), notes)
 
 
@@ -166,19 +210,10 @@ def _place() -> str:
     )
 
 
-def _data(run: WatchRun, series: list[RateSeries], lanes: Lanes, pack: Pack) -> dict[str, Any]:
-    """Everything but the columns, which are told by their numbers in the pack."""
-    start = run.timeline.start_ns
-    names = {gpu.index: gpu.name for gpu in run.manifest.machine.gpus}
-    used = {s.gpu for s in series} | {lane.gpu for lane in lanes.lanes}
+def _data(lanes: Lanes, series: list[RateSeries], start: int, pack: Pack) -> dict[str, Any]:
+    """Rows and their columns, which are named by their numbers in the pack."""
     rates = [_series_data(one, start, pack) for one in series]
-    operations = _operations_data(lanes, start, pack)
     return {
-        "end": max(run.timeline.end_ns - start, 1),
-        "gpus": [
-            {"index": i, "name": HEADING if i == NO_GPU else names.get(i, "")}
-            for i in sorted(used, key=lambda i: (i == NO_GPU, i))
-        ],
         "series": rates,
         "lanes": [
             {
@@ -191,12 +226,11 @@ def _data(run: WatchRun, series: list[RateSeries], lanes: Lanes, pack: Pack) -> 
             }
             for lane in lanes.lanes
         ],
-        "operations": operations,
+        "operations": _operations_data(lanes, start, pack),
         "what": [*(what.name.lower() for what in What), "range"],
         "memory": [kind.label for kind in MemoryKind],
         "directions": [d.label if d else "" for d in Direction],
         "ways": {"rx": TO_GPU, "tx": FROM_GPU},
-        "columns": pack.columns,
     }
 
 

@@ -271,7 +271,7 @@ const offerGpus = (data, hidden, redraw) => {
     moved.set(gpu, Math.max(moved.get(gpu), bytes));
   }
   const most = Math.max(...moved.values());
-  for (const { index } of data.gpus.length > 1 ? data.gpus : []) {
+  for (const { index, label: name } of data.gpus.length > 1 ? data.gpus : []) {
     const [label, tick] = [document.createElement("label"), document.createElement("input")];
     const worked = data.lanes.some(({ gpu }) => gpu === index);
     const idle = !worked && moved.get(index) < IDLE_SHARE * most;
@@ -283,7 +283,7 @@ const offerGpus = (data, hidden, redraw) => {
       else hidden.add(index);
       redraw();
     });
-    label.append(tick, index < 0 ? " ranges" : ` g${index}`);
+    label.append(tick, ` ${name}`);
     document.getElementById("timeline-gpus").append(label);
   }
   if (hidden.size) document.getElementById("timeline-gpus").append("(the others moved next to nothing)");

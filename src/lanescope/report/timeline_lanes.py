@@ -162,7 +162,7 @@ _COLOURS = {
 }
 #: The driver's own, so that they are not taken for the program's copies.
 _MIGRATION_COLOURS = {**_COLOURS, Direction.H2D: "#7fae3f", Direction.D2H: "#b8577f"}
-_MEMSET_COLOUR, _KERNEL_COLOUR = "#a3855a", "#708090"
+_MEMSET_COLOUR, KERNEL_COLOUR = "#a3855a", "#708090"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +206,18 @@ class Lanes:
     pageable: BoolArray
     total: int
 
+    def with_more(self, lanes: list[Lane], operations: Operations) -> Lanes:
+        """Return these with further lanes, whose operations stand behind those that are here."""
+        count = len(operations)
+        return Lanes(
+            [*self.lanes, *lanes],
+            Operations.concat((self.operations, operations)),
+            np.append(self.merged, np.ones(count, np.int64)),
+            np.append(self.busy_ns, operations.end_ns - operations.start_ns),
+            np.append(self.pageable, np.zeros(count, bool)),
+            self.total,
+        )
+
 
 def lanes_of(operations: Operations, most: int) -> Lanes:
     """Return operations in lanes, at most about `most` rows."""
@@ -216,7 +228,7 @@ def lanes_of(operations: Operations, most: int) -> Lanes:
     lanes = []
     for first, count in zip(starts.tolist(), counts.tolist(), strict=True):
         gpu, group, shared = streams.shown_stream(int(rows.lane[first]))
-        many = len(streams.pids) > 1
+        many = len(streams.pids[gpu]) > 1
         lanes.append(_lane(rows.operations, gpu, group, shared, first, count, with_pid=many))
     return Lanes(lanes, rows.operations, rows.merged, rows.busy_ns, rows.pageable, len(operations))
 
@@ -246,7 +258,9 @@ class _Streams:
         found: set[tuple[int, ...]] = set()
         for piece in operations.pieces():
             found |= set(map(tuple, groups_of(self._columns(piece))[0].tolist()))
-        self.pids = {pid for _, _, pid, _, _ in found}
+        self.pids: dict[int, set[int]] = {}
+        for gpu, _, pid, *_ in found:
+            self.pids.setdefault(gpu, set()).add(pid)
         streams: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         for key in sorted(found):
             streams.setdefault(key[:2], []).append(key[2:])
@@ -301,7 +315,7 @@ def _lane(
 
 def _kind(group: int) -> tuple[str, str, str]:
     if group == _KERNELS:
-        return "kernels", "kernel", _KERNEL_COLOUR
+        return "kernels", "kernel", KERNEL_COLOUR
     if group == _MEMSETS:
         return "memset", "memset", _MEMSET_COLOUR
     direction = _COPIES[group % _MIGRATIONS]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from lanescope.report.perfetto_tracks import lanes as side_by_side
 from lanescope.report.timeline_lanes import Lane, Lanes
-from lanescope.trace.codes import IntArray, MemoryKind, What
+from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.operations import Operations
 from lanescope.trace.timeline import Timeline
 
@@ -40,7 +38,8 @@ def with_ranges(lanes: Lanes, timeline: Timeline) -> Lanes:
     )
     which = which.reshape(-1)
     counts = np.bincount(which, minlength=len(keys))
-    all_lanes, parts, first = list(lanes.lanes), [], len(lanes.operations)
+    more: list[Lane] = []
+    parts, first = [], len(lanes.operations)
     for number in np.sort(np.argsort(-counts, kind="stable")[:_MOST_THREADS]).tolist():
         pid, thread = keys[number].tolist()
         rows = lasting[which == number]
@@ -48,18 +47,10 @@ def with_ranges(lanes: Lanes, timeline: Timeline) -> Lanes:
         for level in range(min(int(depth.max()) + 1, _MOST_DEEP)):
             mine = rows[depth == level]
             label = f"ranges, {f'thread {thread}' if thread >= 0 else f'process {pid}'}"
-            all_lanes.append(Lane(NO_GPU, label, "range", _COLOUR, first, mine.size))
+            more.append(Lane(NO_GPU, label, "range", _COLOUR, first, mine.size))
             parts.append(mine)
             first += mine.size
-    return _joined(
-        lanes, all_lanes, timeline, np.concatenate(parts) if parts else lasting[:0], end_ns
-    )
-
-
-def _joined(
-    lanes: Lanes, lanes_so_far: list[Lane], timeline: Timeline, rows: IntArray, end_ns: IntArray
-) -> Lanes:
-    ranges = timeline.ranges
+    rows = np.concatenate(parts) if parts else lasting[:0]
     shown = Operations.of(
         ("", *ranges.names),
         pid=ranges.pid[rows],
@@ -70,11 +61,4 @@ def _joined(
         name=ranges.name[rows] + 1,
         source_kind=np.full(rows.size, MemoryKind.UNKNOWN),
     )
-    return dataclasses.replace(
-        lanes,
-        lanes=lanes_so_far,
-        operations=Operations.concat((lanes.operations, shown)),
-        merged=np.append(lanes.merged, np.ones(rows.size, np.int64)),
-        busy_ns=np.append(lanes.busy_ns, shown.end_ns - shown.start_ns),
-        pageable=np.append(lanes.pageable, np.zeros(rows.size, bool)),
-    )
+    return lanes.with_more(more, shown)

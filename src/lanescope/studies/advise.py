@@ -20,8 +20,9 @@ from lanescope.document.blocks import (
     Text,
 )
 from lanescope.findings.advice.advice import Advice, Change, PhaseAdvice
-from lanescope.findings.advice.advise import advise
+from lanescope.findings.advice.advise import advise, phases_of
 from lanescope.findings.advice.phase import CopyKind, Phase
+from lanescope.findings.advice.what_if import NamedEdit, parse_edits, what_if
 from lanescope.kinds import StrPath
 from lanescope.prediction.predictor import predictor_named
 from lanescope.prediction.workload import Method
@@ -35,6 +36,7 @@ from lanescope.studies.analysis import (
     link_parameters,
 )
 from lanescope.studies.options import Option
+from lanescope.studies.what_if import WhatIf
 from lanescope.trace.run import WatchRun
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
@@ -64,6 +66,10 @@ class Advise(Analysis):
         None for those of this machine.
     predictor
         ``replay``, ``equations`` or ``equations-shared``.
+    what_if
+        Edits in place of advice, such as ``"pin,prefetch"``: what the measured rounds would take.
+        One or several of ``pin``, ``prefetch``, ``batch``, ``batch=SIZE``, ``defer``,
+        ``copies=FACTOR``, ``kernels=FACTOR``.
     """
 
     verb: ClassVar[str] = "advise"
@@ -75,13 +81,18 @@ class Advise(Analysis):
         str,
         Option(Value("--predictor"), "NAME", "replay, equations or equations-shared.", "replay"),
     ] = "replay"
+    what_if: Annotated[
+        str | None, Option(Value("--what-if"), "EDITS", "Replay the rounds under edits.")
+    ] = None
 
-    def result(self, observer: Observer) -> Advised:
-        """Return what is advised of a watch."""
+    def result(self, observer: Observer) -> Advised | WhatIf:
+        """Return what is advised of a watch, or what edits make of it."""
         return self.advisor()(stored_watch(str(self.run)))
 
-    def advisor(self) -> Callable[[WatchRun], Advised]:
+    def advisor(self) -> Callable[[WatchRun], Advised | WhatIf]:
         """Return what advises on a watch, once its parameters and its predictor are there."""
+        if self.what_if is not None:
+            return _replaying(parse_edits(self.what_if), self.parameters)
         from lanescope.findings.trace.evaluate import measured_ceilings
 
         parameters, predictor = link_parameters(self.parameters), predictor_named(self.predictor)
@@ -91,6 +102,20 @@ class Advise(Analysis):
             return Advised(advise(run, parameters, predictor, ceilings))
 
         return advised
+
+
+def _replaying(
+    edits: tuple[NamedEdit, ...], given: Parameters
+) -> Callable[[WatchRun], Advised | WhatIf]:
+    """Return what replays a watch under edits; without parameters where no edit needs any."""
+    parameters = link_parameters(given) if any(one.predicts for one in edits) else None
+
+    def replaying(run: WatchRun) -> WhatIf:
+        found = what_if(phases_of(run)[0], edits, parameters)
+        name = None if parameters is None else parameters.name
+        return WhatIf(run, tuple(one.text for one in edits), name, found)
+
+    return replaying
 
 
 def stored_watch(name: str) -> WatchRun:

@@ -46,14 +46,8 @@ def advise(
     InputError
         If nothing was traced of which advice could be given.
     """
-    operations = run.timeline.operations
-    kernels = _kernels_traced(operations, run.manifest)
-    phases = find_phases(operations, kernels=kernels)
-    if not phases:
-        raise InputError(_nothing(run))
+    phases, kernels = phases_of(run)
     predict = predicting(predictor, parameters)
-    language = language_of(operations.names)
-    phases = tuple(replace(phase, language=language) for phase in phases)
     found = [_of_phase(phase, predict, parameters) for phase in phases]
     found = _with_places(found, run, ceilings)
     return Advice(
@@ -64,6 +58,23 @@ def advise(
         tuple(found),
         _notes(run, parameters, phases, kernels=kernels),
     )
+
+
+def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
+    """Return the phases of a watch, and whether its kernels were traced.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    operations = run.timeline.operations
+    kernels = _kernels_traced(operations, run.manifest)
+    phases = find_phases(operations, kernels=kernels)
+    if not phases:
+        raise InputError(_nothing(run))
+    language = language_of(operations.names)
+    return tuple(replace(phase, language=language) for phase in phases), kernels
 
 
 def _kernels_traced(operations: Operations, manifest: WatchManifest) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import gathering
-from lanescope.findings.advice.edits import EDITS, Lasts, is_staged
+from lanescope.findings.advice.edits import EDITS, Edit, Lasts, is_staged
 from lanescope.findings.advice.lanes import IN
 from lanescope.findings.advice.phase import Phase
-from lanescope.findings.advice.schedule import Schedule, ends_after
+from lanescope.findings.advice.schedule import Schedule, Task, ends_after
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.seconds import single_seconds
 from lanescope.units.estimate import Estimate
@@ -51,30 +51,60 @@ _UNSTAGED = (
 
 
 def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
-    """Yield the edits that change something, with what a round takes after each.
-
-    The interval is that of the copies whose time is predicted, and as wide at least as the
-    replay without an edit is off from what was measured.
-    """
+    """Yield the edits that change something, with what a round takes after each."""
     schedule = phase.schedule
     if schedule is None:
         return
-    before = ends_after(schedule.tasks)
-    off = abs(before - schedule.measured_ns)
     for steps in _TRIED:
         if not _is_alone(schedule, steps):
             continue
+        ahead = Step.PREFETCH in steps
         try:
-            after = [_after(schedule, steps, parameters, end) - before for end in _ENDS]
+            before, after = round_seconds(schedule, edit_of(steps), parameters, ahead=ahead)
         except NotMeasuredError:
             continue
-        # of prefetching, the first round of the schedule has none before it
-        most = schedule.rounds / (schedule.rounds - int(Step.PREFETCH in steps))
-        scale = 1 / (schedule.rounds * 1e9)
-        value, low, high = ((before + change * most) * scale for change in after)
-        wider, remedy = off * scale, _remedy(steps, phase, schedule)
-        seconds = Estimate(value, min(low, value) - wider, max(high, value) + wider)
-        yield Edited(steps, remedy, schedule.rounds, before * scale, seconds)
+        yield Edited(steps, _remedy(steps, phase, schedule), schedule.rounds, before, after)
+
+
+def edit_of(steps: tuple[Step, ...]) -> Edit:
+    """Return all steps as one edit."""
+
+    def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+        for step in steps:
+            tasks = EDITS[step](tasks, lasts)
+        return list(tasks)
+
+    return edited
+
+
+def round_seconds(
+    schedule: Schedule, edit: Edit, parameters: LinkParameters | None, *, ahead: bool
+) -> tuple[float, Estimate]:
+    """Return what a round takes before and after an edit, in seconds.
+
+    The interval is that of the copies whose time is predicted, and as wide at least as the
+    replay without an edit is off from what was measured.
+
+    Parameters
+    ----------
+    ahead
+        Whether the edit fetches data ahead: the first round of the schedule has none before it.
+
+    Raises
+    ------
+    NotMeasuredError
+        If the parameters lack what the edit needs, or are None and it needs them.
+    """
+    before = ends_after(schedule.tasks)
+    wider = abs(before - schedule.measured_ns)
+    change = [
+        ends_after(edit(schedule.tasks, predicted_lasts(parameters, end))) - before for end in _ENDS
+    ]
+    most = schedule.rounds / (schedule.rounds - int(ahead))
+    scale = 1 / (schedule.rounds * 1e9)
+    value, low, high = (before + one * most for one in change)
+    after = Estimate(value, min(low, value) - wider, max(high, value) + wider)
+    return before * scale, after.map(lambda nanoseconds: nanoseconds * scale)
 
 
 def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
@@ -91,22 +121,17 @@ _ENDS: tuple[Callable[[Estimate], float], ...] = (
 )
 
 
-def _after(
-    schedule: Schedule,
-    steps: tuple[Step, ...],
-    parameters: LinkParameters,
-    end: Callable[[Estimate], float],
-) -> float:
-    tasks, lasts = list(schedule.tasks), _lasts(parameters, end)
-    for step in steps:
-        tasks = EDITS[step](tasks, lasts)
-    return ends_after(tasks)
+def predicted_lasts(
+    parameters: LinkParameters | None, end: Callable[[Estimate], float] = _ENDS[0]
+) -> Lasts:
+    """Return what predicts a copy of pinned memory; `end` takes a value of its interval.
 
-
-def _lasts(parameters: LinkParameters, end: Callable[[Estimate], float]) -> Lasts:
-    """Return what predicts a copy of pinned memory."""
+    Without parameters it raises `NotMeasuredError` when it is called.
+    """
 
     def lasts(kind: int, size: int) -> float:
+        if parameters is None:
+            raise NotMeasuredError("this edit predicts copies of pinned memory: name --parameters")
         direction = Direction.H2D if kind == IN else Direction.D2H
         return end(single_seconds(parameters.copies(direction), size)) * 1e9
 

@@ -94,13 +94,19 @@ def _number(round_: int, place: int) -> int:
     return 1 + (round_ << 20) + place
 
 
-def batch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
-    """Return tasks whose small copies that follow each other in a round are one copy."""
+def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) -> list[Task]:
+    """Return tasks whose small copies that follow each other in a round are one copy.
+
+    Parameters
+    ----------
+    most_bytes
+        Copies are gathered where the mean of those that follow each other is smaller.
+    """
     found: list[Task] = []
     for _, same in groupby(tasks, key=lambda t: (t.kind, t.stream, t.round, t.memory)):
         run = list(same)
         total = sum(task.bytes for task in run)
-        if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * _MOST_BYTES:
+        if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * most_bytes:
             found += run
             continue
         gathering = _PIECE_NS * len(run) + _BYTE_NS * total
@@ -137,6 +143,20 @@ def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         last = Task(OUT, total, pinned, stream, number, False, 0, 0, seconds, True, _WAKES_NS)
         found.append(last)
     return found
+
+
+def faster_copies(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:
+    """Return tasks whose copies run so many times as fast, as over another link."""
+    return [
+        replace(task, lasts=task.lasts / times) if task.kind != WORK else task for task in tasks
+    ]
+
+
+def faster_kernels(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:
+    """Return tasks whose kernels run so many times as fast, as on another GPU."""
+    return [
+        replace(task, lasts=task.lasts / times) if task.kind == WORK else task for task in tasks
+    ]
 
 
 #: What an edit makes of tasks.

@@ -120,6 +120,8 @@ class Lane:
         A number for each stream of each context.
     call_start_ns, call_end_ns
         0 where not known.
+    name
+        Of a kernel, as in `Operations`.
     """
 
     kind: CodeArray
@@ -131,6 +133,7 @@ class Lane:
     stream: IntArray
     call_start_ns: IntArray
     call_end_ns: IntArray
+    name: IntArray
 
     def __len__(self) -> int:
         return int(self.start_ns.size)
@@ -197,4 +200,5 @@ def _lane(rows: Operations, over: BoolArray, stream: IntArray) -> Lane:
         stream,
         rows.call_start_ns,
         rows.call_end_ns,
+        rows.name,
     )

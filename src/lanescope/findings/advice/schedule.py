@@ -7,7 +7,6 @@ would have happened. What is not edited is taken as measured and never predicted
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,6 +50,8 @@ class Task:
         Copies, by their number, which it waits for on other streams.
     number
         Of a copy that others need; 0 for none.
+    name
+        Of a kernel, as in `Operations`; 0 for none.
     """
 
     kind: int
@@ -66,6 +67,7 @@ class Task:
     hold: float
     needs: tuple[int, ...] = ()
     number: int = 0
+    name: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,12 +87,29 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """When a replayed task was submitted, started and ended, nanoseconds from the begin."""
+    """When a replayed task was submitted, started and ended; nanoseconds from the begin.
+
+    Attributes
+    ----------
+    asked
+        When the host began with what it does before it submits the task.
+    host_after
+        Number of the task for whose end the host waited before; None: for none.
+    ready
+        When it could start, but for its lag.
+    after
+        Number of the task for whose end it waited, on its stream, its engine or as it needs it;
+        None: it waited for the host alone.
+    """
 
     task: Task
+    asked: float
     submitted: float
+    ready: float
     start: float
     end: float
+    host_after: int | None
+    after: int | None
 
 
 def schedule_of(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -> Schedule | None:
@@ -160,6 +179,7 @@ def _measured(lane: Lane, number: IntArray, rounds: int) -> Schedule:
                 end - start,
                 blocks,
                 returned - end if blocks else returned - called,
+                name=int(lane.name[row]),
             )
         )
         host = max(host, returned)
@@ -183,26 +203,32 @@ def _call(lane: Lane, row: int, zero: float, host: float, ready: float) -> tuple
 
 
 def replayed(tasks: Sequence[Task]) -> list[Placed]:
-    """Return when each task would be submitted, start and end."""
+    """Return when each task would be submitted, start and end, and what it waits for."""
     placed: list[Placed] = []
-    free: dict[int, float] = defaultdict(float)
-    engines: dict[int, float] = defaultdict(float)
-    ended: dict[int, float] = {}
-    host = latest = 0.0
-    for task in tasks:
-        submitted = (max(host, latest) if task.waits else host) + task.gap
-        ready = max([submitted, free[task.stream], *(ended.get(n, 0.0) for n in task.needs)])
+    last_of: dict[object, int] = {}  # by stream, engine and number: the last task there
+    latest: int | None = None
+    host, host_after = 0.0, None
+    for place, task in enumerate(tasks):
+        if task.waits and latest is not None and placed[latest].end > host:
+            host, host_after = placed[latest].end, latest
+        submitted = host + task.gap
+        keys = [("stream", task.stream), *(("copy", number) for number in task.needs)]
         if task.kind != WORK:
-            ready = max(ready, engines[task.kind])
-        start = ready + task.lag
-        end = start + task.lasts
-        host = max(end + task.hold, submitted) if task.blocks else submitted + task.hold
-        free[task.stream], latest = end, max(latest, end)
-        if task.kind != WORK:
-            engines[task.kind] = end
-        if task.number:
-            ended[task.number] = end
-        placed.append(Placed(task, submitted, start, end))
+            keys.append(("engine", task.kind))
+        others = [last_of[key] for key in keys if key in last_of]
+        after = max(others, key=lambda other: placed[other].end, default=None)
+        if after is not None and placed[after].end <= submitted:
+            after = None
+        ready = submitted if after is None else placed[after].end
+        end = ready + task.lag + task.lasts
+        placed.append(
+            Placed(task, host, submitted, ready, ready + task.lag, end, host_after, after)
+        )
+        back = max(end + task.hold, submitted) if task.blocks else submitted + task.hold
+        host, host_after = back, (place if task.blocks else None)
+        for key in (("stream", task.stream), ("engine", task.kind), ("copy", task.number)):
+            last_of[key] = place
+        latest = place if latest is None or end > placed[latest].end else latest
     return placed
 
 

@@ -1,0 +1,200 @@
+"""Measured rounds under edits that a user names: before, after, and the critical path of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lanescope.errors import InputError
+from lanescope.findings.advice.critical_path import Segment, critical_path
+from lanescope.findings.advice.edited import predicted_lasts, round_seconds
+from lanescope.findings.advice.edits import (
+    EDITS,
+    Edit,
+    Lasts,
+    batch,
+    faster_copies,
+    faster_kernels,
+)
+from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.schedule import Placed, Schedule, Task, replayed
+from lanescope.prediction.parameters import LinkParameters
+from lanescope.units.estimate import Estimate
+from lanescope.units.sizes import parse_size
+
+NAMES = "pin, prefetch, batch, batch=SIZE, defer, copies=FACTOR, kernels=FACTOR"
+_MOST_TIMES = 1e6
+_PREDICTING = ("pin", "batch", "defer")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedEdit:
+    """An edit as a user wrote it, such as ``batch=64KiB``."""
+
+    text: str
+    edit: Edit
+
+    @property
+    def fetches_ahead(self) -> bool:
+        """Whether the first round of a schedule gains nothing by it, as none is before it."""
+        return self.text == "prefetch"
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it makes copies of pinned memory, whose time link parameters predict."""
+        return self.text.partition("=")[0] in _PREDICTING
+
+
+def parse_edits(text: str) -> tuple[NamedEdit, ...]:
+    """Return edits, in the order in which they are made.
+
+    Raises
+    ------
+    InputError
+        If one is unknown, named twice, or its value cannot be used.
+
+    >>> [one.text for one in parse_edits("pin, batch=64KiB")]
+    ['pin', 'batch=64KiB']
+    """
+    words = [word.strip() for word in text.split(",")]
+    found = tuple(NamedEdit(word, _edit(word)) for word in words)
+    names = [word.partition("=")[0] for word in words]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"--what-if names {twice} more than once; name each edit once")
+    return found
+
+
+def _edit(word: str) -> Edit:
+    name, equals, value = word.partition("=")
+    if name in EDITS and not equals:
+        return EDITS[name]
+    if name == "batch":
+        return partial(batch, most_bytes=parse_size(value))
+    if name == "copies":
+        return partial(faster_copies, times=_times(name, value))
+    if name == "kernels":
+        return partial(faster_kernels, times=_times(name, value))
+    raise InputError(f"--what-if: {word!r} is no edit; name one or several of {NAMES}")
+
+
+def _times(name: str, value: str) -> float:
+    try:
+        times = float(value.removesuffix("x"))
+    except ValueError:
+        times = 0.0
+    if not 1 / _MOST_TIMES <= times <= _MOST_TIMES:
+        raise InputError(
+            f"--what-if: {name} takes how many times as fast they run, such as {name}=2 or "
+            f"{name}=0.5, not {value!r}"
+        )
+    return times
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """A schedule as it runs, and what bounds it."""
+
+    placed: Sequence[Placed]
+    path: Sequence[Segment]
+
+    @property
+    def nanoseconds(self) -> float:
+        """From the first submission to the last end."""
+        return self.path[-1].end if self.path else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PhaseWhatIf:
+    """What edits make of a phase.
+
+    Attributes
+    ----------
+    rounds
+        That were measured and replayed.
+    seconds
+        From round to round, as measured.
+    after_seconds
+        The same after the edits; predicted.
+    no_effect
+        Those of the edits that change nothing here.
+    """
+
+    phase: Phase
+    rounds: int
+    before: Replay
+    after: Replay
+    seconds: float
+    after_seconds: Estimate
+    no_effect: tuple[str, ...]
+
+    @property
+    def run_gain_seconds(self) -> float:
+        """Of all rounds of the run."""
+        return (self.seconds - self.after_seconds.value) * self.phase.rounds_in_run
+
+
+def what_if(
+    phases: Sequence[Phase], edits: Sequence[NamedEdit], parameters: LinkParameters | None
+) -> tuple[PhaseWhatIf, ...]:
+    """Return what edits make of each phase that has a schedule, the largest gain of a run first.
+
+    Parameters
+    ----------
+    parameters
+        May be None where no edit predicts copies; see `NamedEdit.predicts`.
+
+    Raises
+    ------
+    InputError
+        If no phase has one.
+    NotMeasuredError
+        If the parameters lack what an edit needs.
+    """
+    found = [
+        _of_phase(phase, phase.schedule, edits, parameters)
+        for phase in phases
+        if phase.schedule is not None
+    ]
+    if not found:
+        raise InputError(
+            "no phase of this watch can be replayed: that takes three rounds or more that follow "
+            "each other, none of them cut into overlapping parts, and a trace of the kernels "
+            "('lanescope watch --kernels -- PROGRAM')"
+        )
+    return tuple(sorted(found, key=lambda one: -one.run_gain_seconds))
+
+
+def _of_phase(
+    phase: Phase,
+    schedule: Schedule,
+    edits: Sequence[NamedEdit],
+    parameters: LinkParameters | None,
+) -> PhaseWhatIf:
+    no_effect: list[str] = []
+
+    def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+        no_effect.clear()
+        for one in edits:
+            changed = one.edit(tasks, lasts)
+            no_effect.extend([one.text] if list(tasks) == changed else [])
+            tasks = changed
+        return list(tasks)
+
+    ahead = any(one.fetches_ahead for one in edits)
+    seconds, after = round_seconds(schedule, edited, parameters, ahead=ahead)
+    tasks = edited(schedule.tasks, predicted_lasts(parameters))
+    return PhaseWhatIf(
+        phase,
+        schedule.rounds,
+        _replay(schedule.tasks),
+        _replay(tasks),
+        seconds,
+        after,
+        tuple(no_effect),
+    )
+
+
+def _replay(tasks: Sequence[Task]) -> Replay:
+    placed = replayed(tasks)
+    return Replay(placed, critical_path(placed))

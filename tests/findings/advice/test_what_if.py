@@ -1,0 +1,120 @@
+"""Edits that a user names, replayed, and the critical path of what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.findings.advice.critical_path import Holds, critical_path, shares
+from lanescope.findings.advice.lanes import IN, OUT, WORK
+from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.schedule import replayed
+from lanescope.findings.advice.what_if import parse_edits, what_if
+from tests.findings.advice.made_up import LINK
+from tests.findings.advice.programs import PAGEABLE, looped
+from tests.findings.advice.test_schedule import lasts, serial, task
+
+MB = 10**6
+
+
+def edited(program, text, parameters=LINK):
+    phases = find_phases(program.operations(), kernels=True)
+    return what_if(phases, parse_edits(text), parameters)
+
+
+def spent(tasks):
+    """Return the nanoseconds of the critical path by what they are spent on."""
+    path = critical_path(replayed(tasks))
+    total = path[-1].end - path[0].begin
+    return {holds: round(share * total, 6) for holds, share in shares(path).items() if share}
+
+
+def test_the_path_covers_the_time_from_begin_to_end_without_a_gap():
+    for tasks in (serial(), serial()[1:], [task(IN, 5.0, gap=3.0)]):
+        placed = replayed(tasks)
+        path = critical_path(placed)
+        assert path[0].begin == 0.0
+        assert path[-1].end == max(one.end for one in placed)
+        assert all(one.end == following.begin for one, following in pairwise(path))
+
+
+def test_what_runs_beside_something_longer_is_not_on_the_path():
+    """A copy that the kernel of another stream outlasts, and one that is waited for after both."""
+    tasks = [task(WORK, 100.0), task(OUT, 20.0, waits=True, blocks=True)]
+    beside = task(IN, 40.0)
+    assert spent([beside, *tasks]) == {Holds.H2D: 40.0, Holds.KERNELS: 100.0, Holds.D2H: 20.0}
+    assert spent([replace(beside, stream=2), *tasks]) == {Holds.KERNELS: 100.0, Holds.D2H: 20.0}
+
+
+def test_pauses_of_the_host_are_on_the_path_where_the_gpu_waits_for_them():
+    late = [task(IN, 10.0, blocks=True), task(WORK, 20.0, gap=50.0)]
+    assert spent(late) == {Holds.H2D: 10.0, Holds.HOST: 50.0, Holds.KERNELS: 20.0}
+    early = [task(IN, 100.0), task(WORK, 20.0, gap=50.0)]
+    assert spent(early) == {Holds.H2D: 100.0, Holds.KERNELS: 20.0}
+
+
+def test_calls_that_do_not_block_lead_back_to_what_the_host_waited_for():
+    tasks = [task(IN, 10.0, blocks=True), task(WORK, 1.0, gap=2.0), task(WORK, 7.0, gap=30.0)]
+    assert spent(tasks) == {Holds.H2D: 10.0, Holds.HOST: 32.0, Holds.KERNELS: 7.0}
+
+
+def test_pinning_takes_pageable_copies_off_the_path():
+    (found,) = edited(looped(20, 100 * MB, 2000.0, host=PAGEABLE), "pin")
+    before, after = (shares(one.path) for one in (found.before, found.after))
+    assert after[Holds.H2D] < before[Holds.H2D]
+    assert found.after_seconds.value < found.seconds
+    assert found.no_effect == ()
+    assert found.run_gain_seconds == pytest.approx(
+        (found.seconds - found.after_seconds.value) * found.phase.rounds_in_run
+    )
+
+
+def test_an_edit_that_changes_nothing_is_named():
+    (found,) = edited(looped(20, 100 * MB, 2000.0), "pin,prefetch")
+    assert found.no_effect == ("pin",)
+
+
+@pytest.mark.parametrize("edit", ["kernels=2", "kernels=2x"])
+def test_faster_kernels_shorten_kernels_alone_and_need_no_parameters(edit):
+    (found,) = edited(looped(20, 10 * MB, 2000.0), edit, parameters=None)
+    assert found.seconds - found.after_seconds.value == pytest.approx(1000e-6, rel=0.01)
+
+
+def test_pinned_copies_cannot_be_predicted_without_parameters():
+    with pytest.raises(NotMeasuredError, match="--parameters"):
+        edited(looped(20, 10 * MB, 2000.0, host=PAGEABLE), "pin", parameters=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "'' is no edit"),
+        ("pinn", "'pinn' is no edit; name one or several of pin, prefetch"),
+        ("pin=3", "'pin=3' is no edit"),
+        ("pin,pin", "names pin more than once"),
+        ("batch=64KB,batch", "names batch more than once"),
+        ("batch=many", "many"),
+        ("kernels=fast", "such as kernels=2"),
+        ("copies=0", "such as copies=2"),
+        ("copies=nan", "such as copies=2"),
+        ("kernels=-1", "such as kernels=2"),
+    ],
+)
+def test_edits_that_are_none(text, said):
+    with pytest.raises(InputError, match=said):
+        parse_edits(text)
+
+
+def test_only_copies_below_the_size_that_is_named_are_gathered():
+    tasks = [task(IN, 5.0, size=100_000) for _ in range(8)]
+    small, large = (parse_edits(f"batch={size}")[0] for size in ("64KiB", "256KiB"))
+    assert len(small.edit(tasks, lasts)) == 8
+    assert len(large.edit(tasks, lasts)) == 1
+
+
+def test_too_few_rounds_cannot_be_replayed():
+    with pytest.raises(InputError, match="three rounds or more"):
+        edited(looped(2, 10 * MB, 700.0), "pin")
