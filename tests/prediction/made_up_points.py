@@ -30,6 +30,8 @@ def _timed(point, parameters, noise, random):
         whole = transfer_seconds(cost, point.bytes, count).value
         each = point.bytes / count * cost.per_byte.value
         held = count * (cost.gap.value + each)
+    elif point.kind is Kind.PIN:
+        whole = 1e-3 + point.bytes / 4e9
     elif point.kind is Kind.FRESH:
         whole = 9e-6 + point.bytes / 2e9
     elif point.kind is Kind.PAGEABLE:

@@ -115,6 +115,10 @@ def test_kernels_that_write_nearly_all_of_their_time_tell_nothing_of_less():
     assert fit(measured(known, points), FACTS).paced is None
 
 
+def test_pinned_memory_is_found_again(fitted):
+    assert fitted.pinning.at(100 << 20).value == pytest.approx(1e-3 + (100 << 20) / 4e9)
+
+
 def test_kernels_are_found_again(fitted):
     for name in ("first", "call", "gap", "event_call"):
         true = getattr(TRUE.launching, name).value

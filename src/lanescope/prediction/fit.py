@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.errors import InputError
+from lanescope.prediction.curves import Curve
 from lanescope.prediction.fit_direction import fit_direction, fit_pageable
 from lanescope.prediction.fit_together import (
     fit_duplex,
@@ -31,6 +32,8 @@ from lanescope.units.estimate import Estimate
 
 #: A fit is of use while 95 % of the transfers that it did not see lie within this share.
 USABLE = 0.1
+#: Of pinned memory, from which times of other sizes follow.
+_FEWEST_SIZES = 2
 #: Errors are told of transfers from there on: below, a call's jitter is more than that.
 _COMPARED_BYTES = 64 << 10
 
@@ -104,6 +107,7 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
         pageable_d2h=fit_pageable(Direction.D2H, used),
         fresh_d2h=fit_pageable(Direction.D2H, used, Kind.FRESH),
         launching=_launching(used),
+        pinning=_pinning(used),
         measured=Range(
             min(point.bytes for point in copies),
             max(point.bytes for point in copies),
@@ -155,6 +159,20 @@ def errors_of(compared: Sequence[Residual]) -> Errors | None:
 
 def _of_kind(measured: Sequence[Measured], kind: Kind) -> list[Measured]:
     return [m for m in measured if m.point.kind is kind]
+
+
+def _pinning(measured: Sequence[Measured]) -> Curve | None:
+    """Return what pinned memory takes by its size: the median of all rounds, and their range."""
+    found = sorted(_of_kind(measured, Kind.PIN), key=lambda one: one.point.bytes)
+    if len(found) < _FEWEST_SIZES:
+        return None
+    return Curve(
+        tuple(one.point.bytes for one in found),
+        tuple(
+            Estimate(one.whole.value, float(one.seconds.min()), float(one.seconds.max()))
+            for one in found
+        ),
+    )
 
 
 def _launching(measured: Sequence[Measured]) -> Launching | None:

@@ -42,6 +42,8 @@ ROUNDS, _SHORT_ROUNDS, _MOST_ROUNDS = 2, 6, 12
 _SHORT_SECONDS = 2e-3
 #: Of pageable memory in one round.
 _FEWEST_COPIES = 5
+#: Of pinned memory in one round.
+_PINNINGS = 3
 #: After so long no further round takes place, and the one that goes on ends.
 _ENOUGH_SECONDS = 42.0
 #: Copied before the first point: the CPU writes the bytes of such copies itself, and one that was
@@ -62,7 +64,9 @@ class TransferBench:
 
     def __init__(self, machine: Machine, gpu: int) -> None:
         self._topology = native.Topology()
-        self._cpus = near_cpu(machine, gpu)
+        self._gpu, self._cpus = gpu, near_cpu(machine, gpu)
+        node = machine.gpu(gpu).node
+        self._node = machine.nodes[0].index if node is None else node
         with native_errors():
             self._pinned = self._memory(gpu, [MOST_BYTES, *[LONG_BYTES] * 2], pageable=False)
             self._pageable = self._memory(gpu, [MOST_BYTES], pageable=True)
@@ -85,6 +89,8 @@ class TransferBench:
             If the GPU does not do it.
         """
         with native_errors():
+            if point.kind is Kind.PIN:
+                return self._pin(point.bytes)
             if point.kind is Kind.FRESH or (
                 point.kind is Kind.PAGEABLE and point.bytes >= UNCACHED_BYTES
             ):
@@ -105,6 +111,15 @@ class TransferBench:
             found.append(graph.run(1, warm=False)[0])
         calls = np.array([one.call_seconds for one in found])
         return TaskTimes(calls, np.array([one.seconds for one in found]), None)
+
+    def _pin(self, size: int) -> TaskTimes:
+        """Time how long the driver takes to give pinned memory; not to take it back."""
+        place = native.PlaceSpec(native.Memory.pinned, self._node)
+        probe = native.AllocationProbe(
+            self._topology, place=place, bytes=size, device=self._gpu, cpus=self._cpus
+        )
+        seconds = np.array([allocated for allocated, _, _ in probe.run(_PINNINGS)])
+        return TaskTimes(seconds, seconds, None)
 
     def warm_up(self) -> None:
         """Copy for a second, so that the CPU and the link are as they are in use."""
@@ -176,6 +191,8 @@ def _is_due(known: Sequence[Measured], round_: int) -> bool:
     """Whether a point is timed in a round, by its times in those before."""
     if round_ < ROUNDS:
         return True
+    if known[0].point.kind is Kind.PIN:  # takes long, and is not needed to some percent
+        return False
     if round_ < _SHORT_ROUNDS:
         return known[0].whole.value < _SHORT_SECONDS
     return not is_settled(known)

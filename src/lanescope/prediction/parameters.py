@@ -264,6 +264,8 @@ class LinkParameters:
         first; None: not known.
     launching
         None: not known, and taken for 0.
+    pinning
+        Seconds to get pinned memory from the driver (cudaHostAlloc), by its size; None: not known.
     measured
         Where they were measured; None for published ones.
     errors
@@ -299,6 +301,7 @@ class LinkParameters:
     pageable_d2h: CopyCost | None = None
     fresh_d2h: CopyCost | None = None
     launching: Launching | None = None
+    pinning: Curve | None = None
     measured: Range | None = None
     errors: Errors | None = None
     machine_key: str | None = None

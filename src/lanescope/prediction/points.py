@@ -20,6 +20,8 @@ _DOUBLE = 8
 _PAGEABLE_SIZES = tuple(1 << power for power in range(12, 29))
 #: To memory whose pages the system has to give first.
 _FRESH_SIZES = tuple(1 << power for power in range(12, 27, 2))
+#: Of memory that is pinned.
+_PIN_SIZES = tuple(1 << power for power in range(16, 29, 4))
 #: Copies of pageable memory of so many bytes take other memory each time: a program seldom copies
 #: what its cores have just read. Shorter ones it does.
 UNCACHED_BYTES = 1 << 20
@@ -74,6 +76,8 @@ class Kind(StrEnum):
     """One copy of used pageable memory; from `UNCACHED_BYTES` on it is in no cache."""
     FRESH = "fresh"
     """One copy back to pageable memory that nobody has used, as new arrays are."""
+    PIN = "pin"
+    """To get so much pinned memory from the driver; no bytes are copied."""
     DUPLEX = "duplex"
     """One copy each way, at once."""
     EXPLICIT_MAPPED = "explicit-mapped"
@@ -122,7 +126,7 @@ class Point:
 
     def __post_init__(self) -> None:
         both = self.h2d_bytes > 0, self.d2h_bytes > 0
-        if self.kind in (Kind.COPIES, Kind.PAGEABLE, Kind.FRESH) and both[0] == both[1]:
+        if self.kind in (Kind.COPIES, Kind.PAGEABLE, Kind.FRESH, Kind.PIN) and both[0] == both[1]:
             raise ValueError(f"{self.kind} go one way")
         if self.kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED) and both != (True, True):
             raise ValueError(f"{self.kind} goes both ways")
@@ -156,6 +160,8 @@ def _learnt_from() -> Iterator[Point]:
             yield one_direction(direction, size, 1, Kind.PAGEABLE)
     for size in _FRESH_SIZES:
         yield one_direction(Direction.D2H, size, 1, Kind.FRESH)
+    for size in _PIN_SIZES:
+        yield one_direction(Direction.H2D, size, 1, Kind.PIN)
     for streams in _DUPLEX_STREAMS:
         for down, up in ((1, 1), (2, 1), (1, 2)):
             yield Point(Kind.DUPLEX, down * _BOTH_BYTES, up * _BOTH_BYTES, streams)

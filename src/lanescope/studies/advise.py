@@ -348,6 +348,8 @@ def _change_fields(change: Change, others: tuple[Change, ...]) -> dict[str, Any]
         "worth": change.worth,
         "why_not": change.why,
         "conditions": list(change.conditions),
+        "predicted_pin_seconds": _plain(change.pin_seconds),
+        "break_even_rounds": change.break_even_rounds,
         "basis": change.evidence[0],
         "code": change.code,
         "excludes": [other.kind for other in others if change.excludes(other)],

@@ -333,6 +333,11 @@ def _kernels(known: LinkParameters) -> Table:
             ("from kernel to kernel", Cell(launching.gap)),
             ("an event's call", Cell(launching.event_call)),
         ]
+    if (pinning := known.pinning) is not None:
+        rows += [
+            (f"to get {bytes_text(size)} of pinned memory", Cell(seconds))
+            for size, seconds in zip(pinning.sizes, pinning.seconds, strict=True)
+        ]
     mixture = None if known.mapped is None else known.mapped.mixture
     if mixture is not None:
         rows += [
@@ -343,7 +348,8 @@ def _kernels(known: LinkParameters) -> Table:
             for share, f in zip(mixture.shares, mixture.factors, strict=True)
         ]
     columns = (Column("parameter"), Column("time", Kind.FIGURES))
-    return Table("Kernels (measured, 95 % interval)", columns, [Group(rows)])
+    title = "Kernels, pinned memory (measured, 95 % interval; of pinned memory the range)"
+    return Table(title, columns, [Group(rows)])
 
 
 def _errors(known: LinkParameters, measured: Sequence[Measured]) -> list[Text | Bullets]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 
 from lanescope.document.finding import Finding
 from lanescope.findings.advice.phase import Phase
@@ -54,6 +55,9 @@ class Change(Finding):
         Of a round: measured before less predicted after; its interval is of both.
     why
         Why it is not worth it; None where it is.
+    pin_seconds
+        To get the pinned memory of a round's buffers, once; predicted. None: nothing is pinned,
+        or the link parameters do not know it.
     """
 
     steps: tuple[Step, ...]
@@ -63,6 +67,15 @@ class Change(Finding):
     round_gain_seconds: Estimate
     why: str | None
     code: str | None = None
+    pin_seconds: Estimate | None = None
+
+    @property
+    def break_even_rounds(self) -> int | None:
+        """After so many rounds the pinning is gained back; None where it is not known or never."""
+        gain = self.round_gain_seconds.value
+        if self.pin_seconds is None or gain <= 0:
+            return None
+        return max(ceil(self.pin_seconds.value / gain), 1)
 
     @property
     def worth(self) -> bool:

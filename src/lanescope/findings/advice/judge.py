@@ -13,7 +13,9 @@ from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.workload import Method
+from lanescope.trace.codes import MemoryKind
 from lanescope.units.estimate import Estimate
+from lanescope.units.sizes import size_text
 from lanescope.units.words import time_text
 
 #: A model whose prediction of the phase as it is differs from the measured time by more does
@@ -81,7 +83,48 @@ def changes_of(
             _judged(phase, calibration.error, candidate, state, predict(state))
             for candidate, state in candidates(phase, predict)
         ]
+    found = [with_pinning(one, phase, parameters) for one in found]
     return in_order(simplest(found, phase.seconds.value))
+
+
+def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Change:
+    """Return a change with what it takes to pin the buffers of a round, where that is known.
+
+    Each copy of pageable memory is taken for a buffer of its own; where the next round's data is
+    fetched ahead those to the GPU are there twice.
+    """
+    if Step.PIN not in change.steps or parameters.pinning is None:
+        return change
+    twice = Step.PREFETCH in change.steps
+    spent = [
+        (round(kind.count) * (1 + (twice and kind.direction is Direction.H2D)), kind.typical_bytes)
+        for kind in phase.copies
+        if kind.memory is MemoryKind.PAGEABLE
+    ]
+    each = [(count, parameters.pinning.at(size)) for count, size in spent]
+    value, low, high = (
+        sum(count * getattr(one, end) for count, one in each) for end in ("value", "low", "high")
+    )
+    if not value:
+        return change
+    change = replace(change, pin_seconds=Estimate(value, low, high))
+    return replace(change, conditions=(_pays_after(change, phase, spent), *change.conditions[1:]))
+
+
+def _pays_after(change: Change, phase: Phase, spent: list[tuple[int, int]]) -> str:
+    buffers = sum(count for count, _ in spent)
+    size = size_text(sum(count * size for count, size in spent))
+    many = "the buffer" if buffers == 1 else f"{buffers} buffers"
+    takes = time_text(0.0 if change.pin_seconds is None else change.pin_seconds.value)
+    after = change.break_even_rounds
+    gained = "is not gained back"
+    if after is not None:
+        rounds = "1 round" if after == 1 else f"{after} rounds"
+        gained = f"is gained back after {rounds}; this run had {phase.rounds_in_run}"
+    return (
+        f"The same buffers are used again and again: to get {many} of a round ({size}) pinned "
+        f"takes {takes} (predicted), which {gained}."
+    )
 
 
 def _worth(change: Change) -> float:

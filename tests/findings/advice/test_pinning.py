@@ -1,0 +1,69 @@
+"""What pinning costs once, and after how many rounds it is gained back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.judge import calibrate, changes_of
+from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.state import predicting
+from lanescope.prediction.curves import Curve
+from lanescope.units.estimate import Estimate
+from tests.findings.advice.made_up import LINK, Simple
+from tests.findings.advice.programs import PAGEABLE, looped
+
+MB = 10**6
+#: 1 ms and 0.25 ms a MB.
+PINNING = replace(
+    LINK,
+    pinning=Curve(
+        (1 * MB, 1000 * MB),
+        (Estimate(1.25e-3, 1e-3, 2e-3), Estimate(251e-3, 200e-3, 300e-3)),
+    ),
+)
+
+
+def changes(parameters, *, rounds=20, size=100 * MB):
+    (phase,) = find_phases(looped(rounds, size, 2000.0, host=PAGEABLE).operations(), kernels=True)
+    predict = predicting(Simple(), parameters)
+    found = changes_of(phase, calibrate(phase, predict), predict, parameters)
+    return phase, {change.steps: change for change in found}
+
+
+def test_the_buffers_of_a_round_are_pinned_once():
+    phase, found = changes(PINNING)
+    pin = found[Step.PIN,]
+    expected = sum(round(kind.count) for kind in phase.copies) * 26e-3
+    assert pin.pin_seconds.value == pytest.approx(expected)
+    assert pin.pin_seconds.low < pin.pin_seconds.value < pin.pin_seconds.high
+    gain = pin.round_gain_seconds.value
+    after = pin.break_even_rounds
+    assert (after - 1) * gain < expected <= after * gain
+    assert f"gained back after {after} rounds; this run had 20" in pin.conditions[0]
+
+
+def test_what_is_fetched_ahead_is_there_twice():
+    phase, found = changes(PINNING)
+    pin, both = found[Step.PIN,], found[Step.PIN, Step.PREFETCH]
+    inward = sum(round(kind.count) for kind in phase.copies if kind.direction == "h2d")
+    more = both.pin_seconds.value - pin.pin_seconds.value
+    assert more == pytest.approx(inward * 26e-3)
+
+
+def test_nothing_is_said_that_is_not_known():
+    _, found = changes(LINK)
+    pin = found[Step.PIN,]
+    assert (pin.pin_seconds, pin.break_even_rounds) == (None, None)
+    assert pin.conditions[0] == (
+        "The same buffers are used again and again: pinning takes longer than copying."
+    )
+
+
+def test_changes_that_pin_nothing_have_no_such_cost():
+    _, found = changes(PINNING)
+    assert all(
+        change.pin_seconds is None for steps, change in found.items() if Step.PIN not in steps
+    )
