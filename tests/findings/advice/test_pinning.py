@@ -38,6 +38,7 @@ def test_the_buffers_of_a_round_are_pinned_once():
     pin = found[Step.PIN,]
     expected = sum(round(kind.count) for kind in phase.copies) * 26e-3
     assert pin.pin_seconds.value == pytest.approx(expected)
+    assert pin.pin_seconds.high == pytest.approx(1.45 * expected)
     assert pin.pin_seconds.low < pin.pin_seconds.value < pin.pin_seconds.high
     gain = pin.round_gain_seconds.value
     after = pin.break_even_rounds
