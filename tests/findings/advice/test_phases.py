@@ -266,6 +266,13 @@ def varied(rounds, sizes, back=None):
     return program
 
 
+def test_streams_that_run_in_another_order_than_submitted_are_one_round():
+    watch = read_watch(RECORDED / "h200-x1" / "model" / "hybrid-axpy")
+    (phase,) = find_phases(watch.timeline.operations, kernels=True)
+    assert (phase.rounds, phase.parts, phase.launches) == (18, 14, 14)
+    assert [(kind.count, kind.typical_bytes) for kind in phase.copies] == [(28, 24 << 20)]
+
+
 def test_rounds_whose_sizes_all_differ_are_rounds_all_the_same():
     # each size has less than 0.5 % of the time, as a flag would
     (phase,) = phases(varied(400, lambda number: 100 * MB + 1000 * number))

@@ -113,10 +113,15 @@ def _after_pauses(lane: Lane) -> IntArray:
 
 
 def _joined(lane: Lane, starts: IntArray, regular: BoolArray) -> Rounds:
-    """Return rounds of parts that overlap: the next goes in before the last has come back."""
+    """Return rounds of parts that overlap: one goes in before all earlier ones have come back.
+
+    Streams may run in another order than that in which they were submitted, so each part is
+    compared with all that come later.
+    """
     begin = np.minimum.reduceat(np.where(regular, lane.start_ns, np.iinfo(np.int64).max), starts)
     end = np.maximum.accumulate(np.maximum.reduceat(np.where(regular, lane.end_ns, 0), starts))
-    alone = np.concatenate(([True], begin[1:] >= end[:-1]))
+    earliest = np.minimum.accumulate(begin[::-1])[::-1]
+    alone = np.concatenate(([True], earliest[1:] >= end[:-1]))
     chains = np.flatnonzero(alone)
     lengths = np.diff(np.append(chains, starts.size))
     cuts, parts, endless = [], [], []
