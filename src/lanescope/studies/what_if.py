@@ -55,10 +55,10 @@ class WhatIf(AnalysisResult):
             "All is as measured but for what the edit changes."
             if self.parameters is None
             else "Copies that the edit changes are predicted with the parameters of "
-            f"{self.parameters}; all else is as measured. In brackets 95 % intervals of those "
-            "copies."
+            f"{self.parameters}; all else is as measured."
         )
-        head = f"Measured rounds, replayed with {', '.join(self.edits)}. {predicted}"
+        edits = ", ".join(self.edits)
+        head = f"Measured rounds, replayed with {edits}. {predicted} In brackets 95 % intervals."
         sections = [Section("what-if", "What if", [Text(head), self._table()])]
         return sections + [
             Section(f"phase-{at}", _title(one), [*self._phase(one)])
