@@ -1,6 +1,7 @@
 """Kernels whose parts take longer than their share, or that read mapped memory in steps."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,8 @@ from lanescope.prediction.parameters import Duplex
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, replay
 from lanescope.prediction.workload import Method, Workload
-from lanescope.studies.predict import kernel_parts
+from lanescope.studies.analysis import Silent
+from lanescope.studies.predict import Predict, kernel_parts, watched_part
 from tests.prediction.machines import direction, duplex, exactly, link, mapped
 
 WORK = Workload(1 << 20, 1 << 20, 8e-3, kernel_parts=((4, 3e-3), (8, 2.5e-3)))
@@ -111,6 +113,28 @@ def test_new_pageable_memory_costs_its_pages():
 )
 def test_parts_of_kernels_are_given_as_text_or_mapping(given):
     assert kernel_parts(given) == ((8, pytest.approx(25e-6)), (32, pytest.approx(9e-6)))
+
+
+RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x1"
+
+
+def test_a_watch_tells_into_how_many_parts_and_what_the_kernel_of_one_takes():
+    parts, seconds = watched_part(RECORDED / "model" / "hybrid-axpy")
+    assert parts == 14
+    assert seconds == pytest.approx(497e-6, rel=0.02)
+    assert watched_part(RECORDED / "watch" / "vector-add") == (1, pytest.approx(319e-6, rel=0.02))
+
+
+def test_times_that_are_given_win_over_those_of_watches():
+    watches = [RECORDED / "model" / "hybrid-axpy", RECORDED / "watch" / "vector-add"]
+    asked = Predict(h2d_bytes="8MB", parameters="h200", kernel_watches=watches)
+    work = asked.result(Silent()).ranking.workload
+    assert work.kernel_seconds == pytest.approx(319e-6, rel=0.02)
+    assert [parts for parts, _ in work.kernel_parts] == [14]
+    given = replace(asked, kernel_seconds=1e-3, kernel_parts=["14=80us", "4=300us"])
+    work = given.result(Silent()).ranking.workload
+    assert work.kernel_seconds == 1e-3
+    assert work.kernel_parts == ((4, pytest.approx(300e-6)), (14, pytest.approx(80e-6)))
 
 
 @pytest.mark.parametrize("given", [["25us"], ["1=3ms"], ["8=fast"], ["a=2us"], {8: 0.0}, {4: 1e9}])

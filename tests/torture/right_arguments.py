@@ -320,6 +320,8 @@ RIGHT: dict[str, Right] = {
     **dict.fromkeys(("mapped_assumed", "fresh_output"), flag),
     "steps": maybe(number),
     "Workload.kernel_parts": lambda value: value == (),
+    "what_if": lambda value: value is None,
+    "predict.kernel_watches": lambda value: value in ((), []),
     "predict.kernel_parts": lambda value: value in ((), [], {}),
     "share": number,
     **dict.fromkeys(("flops", "device_bytes"), maybe(number)),

@@ -95,6 +95,9 @@ class Predict(Analysis):
     kernel_parts
         The kernel's time for one of so many equal parts, such as ``{8: "25us"}``: a small part may
         take longer than its share. Of use with three or four numbers of parts.
+    kernel_watches
+        Watches of the program with its kernels, each cut into another number of parts, which tell
+        the same; the one in a single part also `kernel_seconds`. What is given as a time wins.
     needs_previous
         Whether a part needs the input of the one before.
     fresh_output
@@ -172,6 +175,17 @@ class Predict(Analysis):
             Value("--kernel-part"),
             "N=TIME",
             "The kernel's time for one of N parts, such as 8=25us; may be repeated.",
+            None,
+            True,
+        ),
+    ] = ()
+    kernel_watches: Annotated[
+        Sequence[StrPath],
+        Option(
+            Value("--kernel-watch"),
+            "RUN",
+            "A watch of the program with its kernels that tells their time; may be repeated, for "
+            "each number of parts.",
             None,
             True,
         ),
@@ -271,15 +285,18 @@ class Predict(Analysis):
         return self._machine_name if self._machine_name in known_gpus() else None
 
     def _workload(self) -> Workload:
-        if self.kernel_seconds is None:
+        watched = dict(map(watched_part, self.kernel_watches))
+        whole = watched.pop(1, None) if self.kernel_seconds is None else self.kernel_seconds
+        if whole is None:
             raise InputError(
                 "the kernel's time is missing; measure it with its data in the GPU's memory and "
                 "give --kernel, such as 12ms, or 0 for copies alone"
             )
+        watched.pop(1, None)
         work = Workload(
             self.h2d_bytes,
             self.d2h_bytes,
-            self.kernel_seconds,
+            whole,
             self.h2d_arrays,
             self.d2h_arrays,
             needs_previous=self.needs_previous,
@@ -288,7 +305,7 @@ class Predict(Analysis):
             mapped_assumed=self.mapped_reads is None and self.mapped_writes is None,
             steps=self.steps,
             fresh_output=self.fresh_output,
-            kernel_parts=kernel_parts(self.kernel_parts),
+            kernel_parts=tuple(sorted((watched | dict(kernel_parts(self.kernel_parts))).items())),
             flops=self.flops,
             device_bytes=self.device_bytes,
         )
@@ -305,6 +322,35 @@ class Predict(Analysis):
         else:
             machine = resolve_machine(self.machine)
         return on_several(ranking, self.gpus, machine)
+
+
+def watched_part(run: StrPath) -> tuple[int, float]:
+    """Return into how many parts a watched program cuts its rounds, and the kernel's time of one.
+
+    Of the phase with the most time.
+
+    Raises
+    ------
+    InputError
+        If there is no such watch, its kernels were not traced, or ran beside each other.
+    """
+    from lanescope.findings.advice.advise import phases_of
+    from lanescope.studies.advise import stored_watch
+
+    phases, _ = phases_of(stored_watch(os.fspath(run)))
+    phase = max(phases, key=lambda one: one.run_seconds)
+    if phase.kernel_seconds is None:
+        raise InputError(
+            f"--kernel-watch {run}: its kernels were not traced; run 'lanescope watch --kernels "
+            "-- PROGRAM'"
+        )
+    if phase.part_seconds is None:
+        raise InputError(
+            f"--kernel-watch {run}: it has no kernels, or those of its {phase.parts} parts ran "
+            "beside each other, which does not tell what one takes alone; time one and give "
+            f"--kernel-part {phase.parts}=TIME"
+        )
+    return phase.parts, phase.part_seconds
 
 
 def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tuple[int, float], ...]:

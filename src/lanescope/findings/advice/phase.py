@@ -85,6 +85,9 @@ class Phase:
     schedule
         Some of its rounds, operation by operation, for a replay under edits; None where there are
         too few, or kernels were not traced.
+    part_seconds
+        That the kernels of one of its `parts` take one after the other; None where there are none,
+        or those of several parts ran beside each other: they took longer than alone.
     language
         ``PyTorch``, ``CuPy`` or ``CUDA C++``, by the names of its kernels.
     """
@@ -111,6 +114,7 @@ class Phase:
     method: Method | None
     workload: Workload
     schedule: Schedule | None = None
+    part_seconds: float | None = None
     language: str = "CUDA C++"
 
     @property

@@ -27,6 +27,7 @@ from lanescope.prediction.workload import Method, Workload
 from lanescope.results.statistics import median_interval
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.operations import Operations
+from lanescope.trace.rectangles import covered_ns, union
 from lanescope.units.estimate import Estimate
 
 #: Of a phase so many rounds, evenly spread, are looked at in detail.
@@ -37,6 +38,8 @@ MOST_PHASES = 6
 LEAST_SHARE = 0.02
 #: So much of what could be hidden has to be for rounds to count as overlapped.
 _HIDDEN = 0.1
+#: Kernels that overlap for less of their time than this ran one after the other.
+_MOST_OVERLAP = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +140,25 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:
         method=_method(copies, parts),
         workload=_workload(copies, work.value if kernels else 0.0, parts),
         schedule=_schedule(one) if kernels and parts == 1 else None,
+        part_seconds=_part_seconds(one, parts) if kernels else None,
     )
+
+
+def _part_seconds(found: _Found, parts: int) -> float | None:
+    """Return what the kernels of a part take; None where those of parts overlap."""
+    summed, covered = (_typical(found, count) for count in (_worked, _worked_together))
+    alone = covered >= (1 - _MOST_OVERLAP) * summed > 0
+    return summed * 1e-9 / parts if alone else None
+
+
+def _worked(lane: Lane) -> int:
+    work = lane.kind == WORK
+    return int((lane.end_ns[work] - lane.start_ns[work]).sum())
+
+
+def _worked_together(lane: Lane) -> int:
+    work = lane.kind == WORK
+    return covered_ns(*union(lane.start_ns[work], lane.end_ns[work]))
 
 
 def _schedule(found: _Found) -> Schedule | None:
