@@ -320,6 +320,7 @@ RIGHT: dict[str, Right] = {
     **dict.fromkeys(("mapped_assumed", "fresh_output"), flag),
     "steps": maybe(number),
     "Workload.kernel_parts": lambda value: value == (),
+    "host_seconds": number,
     "what_if": lambda value: value is None,
     "predict.kernel_watches": lambda value: value in ((), []),
     "predict.kernel_parts": lambda value: value in ((), [], {}),

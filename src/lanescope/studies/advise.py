@@ -206,6 +206,11 @@ def _measured(phase: Phase) -> Iterator[str]:
         kernels = f"{launches} in {fmt.seconds_text(phase.kernel_seconds.value)}"
     yield f"Measured: {rounds}{known} of {fmt.estimate_text(phase.seconds)}{every}."
     yield f"A round: {copies}; {kernels}; on {fmt.count_text(phase.streams, 'stream')}."
+    if phase.call_gap_seconds is not None:
+        yield (
+            f"From one copy's call to the next the program takes "
+            f"{fmt.seconds_text(phase.call_gap_seconds)} ('model predict --host-time')."
+        )
     yield (
         f"Of its time {fmt.seconds_text(phase.hidden_seconds.value)} of copies are hidden behind "
         f"kernels or copies the other way; the GPU is idle for "
@@ -325,7 +330,7 @@ def _phase_fields(one: PhaseAdvice) -> dict[str, Any]:
 _MEASURED = (
     *("rounds", "rounds_in_run", "seconds", "period_seconds", "h2d_seconds", "d2h_seconds"),
     *("kernel_seconds", "hidden_seconds", "idle_seconds", "host_seconds", "copies", "streams"),
-    "launches",
+    *("launches", "call_gap_seconds", "part_seconds"),
 )
 
 

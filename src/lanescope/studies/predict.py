@@ -16,6 +16,7 @@ from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import shipped_names as machines_that_ship
 from lanescope.machine.machine import Machine
+from lanescope.prediction.host_time import with_host_time
 from lanescope.prediction.machine_library import (
     BASE,
     gpu_named,
@@ -98,6 +99,9 @@ class Predict(Analysis):
     kernel_watches
         Watches of the program with its kernels, each cut into another number of parts, which tell
         the same; the one in a single part also `kernel_seconds`. What is given as a time wins.
+    host_seconds
+        Of the program for each call, besides the driver: seconds, or text such as ``"13us"``.
+        Libraries and interpreters take some µs.
     needs_previous
         Whether a part needs the input of the one before.
     fresh_output
@@ -190,6 +194,15 @@ class Predict(Analysis):
             True,
         ),
     ] = ()
+    host_seconds: Annotated[
+        durations.Seconds,
+        Option(
+            Seconds("--host-time", 1, 1_000_000_000, "up to a second, or 0", zero=True),
+            "TIME",
+            "What the program takes for each call besides the driver, such as 13us with PyTorch.",
+            "0",
+        ),
+    ] = 0.0
     needs_previous: Annotated[
         bool,
         Option(Value("--needs-previous"), "", "A part needs the input of the one before."),
@@ -241,7 +254,7 @@ class Predict(Analysis):
         """Return the methods, ranked."""
         work = self._workload()
         counts = stream_counts(self.streams)
-        known = self._known()
+        known = with_host_time(self._known(), self.host_seconds)
         name = self.predictor
         by = predictor_for(known) if name is None else predictor_named(name)
         peaks = peaks_of(self.peak_flops, self.memory_gbs)

@@ -85,6 +85,9 @@ class Phase:
     schedule
         Some of its rounds, operation by operation, for a replay under edits; None where there are
         too few, or kernels were not traced.
+    call_gap_seconds
+        Of the host from one copy's call to the next, where these follow each other without a
+        pause; None where few do, or calls are not known.
     part_seconds
         That the kernels of one of its `parts` take one after the other; None where there are none,
         or those of several parts ran beside each other: they took longer than alone.
@@ -114,6 +117,7 @@ class Phase:
     method: Method | None
     workload: Workload
     schedule: Schedule | None = None
+    call_gap_seconds: float | None = None
     part_seconds: float | None = None
     language: str = "CUDA C++"
 

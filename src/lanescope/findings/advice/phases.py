@@ -40,6 +40,8 @@ LEAST_SHARE = 0.02
 _HIDDEN = 0.1
 #: Kernels that overlap for less of their time than this ran one after the other.
 _MOST_OVERLAP = 0.05
+#: A longer time of the host between two calls is a pause; of fewer no median is told.
+_PAUSE_NS, _FEWEST_GAPS = 50_000, 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +142,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:
         method=_method(copies, parts),
         workload=_workload(copies, work.value if kernels else 0.0, parts),
         schedule=_schedule(one) if kernels and parts == 1 else None,
+        call_gap_seconds=_call_gap_seconds(one),
         part_seconds=_part_seconds(one, parts) if kernels else None,
     )
 
@@ -149,6 +152,17 @@ def _part_seconds(found: _Found, parts: int) -> float | None:
     summed, covered = (_typical(found, count) for count in (_worked, _worked_together))
     alone = covered >= (1 - _MOST_OVERLAP) * summed > 0
     return summed * 1e-9 / parts if alone else None
+
+
+def _call_gap_seconds(found: _Found) -> float | None:
+    """Return the median of the host's times between calls of copies that follow each other."""
+    lane = found.lane
+    known = (lane.kind <= OUT) & (lane.call_start_ns > 0)
+    gaps = lane.call_start_ns[1:] - lane.call_end_ns[:-1]
+    number = np.searchsorted(found.rounds.first, np.arange(len(lane)), "right") - 1
+    within = (number[1:] == number[:-1]) & np.isin(number[1:], found.which)
+    near = gaps[known[1:] & known[:-1] & within & (gaps >= 0) & (gaps < _PAUSE_NS)]
+    return float(np.median(near)) * 1e-9 if near.size >= _FEWEST_GAPS else None
 
 
 def _worked(lane: Lane) -> int:

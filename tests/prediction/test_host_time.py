@@ -1,0 +1,49 @@
+"""Programs whose calls take longer than the driver's."""
+
+from __future__ import annotations
+
+import pytest
+
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.host_time import with_host_time
+from lanescope.prediction.predictor import predictor_for
+from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.workload import Method, Workload
+
+H200, K20 = named_parameters("h200"), named_parameters("k20")
+TINY = Workload(64 << 10, 0, 0.0, h2d_arrays=64)
+LONG = Workload(2 << 30, 0, 0.0, h2d_arrays=2)
+
+
+def seconds(workload, method, host, known=H200, by=None):
+    by = by or predictor_for(known)
+    return by.predict(workload, method, 1, with_host_time(known, host)).seconds
+
+
+def test_nothing_changes_without_such_a_time():
+    assert with_host_time(H200, 0.0) is H200
+
+
+@pytest.mark.parametrize("by", [None, Equations()])
+def test_each_pageable_copy_takes_that_much_longer(by):
+    before, after = (seconds(TINY, Method.PAGEABLE, host, by=by) for host in (0.0, 10e-6))
+    assert after.value - before.value == pytest.approx(64 * 10e-6, rel=0.05)
+    assert after.low <= after.value <= after.high
+
+
+@pytest.mark.parametrize("by", [None, Equations()])
+def test_many_short_pinned_copies_are_bound_by_the_calling_thread(by):
+    after = seconds(TINY, Method.EXPLICIT, 10e-6, by=by).value
+    assert 64 * 10e-6 < after < 64 * 10e-6 + 64 * 3e-6
+
+
+@pytest.mark.parametrize("by", [None, Equations()])
+def test_long_copies_hide_all_but_the_first_call(by):
+    before, after = (seconds(LONG, Method.EXPLICIT, host, by=by).value for host in (0.0, 10e-6))
+    assert 0 <= after - before < 21e-6
+
+
+def test_published_parameters_without_calls_take_it_too():
+    after = seconds(TINY, Method.EXPLICIT, 50e-6, K20, Equations()).value
+    before = seconds(TINY, Method.EXPLICIT, 0.0, K20, Equations()).value
+    assert after > before
