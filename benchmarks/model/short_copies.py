@@ -121,7 +121,15 @@ def _from_call_to_call(watch: Path, parameters: str) -> float | None:
 def _predicted(name: str, host: float, parameters: str) -> dict[str, float]:
     _, count, size = name.split("-")
     words = ("model", "predict", "--h2d", str(int(count) * int(size)), "--arrays-in", count)
-    more = ("--kernel", "0", "--host-time", f"{host:.9f}s", "--parameters", parameters, "--json")
+    more = (
+        "--kernel",
+        "0",
+        "--host-time",
+        f"{round(host * 1e9)}ns" if host else "0",
+        "--parameters",
+        parameters,
+        "--json",
+    )
     found = json.loads(_output(sys.executable, "-m", "lanescope", *words, *more))
     methods: list[dict[str, float]] = found["ranking"]
     return next(one for one in methods if str(one["method"]).lower() == "pageable")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction.parameters import CopyCost, Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
 from lanescope.prediction.seconds import next_seconds, single_seconds
@@ -42,7 +43,10 @@ def predicting(predictor: Predictor, parameters: LinkParameters) -> Predict:
     """Return what predicts states by a predictor, on a machine with these parameters."""
 
     def predict(state: State) -> Estimate:
-        predicted = predictor.predict(state.workload, state.method, state.streams, parameters)
+        try:
+            predicted = predictor.predict(state.workload, state.method, state.streams, parameters)
+        except InputError as error:  # such as more copies in a round than are replayed
+            raise NotMeasuredError(str(error)) from error
         waits = _waits(state, parameters)
         return predicted.seconds.map(lambda seconds: (seconds + waits) / state.rounds)
 
