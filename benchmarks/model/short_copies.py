@@ -1,8 +1,9 @@
-"""Many short copies of PyTorch and CuPy programs, beside what ``predict --host-time`` says.
+"""Many short copies of PyTorch, CuPy and C++ programs, beside what ``predict --host-time`` says.
 
 ``python benchmarks/model/short_copies.py measure DIR`` runs each program alone, in turns, and then
 watched; it needs a GPU and a stored fit. ``compare DIR`` takes the time from call to call of the
 watch, predicts with it and without, and prints the errors. ``run NAME`` is one of the programs.
+Those of C++ are short_copies.cu, which `measure` compiles.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from statistics import median
 
 #: Copies of a step, and bytes of each.
 SHAPES = ((64, 1 << 10), (256, 512), (24, 16 << 10))
-LIBRARIES = ("torch", "cupy")
+LIBRARIES = ("torch", "cupy", "cuda")
 STEPS, WARMING, TURNS = 300, 20, 3
+_BINARY = "/tmp/lanescope-short-copies"
 
 
 def names() -> list[str]:
@@ -71,6 +73,11 @@ def _cupy(count: int, size: int) -> Callable[[], None]:
 def measure(folder: Path) -> None:
     """Time all programs in turns, then watch each."""
     folder.mkdir(parents=True, exist_ok=True)
+    source = str(Path(__file__).with_suffix(".cu"))
+    subprocess.run(
+        ["nvcc", "-O3", "-std=c++17", "-arch=sm_90", "-cudart", "static", "-o", _BINARY, source],
+        check=True,
+    )
     with (folder / "steps.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("program", "turn", "seconds"))
@@ -83,6 +90,9 @@ def measure(folder: Path) -> None:
 
 
 def _program(name: str) -> tuple[str, ...]:
+    library, count, size = name.split("-")
+    if library == "cuda":
+        return _BINARY, count, size
     return sys.executable, __file__, "run", name
 
 
@@ -120,7 +130,16 @@ def _from_call_to_call(watch: Path, parameters: str) -> float | None:
 
 def _predicted(name: str, host: float, parameters: str) -> dict[str, float]:
     _, count, size = name.split("-")
-    words = ("model", "predict", "--h2d", str(int(count) * int(size)), "--arrays-in", count)
+    words = (
+        "model",
+        "predict",
+        "--h2d",
+        str(int(count) * int(size)),
+        "--arrays-in",
+        count,
+        "--streams",
+        "1",
+    )
     more = (
         "--kernel",
         "0",

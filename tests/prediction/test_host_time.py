@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lanescope.prediction.equations import Equations
@@ -25,10 +27,21 @@ def test_nothing_changes_without_such_a_time():
 
 
 @pytest.mark.parametrize("by", [None, Equations()])
-def test_each_pageable_copy_takes_that_much_longer(by):
-    before, after = (seconds(TINY, Method.PAGEABLE, host, by=by) for host in (0.0, 10e-6))
-    assert after.value - before.value == pytest.approx(64 * 10e-6, rel=0.05)
-    assert after.low <= after.value <= after.high
+def test_pageable_copies_take_the_call_and_that_where_it_is_longer_than_the_copy(by):
+    held = H200.pageable_h2d.held.at(1 << 10).value
+    alone = H200.pageable_h2d.single.at(1 << 10).value
+    assert 0 < held < alone
+    short, long = (seconds(TINY, Method.PAGEABLE, host, by=by) for host in (1e-6, 20e-6))
+    assert long.value == pytest.approx(64 * (held + 20e-6), rel=0.05)
+    assert short.value == pytest.approx(64 * alone, rel=0.05)
+    assert long.low <= long.value <= long.high
+
+
+@pytest.mark.parametrize("by", [None, Equations()])
+def test_without_the_time_in_the_call_all_of_the_copy_is_waited_for(by):
+    known = replace(H200, pageable_h2d=replace(H200.pageable_h2d, held=None))
+    before, after = (seconds(TINY, Method.PAGEABLE, host, known, by).value for host in (0.0, 10e-6))
+    assert after - before == pytest.approx(64 * 10e-6, rel=0.05)
 
 
 @pytest.mark.parametrize("by", [None, Equations()])

@@ -19,8 +19,8 @@ _ANY_SIZE = (1, 1 << 40)
 def with_host_time(parameters: LinkParameters, seconds: float) -> LinkParameters:
     """Return the parameters for a program whose calls each take so many seconds more.
 
-    A copy alone, and each of pageable memory, takes that much longer; a further copy of pinned
-    memory as long as its call, if that is longer than the engine needs.
+    A copy alone takes that much longer; a further one as long as its call and that, if it is longer
+    than the copy needs behind another.
     """
     if not seconds:
         return parameters
@@ -29,9 +29,9 @@ def with_host_time(parameters: LinkParameters, seconds: float) -> LinkParameters
         parameters,
         h2d=_queued(parameters.h2d, seconds),
         d2h=_queued(parameters.d2h, seconds),
-        pageable_h2d=_waited(parameters.pageable_h2d, seconds),
-        pageable_d2h=_waited(parameters.pageable_d2h, seconds),
-        fresh_d2h=_waited(parameters.fresh_d2h, seconds),
+        pageable_h2d=_staged(parameters.pageable_h2d, seconds),
+        pageable_d2h=_staged(parameters.pageable_d2h, seconds),
+        fresh_d2h=_staged(parameters.fresh_d2h, seconds),
         launching=replace(
             known, first=_later(known.first, seconds), call=_later(known.call, seconds)
         ),
@@ -41,39 +41,41 @@ def with_host_time(parameters: LinkParameters, seconds: float) -> LinkParameters
 def _queued(cost: CopyCost, seconds: float) -> CopyCost:
     """Return what copies cost that are handed over without waiting for them."""
     call = _called(cost, seconds)
-    further = cost.next
-    if further is not None:
-        further = Surface(
-            further.streams,
-            tuple(
-                Curve(
-                    curve.sizes,
-                    tuple(
-                        _longer(one, call.at(size))
-                        for size, one in zip(curve.sizes, curve.seconds, strict=True)
-                    ),
-                )
-                for curve in further.curves
-            ),
-        )
-    gap = cost.gap if further is not None else _longer(cost.gap, Estimate.exactly(seconds))
-    return replace(_alone(cost, seconds), call=call, gap=gap, next=further)
+    gap = _longer(cost.gap, Estimate.exactly(seconds)) if cost.next is None else cost.gap
+    return replace(_alone(cost, seconds), call=call, gap=gap, next=_bounded(cost.next, call))
 
 
-def _waited(cost: CopyCost | None, seconds: float) -> CopyCost | None:
-    """Return what copies cost each of which holds the thread that makes it."""
+def _staged(cost: CopyCost | None, seconds: float) -> CopyCost | None:
+    """Return what copies of pageable memory cost, during whose calls the thread does nothing else.
+
+    A call returns before its copy has ended, so that the program goes on meanwhile; the next copy
+    waits for that end.
+    """
     if cost is None:
         return None
-    further = cost.next
-    if further is not None:
-        curves = tuple(_raised(curve, seconds) for curve in further.curves)
-        further = Surface(further.streams, curves)
+    if cost.held is None or cost.next is None or cost.engine is None:
+        further = cost.next and Surface(
+            cost.next.streams, tuple(_raised(curve, seconds) for curve in cost.next.curves)
+        )
+        return replace(_alone(cost, seconds), gap=_later(cost.gap, seconds), next=further)
+    held = _raised(cost.held, seconds)
     return replace(
         _alone(cost, seconds),
-        call=_called(cost, seconds),
-        gap=_later(cost.gap, seconds),
-        next=further,
+        next=_bounded(cost.next, held),
+        engine=_at_least(cost.engine, held),
     )
+
+
+def _bounded(further: Surface | None, call: Curve) -> Surface | None:
+    """Return what further copies cost where the thread takes so long for each."""
+    if further is None:
+        return None
+    return Surface(further.streams, tuple(_at_least(curve, call) for curve in further.curves))
+
+
+def _at_least(curve: Curve, call: Curve) -> Curve:
+    seconds = zip(curve.sizes, curve.seconds, strict=True)
+    return Curve(curve.sizes, tuple(_longer(one, call.at(size)) for size, one in seconds))
 
 
 def _alone(cost: CopyCost, seconds: float) -> CopyCost:

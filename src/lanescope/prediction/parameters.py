@@ -58,6 +58,9 @@ class CopyCost:
     engine
         Seconds that the engine is held by each of many queued copies, by size; None: ``gap +
         bytes * per_byte``.
+    held
+        Of pageable memory: seconds that the thread is in the call, by size, which returns before
+        the copy has ended; None: not known, and taken for all of the copy.
     """
 
     first: Estimate
@@ -67,6 +70,7 @@ class CopyCost:
     next: Surface | None = None
     call: Curve | None = None
     engine: Curve | None = None
+    held: Curve | None = None
 
 
 @dataclass(frozen=True, slots=True)
