@@ -8,6 +8,7 @@ import lanescope
 from lanescope.errors import InputError
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.explanation import why
+from lanescope.prediction.graphs import MOST_TASKS
 from lanescope.prediction.predictor import NAMES, Prediction, predictor_named
 from lanescope.prediction.rank import closed_form, rank
 from lanescope.prediction.replay import Replay
@@ -76,6 +77,11 @@ def test_a_slow_predictor_tries_few_numbers_and_finds_the_best_between_them():
     assert ranking.winner.streams == 48
     few = rank(WORK, fitted(), told, range(40, 50), (Method.STREAMS,))
     assert len(few.curves[Method.STREAMS]) == 10
+
+
+def test_numbers_of_streams_that_are_too_many_to_be_replayed_are_left_out():
+    found = rank(Workload(1 << 20, 0, 0.0, h2d_arrays=300), named_parameters("h200"), Replay(), ALL)
+    assert 1 < found.curves[Method.STREAMS].most_streams <= MOST_TASKS // 302
 
 
 def test_intervals_that_overlap_decide_nothing():

@@ -163,8 +163,13 @@ def _check(workload: Workload) -> None:
         raise InputError("no more arrays can return later than there are arrays that go back")
 
 
+def task_count(workload: Workload, streams: int) -> int:
+    """Return how many copies and kernels a round in so many parts has at most."""
+    return streams * (workload.h2d_arrays + workload.d2h_arrays + 1)
+
+
 def _require_few(workload: Workload, streams: int) -> None:
-    tasks = streams * (workload.h2d_arrays + workload.d2h_arrays + 1)
+    tasks = task_count(workload, streams)
     if tasks > MOST_TASKS:
         raise InputError(
             f"{tasks} copies and kernels in each round are too many to be replayed one by one; "

@@ -10,6 +10,7 @@ from itertools import pairwise
 from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction import forms
+from lanescope.prediction.graphs import MOST_TASKS, task_count
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import Prediction, Predictor
 from lanescope.prediction.workload import MAPPED, STREAMED, Method, Workload
@@ -143,8 +144,9 @@ def rank(
     """Predict every method at every number of streams, and sort.
 
     Of numbers of streams within 1 % of the fastest the smallest is taken; numbers that the
-    workload cannot be cut into are left out. Of many numbers a slow predictor tries some that are
-    twice as large apart, and one on either side of the best of these.
+    workload cannot be cut into, or that are too many to be replayed, are left out. Of many numbers
+    a slow predictor tries some that are twice as large apart, and one on either side of the best
+    of these.
 
     Raises
     ------
@@ -155,6 +157,8 @@ def rank(
     if not methods:
         raise InputError("no method is named; give one or more")
     counts = _possible(workload, streams)
+    if predictor.is_slow:
+        counts = tuple(n for n in counts if task_count(workload, n) <= MOST_TASKS) or counts[:1]
     curves: dict[Method, Tried] = {}
     skipped = []
     for method in methods:
