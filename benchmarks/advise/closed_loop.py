@@ -79,8 +79,8 @@ def command(name: str, form: str, binary: Path) -> list[str]:
     """Return the command line of a program in one of its forms."""
     if name in IN_CUDA:
         return [str(binary), name, form, str(STEPS - WARMING)]
-    script = str(HERE / "programs.py")
-    return [sys.executable, script, name, "--form", form, "--steps", str(STEPS)]
+    example = [sys.executable, "-m", "lanescope.examples", "loop", name]
+    return [*example, "--form", form, "--steps", str(STEPS)]
 
 
 def run(words: list[str]) -> str:

@@ -7,6 +7,7 @@ import typer
 
 from lanescope._core import native
 from lanescope.errors import InputError
+from lanescope.examples.loops import NAMES
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 
@@ -38,6 +39,7 @@ def example(*arguments):
         (("grid", "state", "--version", "stream"), "'stream' is none of explicit, streams"),
         (("grid", "state", "--version", "explicit", "--streams", "3"), "has no streams"),
         (("grid", "state", "--version", "hybrid", "--gpu", "99"), "no GPU 99"),
+        (("loop", "train"), "'train'; there are train-pageable, infer-to-cpu"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(arguments, part):
@@ -124,6 +126,25 @@ def test_matrices_are_multiplied(shape):
     assert report.wrong == 0
     moved = [s.bytes for s in report.steps if s.bytes]
     assert moved == [4 * rows * inner, 4 * inner * columns, 4 * rows * columns]
+
+
+def test_a_loop_whose_library_is_missing_is_one_sentence(monkeypatch):
+    from lanescope.examples.loops import loop
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match="many-small needs torch"):
+        loop("many-small")
+
+
+@pytest.mark.gpu
+@with_gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_both_forms_of_a_loop_compute_the_same(name):
+    pytest.importorskip("cupy" if name == "numpy-to-cupy" else "torch")
+    done = [example("loop", name, "--form", form, "--steps", 8) for form in ("before", "after")]
+    assert [one.returncode for one in done] == [0, 0]
+    before, after = (float(one.stdout.rpartition("checksum ")[2]) for one in done)
+    assert before == pytest.approx(after, rel=1e-4)
 
 
 @pytest.mark.gpu

@@ -6,7 +6,8 @@
 tool costs a program that copies often. All print when each of their steps began and ended and
 what it moved, so that what a tool saw can be compared with what happened. ``grid`` runs kernels of
 an ocean model instead, and compares them with NumPy. ``lu`` factors a matrix on two GPUs that send
-each other parts of it, as they are and compressed.
+each other parts of it, as they are and compressed. ``loop`` runs loops of PyTorch and CuPy before
+and after the change that ``lanescope advise`` names.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import typer
 
 from lanescope.errors import InputError, LanescopeError
 from lanescope.examples.grid import grid
+from lanescope.examples.loops import loop
 from lanescope.examples.lu import lu
 from lanescope.units.sizes import parse_size
 
@@ -32,6 +34,7 @@ app = typer.Typer(
 
 app.command()(grid)
 app.command()(lu)
+app.command()(loop)
 
 _STEP_KEYS = ("name", "begin_ns", "end_ns", "bytes", "h2d_bytes", "d2h_bytes", "copies")
 _LONGEST_SECONDS = 3600

@@ -1,8 +1,9 @@
-"""Programs as people write them, and as an expert would change them, for the closed loop of advise.
+"""Loops as people write them, and as an expert would change them, for the closed loop of advise.
 
-``python benchmarks/advise/programs.py NAME --form before|after [--steps N]`` runs one and prints
-the median seconds of a step, and a checksum that both forms have in common. The list was written
-before `advise` was changed for it; what fails stays in it. The CUDA C++ ones are in programs.cu.
+``python -m lanescope.examples loop NAME --form before|after`` runs one and prints the median
+seconds of a step, and a checksum that both forms have in common. Needs PyTorch, or CuPy. The list was
+written before `advise` was changed for it; what fails stays in it. The CUDA C++ ones are in
+benchmarks/advise/programs.cu.
 
 The forms differ in what the name says, in nothing else:
 
@@ -20,25 +21,50 @@ numpy-to-cupy           `cupy.asarray` of a large array, pageable        through
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from statistics import median
-from typing import Any
+from typing import Annotated
 
-Step = Callable[[], Any]
+import typer
+
+from lanescope.errors import InputError
+
 MIB = 1 << 20
+NAMES = (
+    *("train-pageable", "infer-to-cpu", "many-small", "offload-layers", "item-each-step"),
+    "numpy-to-cupy",
+)
+#: Steps that are not timed.
+WARMING = 5
+_MOST_STEPS = 1_000_000
 
 
-def main() -> None:
-    """Run a program and print its step."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=sorted(PROGRAMS))
-    parser.add_argument("--form", choices=["before", "after"], default="before")
-    parser.add_argument("--steps", type=int, default=60)
-    given = parser.parse_args()
-    seconds, checksum = run(PROGRAMS[given.name](given.form == "after"), given.steps)
-    print(f"{given.name} {given.form}: {median(seconds):.6f} s a step, checksum {checksum:.6g}")
+class Form(StrEnum):
+    """As it is written, or as it is advised."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+def loop(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}.")],
+    form: Annotated[
+        Form, typer.Option(metavar="FORM", help="before or after the change that is advised.")
+    ] = Form.BEFORE,
+    steps: Annotated[
+        int, typer.Option(min=WARMING + 1, max=_MOST_STEPS, metavar="N", help="Of the loop.")
+    ] = 60,
+) -> None:
+    """Run a loop of PyTorch or CuPy before or after a change of its transfers."""
+    if name not in PROGRAMS:
+        raise InputError(f"no loop is named {name!r}; there are {', '.join(NAMES)}")
+    try:
+        seconds, checksum = run(PROGRAMS[name](form is Form.AFTER), steps)
+    except ImportError as error:
+        raise InputError(f"{name} needs {error.name}, which is not installed here") from error
+    print(f"{name} {form}: {median(seconds):.6f} s a step, checksum {checksum:.6g}")
 
 
 def run(program: Iterator[float], steps: int) -> tuple[list[float], float]:
@@ -50,9 +76,6 @@ def run(program: Iterator[float], steps: int) -> tuple[list[float], float]:
         if number >= WARMING:
             seconds.append(time.perf_counter() - began)
     return seconds, checksum
-
-
-WARMING = 5
 
 
 def train_pageable(after: bool) -> Iterator[float]:
@@ -204,7 +227,7 @@ def numpy_to_cupy(after: bool) -> Iterator[float]:
         yield total
 
 
-PROGRAMS = {
+PROGRAMS: dict[str, Callable[[bool], Iterator[float]]] = {
     "train-pageable": train_pageable,
     "infer-to-cpu": infer_to_cpu,
     "many-small": many_small,
@@ -212,7 +235,3 @@ PROGRAMS = {
     "item-each-step": item_each_step,
     "numpy-to-cupy": numpy_to_cupy,
 }
-
-
-if __name__ == "__main__":
-    main()
