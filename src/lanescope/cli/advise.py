@@ -105,15 +105,15 @@ def advise(
         note(renaming)
     if stored is not None:
         result = advised(stored)
-        _write_schedules(result, page, perfetto)
         print_result(result, json=json)
+        _write_schedules(result, page, perfetto)
         return
     run = _watched(tuple(program), out)
     own = 0
     try:
         result = advised(run)
-        _write_schedules(result, page, perfetto)
         print_result(result, json=json, error=True)
+        _write_schedules(result, page, perfetto)
         if not json:
             print(f"run:  {run.folder}", file=sys.stderr)
     except InputError as error:

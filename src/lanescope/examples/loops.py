@@ -1,8 +1,8 @@
 """Loops as people write them, and as an expert would change them, for the closed loop of advise.
 
 ``python -m lanescope.examples loop NAME --form before|after`` runs one and prints the median
-seconds of a step, and a checksum that both forms have in common. Needs PyTorch, or CuPy. The list was
-written before `advise` was changed for it; what fails stays in it. The CUDA C++ ones are in
+seconds of a step, and a checksum that both forms have in common. Needs PyTorch, or CuPy. The list
+was written before `advise` was changed for it; what fails stays in it. The CUDA C++ ones are in
 benchmarks/advise/programs.cu.
 
 The forms differ in what the name says, in nothing else:
@@ -51,10 +51,12 @@ class Form(StrEnum):
 def loop(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}.")],
     form: Annotated[
-        Form, typer.Option(metavar="FORM", help="before or after the change that is advised.")
+        Form,
+        typer.Option("--form", metavar="FORM", help="before or after the change that is advised."),
     ] = Form.BEFORE,
     steps: Annotated[
-        int, typer.Option(min=WARMING + 1, max=_MOST_STEPS, metavar="N", help="Of the loop.")
+        int,
+        typer.Option("--steps", min=WARMING + 1, max=_MOST_STEPS, metavar="N", help="Of the loop."),
     ] = 60,
 ) -> None:
     """Run a loop of PyTorch or CuPy before or after a change of its transfers."""
