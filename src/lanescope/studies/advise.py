@@ -20,7 +20,7 @@ from lanescope.document.blocks import (
     Text,
 )
 from lanescope.findings.advice.advice import Advice, Change, PhaseAdvice
-from lanescope.findings.advice.advise import advise, phases_of
+from lanescope.findings.advice.advise import advise, other_machine, phases_of
 from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.findings.advice.what_if import NamedEdit, parse_edits, what_if
 from lanescope.kinds import StrPath
@@ -108,12 +108,17 @@ def _replaying(
     edits: tuple[NamedEdit, ...], given: Parameters
 ) -> Callable[[WatchRun], Advised | WhatIf]:
     """Return what replays a watch under edits; without parameters where no edit needs any."""
-    parameters = link_parameters(given) if any(one.predicts for one in edits) else None
+    needed = given is not None or any(one.predicts for one in edits)
+    parameters = link_parameters(given) if needed else None
 
     def replaying(run: WatchRun) -> WhatIf:
-        found = what_if(phases_of(run)[0], edits, parameters)
-        name = None if parameters is None else parameters.name
-        return WhatIf(run, tuple(one.text for one in edits), name, found)
+        phases, _ = phases_of(run)
+        found = what_if(phases, edits, parameters)
+        names = tuple(one.text for one in edits)
+        if parameters is None:
+            return WhatIf(run, names, None, found)
+        notes = tuple(other_machine(run, parameters, phases))
+        return WhatIf(run, names, parameters.name, found, notes)
 
     return replaying
 

@@ -42,12 +42,15 @@ class WhatIf(AnalysisResult):
         As they were named, in the order in which they are made.
     parameters
         Whose link parameters predict the copies that change; None where none was needed.
+    notes
+        Sentences on what the numbers do not say.
     """
 
     run: WatchRun
     edits: tuple[str, ...]
     parameters: str | None
     phases: tuple[PhaseWhatIf, ...]
+    notes: tuple[str, ...] = ()
 
     def blocks(self) -> list[Section]:
         """Return what each phase takes before and after, and the critical path of both."""
@@ -59,7 +62,9 @@ class WhatIf(AnalysisResult):
         )
         edits = ", ".join(self.edits)
         head = f"Measured rounds, replayed with {edits}. {predicted} In brackets 95 % intervals."
-        sections = [Section("what-if", "What if", [Text(head), self._table()])]
+        sections = [
+            Section("what-if", "What if", [Text(head), self._table(), *map(Text, self.notes)])
+        ]
         return sections + [
             Section(f"phase-{at}", _title(one), [*self._phase(one)])
             for at, one in enumerate(self.phases)
@@ -122,6 +127,7 @@ class WhatIf(AnalysisResult):
             "edits": list(self.edits),
             "parameters": self.parameters,
             "phases": [_fields(one) for one in self.phases],
+            "notes": list(self.notes),
         }
 
     def _table(self) -> Table:

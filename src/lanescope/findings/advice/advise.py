@@ -183,7 +183,7 @@ def _moved(phase: Phase, gpu: int, direction: Direction) -> float:
 def _notes(
     run: WatchRun, parameters: LinkParameters, phases: tuple[Phase, ...], *, kernels: bool
 ) -> tuple[str, ...]:
-    notes = list(_other_machine(run, parameters, phases))
+    notes = list(other_machine(run, parameters, phases))
     if len(run.timeline.operations) > 2 * MOST_OPERATIONS:
         notes.append(
             f"Of each process and GPU the first and the last {MOST_OPERATIONS} operations were "
@@ -205,7 +205,7 @@ def _notes(
     return tuple(notes)
 
 
-def _other_machine(
+def other_machine(
     run: WatchRun, parameters: LinkParameters, phases: tuple[Phase, ...]
 ) -> list[str]:
     """Return that the parameters are not those of the watched machine, where that can be told.
