@@ -42,6 +42,8 @@ from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
 
 _MOST_COMMAND = 60
+#: Copies that are slower than this beside kernels share the link with them.
+_SLOWED = 1.25
 _NOW = {
     Method.PAGEABLE: "one after the other, by pageable memory",
     Method.EXPLICIT: "one after the other, by pinned memory",
@@ -246,6 +248,13 @@ def _present(one: PhaseAdvice) -> Iterator[str]:
             f"Predicted as it is{pauses}: {fmt.estimate_text(one.predicted_seconds)}, "
             f"{one.error * 100:+.1f} % against measured."
         )
+    slowed = phase.slowed_by_kernels
+    if one.reason is not None and slowed is not None and slowed > _SLOWED:
+        yield (
+            f"Copies to the GPU take {slowed:.1f} times as long beside its kernels as without: "
+            "kernels that read or write mapped host memory use the link, too, and a trace does "
+            "not show it."
+        )
     if one.reason is not None:
         alone = "The changes below come from the replay of measured rounds alone."
         yield (
@@ -335,7 +344,7 @@ def _phase_fields(one: PhaseAdvice) -> dict[str, Any]:
 _MEASURED = (
     *("rounds", "rounds_in_run", "seconds", "period_seconds", "h2d_seconds", "d2h_seconds"),
     *("kernel_seconds", "hidden_seconds", "idle_seconds", "host_seconds", "copies", "streams"),
-    *("launches", "call_gap_seconds", "part_seconds"),
+    *("launches", "call_gap_seconds", "part_seconds", "slowed_by_kernels"),
 )
 
 

@@ -271,6 +271,13 @@ def test_streams_that_run_in_another_order_than_submitted_are_one_round():
     (phase,) = find_phases(watch.timeline.operations, kernels=True)
     assert (phase.rounds, phase.parts, phase.launches) == (18, 14, 14)
     assert [(kind.count, kind.typical_bytes) for kind in phase.copies] == [(28, 24 << 20)]
+    assert phase.slowed_by_kernels == pytest.approx(1.8, abs=0.1)  # they write mapped memory
+
+
+def test_copies_that_kernels_do_not_slow_down():
+    program = overlapped(10, 6, 600 * MB, 15_000.0)
+    (phase,) = find_phases(program.operations(), kernels=True)
+    assert phase.slowed_by_kernels == pytest.approx(1, abs=0.05)
 
 
 def test_rounds_whose_sizes_all_differ_are_rounds_all_the_same():

@@ -88,6 +88,9 @@ class Phase:
     call_gap_seconds
         Of the host from one copy's call to the next, where these follow each other without a
         pause; None where few do, or calls are not known.
+    slowed_by_kernels
+        How many times as long copies to the GPU take while kernels run as without; None where
+        there are too few of either. Kernels that use the link themselves do that.
     part_seconds
         That the kernels of one of its `parts` take one after the other; None where there are none,
         or those of several parts ran beside each other: they took longer than alone.
@@ -118,6 +121,7 @@ class Phase:
     workload: Workload
     schedule: Schedule | None = None
     call_gap_seconds: float | None = None
+    slowed_by_kernels: float | None = None
     part_seconds: float | None = None
     language: str = "CUDA C++"
 

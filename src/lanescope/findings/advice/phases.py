@@ -42,6 +42,9 @@ _HIDDEN = 0.1
 _MOST_OVERLAP = 0.05
 #: A longer time of the host between two calls is a pause; of fewer no median is told.
 _PAUSE_NS, _FEWEST_GAPS = 50_000, 8
+#: Copies of so many bytes run beside kernels with more than one share of their time, and not with
+#: less than the other.
+_LONG_COPY, _BESIDE, _NOT_BESIDE = 1 << 20, 0.4, 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,6 +146,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:
         workload=_workload(copies, work.value if kernels else 0.0, parts),
         schedule=_schedule(one) if kernels and parts == 1 else None,
         call_gap_seconds=_call_gap_seconds(one),
+        slowed_by_kernels=_slowed_by_kernels(one),
         part_seconds=_part_seconds(one, parts) if kernels else None,
     )
 
@@ -152,6 +156,31 @@ def _part_seconds(found: _Found, parts: int) -> float | None:
     summed, covered = (_typical(found, count) for count in (_worked, _worked_together))
     alone = covered >= (1 - _MOST_OVERLAP) * summed > 0
     return summed * 1e-9 / parts if alone else None
+
+
+def _slowed_by_kernels(found: _Found) -> float | None:
+    """Return how much slower copies to the GPU are that run mostly beside kernels."""
+    lane, work = found.lane, found.lane.kind == WORK
+    if not work.any():
+        return None
+    starts, ends = union(lane.start_ns[work], lane.end_ns[work])
+    worked = np.concatenate(([0], np.cumsum(ends - starts)))
+
+    def until(moment: IntArray) -> IntArray:
+        """Return how long kernels had run in all before a moment."""
+        place = np.searchsorted(starts, moment, "right")
+        before = np.maximum(place - 1, 0)
+        beyond = np.where(place > 0, np.maximum(ends[before] - moment, 0), 0)
+        return np.asarray(worked[place] - beyond)
+
+    copies = lane.rows((lane.kind == IN) & (lane.bytes >= _LONG_COPY))
+    lasted = np.maximum(copies.end_ns - copies.start_ns, 1)
+    share = (until(copies.end_ns) - until(copies.start_ns)) / lasted
+    each = lasted / np.maximum(copies.bytes, 1)
+    beside, alone = each[share > _BESIDE], each[share < _NOT_BESIDE]
+    if min(beside.size, alone.size) < _FEWEST_GAPS:
+        return None
+    return float(np.median(beside) / np.median(alone))
 
 
 def _call_gap_seconds(found: _Found) -> float | None:
