@@ -1,4 +1,4 @@
-"""How long the driver takes to give pinned memory, beside what a fit predicts.
+"""How long the driver takes to give pinned memory, compared with what a fit predicts.
 
 ``python benchmarks/model/pinning.py measure FILE`` times cuMemHostAlloc, and cuMemHostRegister of
 memory that was written before, in turns, by ctypes and so without lanescope; seconds as CSV.

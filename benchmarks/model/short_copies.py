@@ -1,4 +1,4 @@
-"""Many short copies of PyTorch, CuPy and C++ programs, beside what ``predict --host-time`` says.
+"""Many short copies of PyTorch, CuPy and C++ programs, compared with ``predict --host-time``.
 
 ``python benchmarks/model/short_copies.py measure DIR`` runs each program alone, in turns, and then
 watched; it needs a GPU and a stored fit. ``compare DIR`` takes the time from call to call of the
@@ -112,11 +112,11 @@ def compare(folder: Path) -> None:
         if host is None:
             print(f"{text}no time from call to call")
             continue
-        told = [_predicted(name, seconds, parameters) for seconds in (host, 0.0)]
+        both = [_predicted(name, seconds, parameters) for seconds in (host, 0.0)]
         ends = "; ".join(
             f"{one['seconds'] * 1e3:.3f} ({one['low_seconds'] * 1e3:.3f} to "
             f"{one['high_seconds'] * 1e3:.3f}), {one['seconds'] * 1e3 / median(steps) - 1:+.1%}"
-            for one in told
+            for one in both
         )
         print(f"{text}{host * 1e6:.1f} us; {ends}")
 
@@ -130,26 +130,17 @@ def _from_call_to_call(watch: Path, parameters: str) -> float | None:
 
 def _predicted(name: str, host: float, parameters: str) -> dict[str, float]:
     _, count, size = name.split("-")
-    words = (
-        "model",
-        "predict",
-        "--h2d",
-        str(int(count) * int(size)),
-        "--arrays-in",
-        count,
-        "--streams",
-        "1",
-    )
-    more = (
-        "--kernel",
-        "0",
-        "--host-time",
-        f"{round(host * 1e9)}ns" if host else "0",
-        "--parameters",
-        parameters,
-        "--json",
-    )
-    found = json.loads(_output(sys.executable, "-m", "lanescope", *words, *more))
+    options = {
+        "--h2d": str(int(count) * int(size)),
+        "--arrays-in": count,
+        "--streams": "1",
+        "--kernel": "0",
+        "--host-time": f"{round(host * 1e9)}ns" if host else "0",
+        "--parameters": parameters,
+    }
+    words = [word for pair in options.items() for word in pair]
+    command = (sys.executable, "-m", "lanescope", "model", "predict", "--json")
+    found = json.loads(_output(*command, *words))
     methods: list[dict[str, float]] = found["ranking"]
     return next(one for one in methods if str(one["method"]).lower() == "pageable")
 

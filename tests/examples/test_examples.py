@@ -7,7 +7,7 @@ import typer
 
 from lanescope._core import native
 from lanescope.errors import InputError
-from lanescope.examples.loops import NAMES
+from lanescope.examples.loops import PROGRAMS
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 
@@ -138,7 +138,7 @@ def test_a_loop_whose_library_is_missing_is_one_sentence(monkeypatch):
 
 @pytest.mark.gpu
 @with_gpu
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_both_forms_of_a_loop_compute_the_same(name):
     pytest.importorskip("cupy" if name == "numpy-to-cupy" else "torch")
     done = [example("loop", name, "--form", form, "--steps", 8) for form in ("before", "after")]

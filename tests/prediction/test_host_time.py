@@ -26,20 +26,24 @@ def test_nothing_changes_without_such_a_time():
     assert with_host_time(H200, 0.0) is H200
 
 
+def test_the_name_says_that_it_is_in():
+    assert with_host_time(H200, 13e-6).name == "h200 with 13.0 µs of the program for each call"
+
+
 @pytest.mark.parametrize("by", [None, Equations()])
 def test_pageable_copies_take_the_call_and_that_where_it_is_longer_than_the_copy(by):
-    held = H200.pageable_h2d.held.at(1 << 10).value
+    call = H200.pageable_h2d.call.at(1 << 10).value
     alone = H200.pageable_h2d.single.at(1 << 10).value
-    assert 0 < held < alone
+    assert 0 < call < alone
     short, long = (seconds(TINY, Method.PAGEABLE, host, by=by) for host in (1e-6, 20e-6))
-    assert long.value == pytest.approx(64 * (held + 20e-6), rel=0.05)
+    assert long.value == pytest.approx(64 * (call + 20e-6), rel=0.05)
     assert short.value == pytest.approx(64 * alone, rel=0.05)
     assert long.low <= long.value <= long.high
 
 
 @pytest.mark.parametrize("by", [None, Equations()])
 def test_without_the_time_in_the_call_all_of_the_copy_is_waited_for(by):
-    known = replace(H200, pageable_h2d=replace(H200.pageable_h2d, held=None))
+    known = replace(H200, pageable_h2d=replace(H200.pageable_h2d, call=None))
     before, after = (seconds(TINY, Method.PAGEABLE, host, known, by).value for host in (0.0, 10e-6))
     assert after - before == pytest.approx(64 * 10e-6, rel=0.05)
 

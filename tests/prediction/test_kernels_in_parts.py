@@ -127,14 +127,20 @@ def test_a_watch_tells_into_how_many_parts_and_what_the_kernel_of_one_takes():
 
 def test_times_that_are_given_win_over_those_of_watches():
     watches = [RECORDED / "model" / "hybrid-axpy", RECORDED / "watch" / "vector-add"]
-    asked = Predict(h2d_bytes="8MB", parameters="h200", kernel_watches=watches)
-    work = asked.result(Silent()).ranking.workload
+    given = Predict(h2d_bytes="8MB", parameters="h200", kernel_watches=watches)
+    work = given.result(Silent()).ranking.workload
     assert work.kernel_seconds == pytest.approx(319e-6, rel=0.02)
     assert [parts for parts, _ in work.kernel_parts] == [14]
-    given = replace(asked, kernel_seconds=1e-3, kernel_parts=["14=80us", "4=300us"])
-    work = given.result(Silent()).ranking.workload
+    timed = replace(given, kernel_seconds=1e-3, kernel_parts=["14=80us", "4=300us"])
+    work = timed.result(Silent()).ranking.workload
     assert work.kernel_seconds == 1e-3
     assert work.kernel_parts == ((4, pytest.approx(300e-6)), (14, pytest.approx(80e-6)))
+
+
+def test_two_watches_of_as_many_parts_are_refused():
+    watch = RECORDED / "model" / "hybrid-axpy"
+    with pytest.raises(InputError, match="14 parts, too"):
+        Predict(h2d_bytes="8MB", parameters="h200", kernel_watches=[watch, watch]).result(Silent())
 
 
 @pytest.mark.parametrize("given", [["25us"], ["1=3ms"], ["8=fast"], ["a=2us"], {8: 0.0}, {4: 1e9}])

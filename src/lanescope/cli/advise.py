@@ -123,7 +123,7 @@ def advise(
 
 
 def _write_schedules(result: Advised | WhatIf, page: Path | None, perfetto: Path | None) -> None:
-    """Write what was asked for beside the result of --what-if."""
+    """Write the page and the trace of --what-if where they are named."""
     from lanescope.studies.what_if import WhatIf
 
     if not isinstance(result, WhatIf):

@@ -32,41 +32,9 @@ import typer
 from lanescope.errors import InputError
 
 MIB = 1 << 20
-NAMES = (
-    *("train-pageable", "infer-to-cpu", "many-small", "offload-layers", "item-each-step"),
-    "numpy-to-cupy",
-)
 #: Steps that are not timed.
 WARMING = 5
 _MOST_STEPS = 1_000_000
-
-
-class Form(StrEnum):
-    """As it is written, or as it is advised."""
-
-    BEFORE = "before"
-    AFTER = "after"
-
-
-def loop(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(NAMES)}.")],
-    form: Annotated[
-        Form,
-        typer.Option("--form", metavar="FORM", help="before or after the change that is advised."),
-    ] = Form.BEFORE,
-    steps: Annotated[
-        int,
-        typer.Option("--steps", min=WARMING + 1, max=_MOST_STEPS, metavar="N", help="Of the loop."),
-    ] = 60,
-) -> None:
-    """Run a loop of PyTorch or CuPy before or after a change of its transfers."""
-    if name not in PROGRAMS:
-        raise InputError(f"no loop is named {name!r}; there are {', '.join(NAMES)}")
-    try:
-        seconds, checksum = run(PROGRAMS[name](form is Form.AFTER), steps)
-    except ImportError as error:
-        raise InputError(f"{name} needs {error.name}, which is not installed here") from error
-    print(f"{name} {form}: {median(seconds):.6f} s a step, checksum {checksum:.6g}")
 
 
 def run(program: Iterator[float], steps: int) -> tuple[list[float], float]:
@@ -81,7 +49,7 @@ def run(program: Iterator[float], steps: int) -> tuple[list[float], float]:
 
 
 def train_pageable(after: bool) -> Iterator[float]:
-    """A training loop: 64 MiB of inputs a step, a small network, its loss every tenth step."""
+    """A training loop: 64 MiB of inputs a step, a small network, its loss in each step."""
     import torch
 
     torch.manual_seed(0)
@@ -237,3 +205,31 @@ PROGRAMS: dict[str, Callable[[bool], Iterator[float]]] = {
     "item-each-step": item_each_step,
     "numpy-to-cupy": numpy_to_cupy,
 }
+
+
+class Form(StrEnum):
+    """As it is written, or as it is advised."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+def loop(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(PROGRAMS)}.")],
+    form: Annotated[
+        Form,
+        typer.Option("--form", metavar="FORM", help="before or after the change that is advised."),
+    ] = Form.BEFORE,
+    steps: Annotated[
+        int,
+        typer.Option("--steps", min=WARMING + 1, max=_MOST_STEPS, metavar="N", help="Of the loop."),
+    ] = 60,
+) -> None:
+    """Run a loop of PyTorch or CuPy before or after a change of its transfers."""
+    if name not in PROGRAMS:
+        raise InputError(f"no loop is named {name!r}; there are {', '.join(PROGRAMS)}")
+    try:
+        seconds, checksum = run(PROGRAMS[name](form is Form.AFTER), steps)
+    except ImportError as error:
+        raise InputError(f"{name} needs {error.name}, which is not installed here") from error
+    print(f"{name} {form}: {median(seconds):.6f} s a step, checksum {checksum:.6g}")

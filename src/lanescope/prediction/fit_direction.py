@@ -80,7 +80,7 @@ def fit_pageable(
         single=alone,
         next=Surface((2,), (alone,)),
         engine=alone,  # the thread stages what the engine moves: it is held as long
-        held=_curve({size: median_of(m.calls) for size, m in mine.items()}),
+        call=_curve({size: median_of(m.calls) for size, m in mine.items()}),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import CopyCost, Launching, LinkParameters
 from lanescope.units.estimate import Estimate
+from lanescope.units.words import time_text
 
 #: A curve that is the same at all sizes has these; larger ones go on as it does.
 _ANY_SIZE = (1, 1 << 40)
@@ -27,6 +28,7 @@ def with_host_time(parameters: LinkParameters, seconds: float) -> LinkParameters
     known = parameters.launching or Launching(*[Estimate.exactly(0.0)] * 4)
     return replace(
         parameters,
+        name=f"{parameters.name} with {time_text(seconds)} of the program for each call",
         h2d=_queued(parameters.h2d, seconds),
         d2h=_queued(parameters.d2h, seconds),
         pageable_h2d=_staged(parameters.pageable_h2d, seconds),
@@ -53,16 +55,16 @@ def _staged(cost: CopyCost | None, seconds: float) -> CopyCost | None:
     """
     if cost is None:
         return None
-    if cost.held is None or cost.next is None or cost.engine is None:
+    if cost.call is None or cost.next is None or cost.engine is None:
         further = cost.next and Surface(
             cost.next.streams, tuple(_raised(curve, seconds) for curve in cost.next.curves)
         )
         return replace(_alone(cost, seconds), gap=_later(cost.gap, seconds), next=further)
-    held = _raised(cost.held, seconds)
+    call = _raised(cost.call, seconds)
     return replace(
         _alone(cost, seconds),
-        next=_bounded(cost.next, held),
-        engine=_at_least(cost.engine, held),
+        next=_bounded(cost.next, call),
+        engine=_at_least(cost.engine, call),
     )
 
 

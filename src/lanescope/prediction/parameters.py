@@ -54,13 +54,11 @@ class CopyCost:
         * per_byte``.
     call
         o: seconds that the calling thread is held by the call, by size of the copy; None:
-        not known, and taken for 0.
+        not known, and taken for 0. Of pageable memory the call ends before the copy does; None:
+        with it.
     engine
         Seconds that the engine is held by each of many queued copies, by size; None: ``gap +
         bytes * per_byte``.
-    held
-        Of pageable memory: seconds that the thread is in the call, by size, which returns before
-        the copy has ended; None: not known, and taken for all of the copy.
     """
 
     first: Estimate
@@ -70,7 +68,6 @@ class CopyCost:
     next: Surface | None = None
     call: Curve | None = None
     engine: Curve | None = None
-    held: Curve | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,8 @@ class Rates:
     def _copy(self, direction: Direction, size: int, pageable: bool, fresh: bool = False) -> Cost:
         cost = self._direction(direction, pageable, fresh)
         of = self._level.of
-        call = 0.0 if cost.call is None else of(cost.call.at(size))
+        # what the host does of a pageable copy is all of the engine's time
+        call = 0.0 if cost.call is None or pageable else of(cost.call.at(size))
         if cost.engine is None:
             engine = of(cost.gap) + size * of(cost.per_byte)
         else:

@@ -19,6 +19,7 @@ from lanescope.report.timeline_ranges import HEADING, NO_GPU, with_ranges
 from lanescope.report.timeline_rates import RateSeries, rate_series
 from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.trace.run import WatchRun
+from lanescope.units.words import shortened
 
 #: Bits of a rounded number: it differs from the exact one by less than 0.05 %.
 _ROUNDED_BITS = 11
@@ -279,12 +280,8 @@ def _operations_data(lanes: Lanes, start: int, pack: Pack) -> dict[str, Any]:
 def _used(numbers: IntArray, names: tuple[str, ...]) -> tuple[list[str], IntArray]:
     """The names that rows have, and their numbers among these; the first stands for none."""
     found, renumbered = np.unique(np.append(0, numbers), return_inverse=True)
-    short = [_shortened(names[i]) if i < len(names) else "" for i in found.tolist()]
+    short = [shortened(names[i], _LONGEST_NAME) if i < len(names) else "" for i in found.tolist()]
     return short, renumbered.reshape(-1)[1:].astype(np.int64)
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
 def _reductions(run: WatchRun, series: list[RateSeries], lanes: Lanes) -> tuple[str, ...]:

@@ -40,9 +40,10 @@ from lanescope.studies.what_if import WhatIf
 from lanescope.trace.run import WatchRun
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
+from lanescope.units.words import shortened
 
 _MOST_COMMAND = 60
-#: Copies that are slower than this beside kernels share the link with them.
+#: Copies that are slower than this while kernels run share the link with them.
 _SLOWED = 1.25
 _NOW = {
     Method.PAGEABLE: "one after the other, by pageable memory",
@@ -180,8 +181,8 @@ class Advised(AnalysisResult):
 def phase_section(one: PhaseAdvice, command: str) -> Section:
     """Return one phase: what it does, what the model says of that, and its changes."""
     phase, advised = one.phase, one.advised
-    title = f"Process {phase.pid}{f' ({_short(command)})' if command else ''} on g{phase.gpu}, "
-    title += f"phase {phase.number}"
+    named = f" ({shortened(command, _MOST_COMMAND)})" if command else ""
+    title = f"Process {phase.pid}{named} on g{phase.gpu}, phase {phase.number}"
     blocks: list[Block] = [Text(title, Style.STRONG)]
     blocks += map(Text, [*_measured(phase), *_present(one), *one.notes])
     if advised:
@@ -251,7 +252,7 @@ def _present(one: PhaseAdvice) -> Iterator[str]:
     slowed = phase.slowed_by_kernels
     if one.reason is not None and slowed is not None and slowed > _SLOWED:
         yield (
-            f"Copies to the GPU take {slowed:.1f} times as long beside its kernels as without: "
+            f"Copies to the GPU take {slowed:.1f} times as long while kernels run as without: "
             "kernels that read or write mapped host memory use the link, too, and a trace does "
             "not show it."
         )
@@ -313,10 +314,6 @@ def _conditions(changes: Sequence[Change]) -> list[str]:
         f"({'all' if len(numbers) == len(changes) else ', '.join(map(str, numbers))}) {condition}"
         for condition, numbers in where.items()
     ]
-
-
-def _short(command: str) -> str:
-    return command if len(command) <= _MOST_COMMAND else f"{command[: _MOST_COMMAND - 1]}…"
 
 
 def _phase_fields(one: PhaseAdvice) -> dict[str, Any]:

@@ -188,7 +188,7 @@ class Predict(Analysis):
         Option(
             Value("--kernel-watch"),
             "RUN",
-            "A watch of the program with its kernels that tells their time; may be repeated, for "
+            "A watch of the program with its kernels, for their time; may be repeated, one for "
             "each number of parts.",
             None,
             True,
@@ -298,14 +298,13 @@ class Predict(Analysis):
         return self._machine_name if self._machine_name in known_gpus() else None
 
     def _workload(self) -> Workload:
-        watched = dict(map(watched_part, self.kernel_watches))
-        whole = watched.pop(1, None) if self.kernel_seconds is None else self.kernel_seconds
+        watched = watched_parts(self.kernel_watches)
+        whole = watched.get(1) if self.kernel_seconds is None else self.kernel_seconds
         if whole is None:
             raise InputError(
                 "the kernel's time is missing; measure it with its data in the GPU's memory and "
                 "give --kernel, such as 12ms, or 0 for copies alone"
             )
-        watched.pop(1, None)
         work = Workload(
             self.h2d_bytes,
             self.d2h_bytes,
@@ -318,12 +317,17 @@ class Predict(Analysis):
             mapped_assumed=self.mapped_reads is None and self.mapped_writes is None,
             steps=self.steps,
             fresh_output=self.fresh_output,
-            kernel_parts=tuple(sorted((watched | dict(kernel_parts(self.kernel_parts))).items())),
+            kernel_parts=self._parts(watched),
             flops=self.flops,
             device_bytes=self.device_bytes,
         )
         require_possible(work)
         return work
+
+    def _parts(self, watched: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
+        """Return what is given of parts, and of other numbers of parts what was watched."""
+        parts = {number: seconds for number, seconds in watched.items() if number > 1}
+        return tuple(sorted((parts | dict(kernel_parts(self.kernel_parts))).items()))
 
     def _several(self, ranking: Ranking) -> Several | None:
         if self.gpus is None:
@@ -337,6 +341,26 @@ class Predict(Analysis):
         return on_several(ranking, self.gpus, machine)
 
 
+def watched_parts(runs: Sequence[StrPath]) -> dict[int, float]:
+    """Return the seconds of the kernel of one part by the number of parts, from watches.
+
+    Raises
+    ------
+    InputError
+        If two of them have as many parts, or as `watched_part` does.
+    """
+    found: dict[int, float] = {}
+    for run in runs:
+        parts, seconds = watched_part(run)
+        if parts in found:
+            raise InputError(
+                f"--kernel-watch {run}: another watch has a round in {parts} "
+                f"{'part' if parts == 1 else 'parts'}, too; name one for each number of parts"
+            )
+        found[parts] = seconds
+    return found
+
+
 def watched_part(run: StrPath) -> tuple[int, float]:
     """Return into how many parts a watched program cuts its rounds, and the kernel's time of one.
 
@@ -345,7 +369,7 @@ def watched_part(run: StrPath) -> tuple[int, float]:
     Raises
     ------
     InputError
-        If there is no such watch, its kernels were not traced, or ran beside each other.
+        If there is no such watch, its kernels were not traced, or overlapped.
     """
     from lanescope.findings.advice.advise import phases_of
     from lanescope.studies.advise import stored_watch
@@ -359,8 +383,8 @@ def watched_part(run: StrPath) -> tuple[int, float]:
         )
     if phase.part_seconds is None:
         raise InputError(
-            f"--kernel-watch {run}: it has no kernels, or those of its {phase.parts} parts ran "
-            "beside each other, which does not tell what one takes alone; time one and give "
+            f"--kernel-watch {run}: it has no kernels, or those of its {phase.parts} parts "
+            "overlap, so that the time of one alone is not known; time one and give "
             f"--kernel-part {phase.parts}=TIME"
         )
     return phase.parts, phase.part_seconds

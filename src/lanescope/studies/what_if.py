@@ -20,7 +20,7 @@ from lanescope.document.blocks import (
     Text,
 )
 from lanescope.errors import InputError
-from lanescope.findings.advice.critical_path import Holds, shares
+from lanescope.findings.advice.critical_path import Activity, shares
 from lanescope.findings.advice.what_if import PhaseWhatIf, Replay
 from lanescope.kinds import StrPath
 from lanescope.report import format as fmt
@@ -54,6 +54,9 @@ class WhatIf(AnalysisResult):
 
     def blocks(self) -> list[Section]:
         """Return what each phase takes before and after, and the critical path of both."""
+        return [self._summary(), *self._phases(titled=True)]
+
+    def _summary(self) -> Section:
         predicted = (
             "All is as measured but for what the edit changes."
             if self.parameters is None
@@ -62,13 +65,14 @@ class WhatIf(AnalysisResult):
         )
         edits = ", ".join(self.edits)
         head = f"Measured rounds, replayed with {edits}. {predicted} In brackets 95 % intervals."
-        sections = [
-            Section("what-if", "What if", [Text(head), self._table(), *map(Text, self.notes)])
-        ]
-        return sections + [
-            Section(f"phase-{at}", _title(one), [*self._phase(one)])
-            for at, one in enumerate(self.phases)
-        ]
+        notes = map(Text, self.notes)
+        return Section("what-if", "What if", [Text(head), self._table(), *notes])
+
+    def _phases(self, *, titled: bool) -> Iterator[Section]:
+        """Yield each phase; a terminal, which has no headings, needs the title in the text."""
+        for at, one in enumerate(self.phases):
+            title = [Text(_title(one), Style.STRONG)] if titled else []
+            yield Section(f"phase-{at}", _title(one), [*title, *self._phase(one)])
 
     def page_document(self) -> Document:
         """Return the page: the same, and the schedule of the phase that gains most."""
@@ -86,7 +90,7 @@ class WhatIf(AnalysisResult):
             facts=(manifest.machine.name, f"lanescope {manifest.tool_version}"),
             commands=(manifest.command,),
             headline=None,
-            sections=(self.blocks()[0], schedule, *self.blocks()[1:]),
+            sections=(self._summary(), schedule, *self._phases(titled=False)),
             tool_version=manifest.tool_version,
         )
 
@@ -153,18 +157,17 @@ class WhatIf(AnalysisResult):
         return Table("", columns, [Group(rows)])
 
     def _phase(self, one: PhaseWhatIf) -> Iterator[Block]:
-        yield Text(_title(one), Style.STRONG)
         if one.no_effect:
             yield Text(f"Changes nothing here: {', '.join(one.no_effect)}.")
         yield _path_table(one)
         after = shares(one.after.path)
-        bound = max(after, key=lambda holds: after[holds])
+        bound = max(after, key=lambda activity: after[activity])
         yield Text(
-            f"Of the critical path, which is what the end of the last round depends on, "
-            f"{after[bound]:.0%} goes into this after the edits: {bound}."
+            "The largest share of the critical path, which is what the end of the last round "
+            f"depends on, after the edits: {bound}, {after[bound]:.0%} (predicted)."
         )
         names = self.run.timeline.operations.names
-        yield Text("The critical path after the edits, by what it is spent on:")
+        yield Text("The critical path after the edits, by what it is spent on (predicted):")
         yield Bullets([*_listed(one.after, names, one.rounds)])
 
 
@@ -180,10 +183,10 @@ def _listed(replay: Replay, names: Sequence[str], rounds: int) -> Iterator[str]:
 
 def _path_table(one: PhaseWhatIf) -> Table:
     columns = [Column("critical path"), Column("all rounds", Kind.SECONDS)]
-    columns += [Column(str(holds), Kind.SHARE) for holds in Holds]
+    columns += [Column(str(activity), Kind.SHARE) for activity in Activity]
     rows: list[list[str | float]] = [
         [word, replay.nanoseconds * 1e-9, *shares(replay.path).values()]
-        for word, replay in (("before", one.before), ("after", one.after))
+        for word, replay in (("before, measured", one.before), ("after, predicted", one.after))
     ]
     return Table("", columns, [Group(rows)])
 
@@ -213,6 +216,6 @@ def _fields(one: PhaseWhatIf) -> dict[str, Any]:
 def _path_fields(replay: Replay, rounds: int) -> dict[str, float]:
     seconds = replay.nanoseconds * 1e-9 / rounds
     return {
-        f"{holds.value.replace(' ', '_')}_seconds": share * seconds
-        for holds, share in shares(replay.path).items()
+        f"{activity.value.replace(' ', '_')}_seconds": share * seconds
+        for activity, share in shares(replay.path).items()
     }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lanescope.document.blocks import Timeline as TimelineBlock
-from lanescope.findings.advice.critical_path import Holds, Segment
+from lanescope.findings.advice.critical_path import Activity, Segment
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Placed
 from lanescope.findings.advice.what_if import PhaseWhatIf, Replay
@@ -25,14 +25,15 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WatchRun
 from lanescope.trace.timeline import Process, Timeline
+from lanescope.units.words import shortened
 
 BEFORE, AFTER = "before, as measured", "after, predicted"
 _HUES = {
-    Holds.HOST: "#8d6aa8",
-    Holds.H2D: TO_GPU,
-    Holds.KERNELS: KERNEL_COLOUR,
-    Holds.D2H: FROM_GPU,
-    Holds.LAG: "#b0563b",
+    Activity.HOST: "#8d6aa8",
+    Activity.H2D: TO_GPU,
+    Activity.KERNELS: KERNEL_COLOUR,
+    Activity.D2H: FROM_GPU,
+    Activity.LAG: "#b0563b",
 }
 _MOST_OPERATIONS = 50_000
 _STREAM_BITS, _LONGEST_NAME = 32, 60
@@ -125,11 +126,11 @@ def _path_lanes(
 ) -> tuple[list[Lane], Operations]:
     """Return a lane for each thing that the critical path is spent on, and their rows."""
     lanes, rows = [], []
-    for holds in Holds:
-        own = [one for one in replay.path if one.holds is holds]
+    for activity in Activity:
+        own = [one for one in replay.path if one.activity is activity]
         if own:
-            label = f"critical path: {holds}"
-            lanes.append(Lane(number, label, "range", _HUES[holds], first, len(own)))
+            label = f"critical path: {activity}"
+            lanes.append(Lane(number, label, "range", _HUES[activity], first, len(own)))
             first += len(own)
             rows += own
     words = [_words(names, replay, one) for one in rows]
@@ -162,16 +163,12 @@ def _path_ranges(names: Sequence[str], replay: Replay, number: int, begin: int) 
 def _words(names: Sequence[str], replay: Replay, segment: Segment) -> str:
     """Return what a segment of the critical path is, and of which operation."""
     task = replay.placed[segment.place].task
-    name = _shortened(names[task.name] if task.name < len(names) else "")
+    name = shortened(names[task.name] if task.name < len(names) else "", _LONGEST_NAME)
     copy = f"{'h2d' if task.kind == IN else 'd2h'} copy of {bytes_text(task.bytes)}"
     operation = (name or "kernel") if task.kind == WORK else copy
-    if segment.holds is Holds.HOST:
+    if segment.activity is Activity.HOST:
         return f"host, before {operation}"
-    return f"start lag of {operation}" if segment.holds is Holds.LAG else operation
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return f"start latency of {operation}" if segment.activity is Activity.LAG else operation
 
 
 def slowest_segments(replay: Replay, names: Sequence[str]) -> Iterator[tuple[str, float, int]]:

@@ -5,6 +5,15 @@ from __future__ import annotations
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many letters; an ellipsis stands for the rest.
+
+    >>> shortened("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def time_text(seconds: float) -> str:
     """Return a time in the unit that suits it.
 

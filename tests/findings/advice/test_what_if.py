@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.findings.advice.critical_path import Holds, critical_path, shares
+from lanescope.findings.advice.critical_path import Activity, critical_path, shares
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import replayed
@@ -29,7 +29,7 @@ def spent(tasks):
     """Return the nanoseconds of the critical path by what they are spent on."""
     path = critical_path(replayed(tasks))
     total = path[-1].end - path[0].begin
-    return {holds: round(share * total, 6) for holds, share in shares(path).items() if share}
+    return {activity: round(share * total, 6) for activity, share in shares(path).items() if share}
 
 
 def test_the_path_covers_the_time_from_begin_to_end_without_a_gap():
@@ -41,30 +41,37 @@ def test_the_path_covers_the_time_from_begin_to_end_without_a_gap():
         assert all(one.end == following.begin for one, following in pairwise(path))
 
 
-def test_what_runs_beside_something_longer_is_not_on_the_path():
-    """A copy that the kernel of another stream outlasts, and one that is waited for after both."""
+def test_what_something_longer_hides_is_not_on_the_path():
+    """A copy that the kernel of another stream outlasts, and one that waits for both."""
     tasks = [task(WORK, 100.0), task(OUT, 20.0, waits=True, blocks=True)]
-    beside = task(IN, 40.0)
-    assert spent([beside, *tasks]) == {Holds.H2D: 40.0, Holds.KERNELS: 100.0, Holds.D2H: 20.0}
-    assert spent([replace(beside, stream=2), *tasks]) == {Holds.KERNELS: 100.0, Holds.D2H: 20.0}
+    short = task(IN, 40.0)
+    assert spent([short, *tasks]) == {
+        Activity.H2D: 40.0,
+        Activity.KERNELS: 100.0,
+        Activity.D2H: 20.0,
+    }
+    assert spent([replace(short, stream=2), *tasks]) == {
+        Activity.KERNELS: 100.0,
+        Activity.D2H: 20.0,
+    }
 
 
 def test_pauses_of_the_host_are_on_the_path_where_the_gpu_waits_for_them():
     late = [task(IN, 10.0, blocks=True), task(WORK, 20.0, gap=50.0)]
-    assert spent(late) == {Holds.H2D: 10.0, Holds.HOST: 50.0, Holds.KERNELS: 20.0}
+    assert spent(late) == {Activity.H2D: 10.0, Activity.HOST: 50.0, Activity.KERNELS: 20.0}
     early = [task(IN, 100.0), task(WORK, 20.0, gap=50.0)]
-    assert spent(early) == {Holds.H2D: 100.0, Holds.KERNELS: 20.0}
+    assert spent(early) == {Activity.H2D: 100.0, Activity.KERNELS: 20.0}
 
 
 def test_calls_that_do_not_block_lead_back_to_what_the_host_waited_for():
     tasks = [task(IN, 10.0, blocks=True), task(WORK, 1.0, gap=2.0), task(WORK, 7.0, gap=30.0)]
-    assert spent(tasks) == {Holds.H2D: 10.0, Holds.HOST: 32.0, Holds.KERNELS: 7.0}
+    assert spent(tasks) == {Activity.H2D: 10.0, Activity.HOST: 32.0, Activity.KERNELS: 7.0}
 
 
 def test_pinning_takes_pageable_copies_off_the_path():
     (found,) = edited(looped(20, 100 * MB, 2000.0, host=PAGEABLE), "pin")
     before, after = (shares(one.path) for one in (found.before, found.after))
-    assert after[Holds.H2D] < before[Holds.H2D]
+    assert after[Activity.H2D] < before[Activity.H2D]
     assert found.after_seconds.value < found.seconds
     assert found.no_effect == ()
     assert found.run_gain_seconds == pytest.approx(

@@ -229,9 +229,11 @@ def _hybrid(phase: Phase, predict: Predict) -> Found:
     return (*steps, Step.HYBRID), words + what, best
 
 
+#: Stands where nobody knows what pinning takes.
+REUSED = "The same buffers are used again and again: pinning takes longer than copying."
 _OF_STEPS = {
     Step.PIN: (
-        "The same buffers are used again and again: pinning takes longer than copying.",
+        REUSED,
         "The memory may be pinned: the machine can spare it, and limits (ulimit -l, of a "
         "container) allow it.",
     ),

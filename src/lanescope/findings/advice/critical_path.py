@@ -10,17 +10,17 @@ from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Placed
 
 
-class Holds(StrEnum):
+class Activity(StrEnum):
     """What a part of the critical path is spent on."""
 
     HOST = "host"
     H2D = "copies h2d"
     KERNELS = "kernels"
     D2H = "copies d2h"
-    LAG = "start lag"
+    LAG = "start latency"
 
 
-_OF_KIND = {IN: Holds.H2D, OUT: Holds.D2H, WORK: Holds.KERNELS}
+_OF_KIND = {IN: Activity.H2D, OUT: Activity.D2H, WORK: Activity.KERNELS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Segment:
         Number of the task that runs, or before which the host or the GPU pauses.
     """
 
-    holds: Holds
+    activity: Activity
     begin: float
     end: float
     place: int
@@ -52,8 +52,8 @@ def critical_path(placed: Sequence[Placed]) -> list[Segment]:
     until = placed[place].end if place is not None else 0.0
     while place is not None:
         one = placed[place]
-        for holds, begin in ((_OF_KIND[one.task.kind], one.start), (Holds.LAG, one.ready)):
-            until = _add(segments, holds, begin, until, place)
+        for activity, begin in ((_OF_KIND[one.task.kind], one.start), (Activity.LAG, one.ready)):
+            until = _add(segments, activity, begin, until, place)
         if one.after is not None:
             place = one.after
             continue
@@ -70,20 +70,22 @@ def _through_host(
         place -= 1
     other = placed[place].host_after
     begin = 0.0 if other is None else min(placed[other].end, until)
-    return other, _add(segments, Holds.HOST, begin, until, first)
+    return other, _add(segments, Activity.HOST, begin, until, first)
 
 
-def _add(segments: list[Segment], holds: Holds, begin: float, until: float, place: int) -> float:
+def _add(
+    segments: list[Segment], activity: Activity, begin: float, until: float, place: int
+) -> float:
     """Add what lies before `until`, if anything does, and return where it begins."""
     if begin < until:
-        segments.append(Segment(holds, begin, until, place))
+        segments.append(Segment(activity, begin, until, place))
     return min(begin, until)
 
 
-def shares(path: Sequence[Segment]) -> dict[Holds, float]:
+def shares(path: Sequence[Segment]) -> dict[Activity, float]:
     """Return the share of the path that is spent on each; all of them."""
     total = sum(one.end - one.begin for one in path)
-    spent = dict.fromkeys(Holds, 0.0)
+    spent = dict.fromkeys(Activity, 0.0)
     for one in path:
-        spent[one.holds] += one.end - one.begin
-    return {holds: value / total if total else 0.0 for holds, value in spent.items()}
+        spent[one.activity] += one.end - one.begin
+    return {activity: value / total if total else 0.0 for activity, value in spent.items()}

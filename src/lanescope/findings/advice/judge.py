@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import KERNELS, PARTS, Candidate, Change, Step
-from lanescope.findings.advice.changes import candidates, conditions, present
+from lanescope.findings.advice.changes import REUSED, candidates, conditions, present
 from lanescope.findings.advice.code import code_of
 from lanescope.findings.advice.edited import Edited, edits_of
 from lanescope.findings.advice.phase import Phase
@@ -112,7 +112,9 @@ def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Ch
         return change
     known = Estimate(value, min(low, value / _PIN_SPREAD), max(high, value * _PIN_SPREAD))
     change = replace(change, pin_seconds=known)
-    return replace(change, conditions=(_pays_after(change, phase, spent), *change.conditions[1:]))
+    pays = _pays_after(change, phase, spent)
+    conditions_ = tuple(pays if one == REUSED else one for one in change.conditions)
+    return replace(change, conditions=conditions_)
 
 
 def _pays_after(change: Change, phase: Phase, spent: list[tuple[int, int]]) -> str:

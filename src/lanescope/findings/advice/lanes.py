@@ -138,7 +138,7 @@ class Lane:
     def __len__(self) -> int:
         return int(self.start_ns.size)
 
-    def rows(self, chosen: slice | BoolArray) -> Lane:
+    def rows(self, chosen: slice | BoolArray | IntArray) -> Lane:
         """Return some rows, in the same order."""
         return Lane(*(getattr(self, name)[chosen] for name in Lane.__slots__))
 

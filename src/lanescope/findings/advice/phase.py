@@ -93,7 +93,7 @@ class Phase:
         there are too few of either. Kernels that use the link themselves do that.
     part_seconds
         That the kernels of one of its `parts` take one after the other; None where there are none,
-        or those of several parts ran beside each other: they took longer than alone.
+        or those of several parts overlap: they take longer than alone.
     language
         ``PyTorch``, ``CuPy`` or ``CUDA C++``, by the names of its kernels.
     """

@@ -22,12 +22,12 @@ from lanescope.findings.advice.lanes import (
 from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, round_times, rounds
 from lanescope.findings.advice.schedule import Schedule, schedule_of
+from lanescope.findings.advice.timing import call_gap_seconds, part_seconds, slowed_by_kernels
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 from lanescope.results.statistics import median_interval
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.operations import Operations
-from lanescope.trace.rectangles import covered_ns, union
 from lanescope.units.estimate import Estimate
 
 #: Of a phase so many rounds, evenly spread, are looked at in detail.
@@ -38,13 +38,6 @@ MOST_PHASES = 6
 LEAST_SHARE = 0.02
 #: So much of what could be hidden has to be for rounds to count as overlapped.
 _HIDDEN = 0.1
-#: Kernels that overlap for less of their time than this ran one after the other.
-_MOST_OVERLAP = 0.05
-#: A longer time of the host between two calls is a pause; of fewer no median is told.
-_PAUSE_NS, _FEWEST_GAPS = 50_000, 8
-#: Copies of so many bytes run beside kernels with more than one share of their time, and not with
-#: less than the other.
-_LONG_COPY, _BESIDE, _NOT_BESIDE = 1 << 20, 0.4, 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +115,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:
         for name in ("h2d", "d2h", "work", "hidden", "idle", "host")
     )
     parts = _parts(one, copies, (h2d, d2h, work), hidden)
+    lane, number = _rows_of(one)
     return Phase(
         pid=one.pid,
         gpu=one.gpu,
@@ -145,63 +139,20 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:
         method=_method(copies, parts),
         workload=_workload(copies, work.value if kernels else 0.0, parts),
         schedule=_schedule(one) if kernels and parts == 1 else None,
-        call_gap_seconds=_call_gap_seconds(one),
-        slowed_by_kernels=_slowed_by_kernels(one),
-        part_seconds=_part_seconds(one, parts) if kernels else None,
+        call_gap_seconds=call_gap_seconds(lane, number),
+        slowed_by_kernels=slowed_by_kernels(lane),
+        part_seconds=part_seconds(lane, int(number[-1]) + 1, parts),
     )
 
 
-def _part_seconds(found: _Found, parts: int) -> float | None:
-    """Return what the kernels of a part take; None where those of parts overlap."""
-    summed, covered = (_typical(found, count) for count in (_worked, _worked_together))
-    alone = covered >= (1 - _MOST_OVERLAP) * summed > 0
-    return summed * 1e-9 / parts if alone else None
-
-
-def _slowed_by_kernels(found: _Found) -> float | None:
-    """Return how much slower copies to the GPU are that run mostly beside kernels."""
-    lane, work = found.lane, found.lane.kind == WORK
-    if not work.any():
-        return None
-    starts, ends = union(lane.start_ns[work], lane.end_ns[work])
-    worked = np.concatenate(([0], np.cumsum(ends - starts)))
-
-    def until(moment: IntArray) -> IntArray:
-        """Return how long kernels had run in all before a moment."""
-        place = np.searchsorted(starts, moment, "right")
-        before = np.maximum(place - 1, 0)
-        beyond = np.where(place > 0, np.maximum(ends[before] - moment, 0), 0)
-        return np.asarray(worked[place] - beyond)
-
-    copies = lane.rows((lane.kind == IN) & (lane.bytes >= _LONG_COPY))
-    lasted = np.maximum(copies.end_ns - copies.start_ns, 1)
-    share = (until(copies.end_ns) - until(copies.start_ns)) / lasted
-    each = lasted / np.maximum(copies.bytes, 1)
-    beside, alone = each[share > _BESIDE], each[share < _NOT_BESIDE]
-    if min(beside.size, alone.size) < _FEWEST_GAPS:
-        return None
-    return float(np.median(beside) / np.median(alone))
-
-
-def _call_gap_seconds(found: _Found) -> float | None:
-    """Return the median of the host's times between calls of copies that follow each other."""
-    lane = found.lane
-    known = (lane.kind <= OUT) & (lane.call_start_ns > 0)
-    gaps = lane.call_start_ns[1:] - lane.call_end_ns[:-1]
-    number = np.searchsorted(found.rounds.first, np.arange(len(lane)), "right") - 1
-    within = (number[1:] == number[:-1]) & np.isin(number[1:], found.which)
-    near = gaps[known[1:] & known[:-1] & within & (gaps >= 0) & (gaps < _PAUSE_NS)]
-    return float(np.median(near)) * 1e-9 if near.size >= _FEWEST_GAPS else None
-
-
-def _worked(lane: Lane) -> int:
-    work = lane.kind == WORK
-    return int((lane.end_ns[work] - lane.start_ns[work]).sum())
-
-
-def _worked_together(lane: Lane) -> int:
-    work = lane.kind == WORK
-    return covered_ns(*union(lane.start_ns[work], lane.end_ns[work]))
+def _rows_of(found: _Found) -> tuple[Lane, IntArray]:
+    """Return the operations of at most `MOST_ROUNDS` of the rounds, and the round of each."""
+    which = _spread(found.which)
+    first, last = found.rounds.first[which], found.rounds.last[which]
+    number = np.repeat(np.arange(which.size), last - first)
+    before = np.concatenate(([0], np.cumsum(last - first)[:-1]))
+    rows = np.arange(number.size) - before[number] + first[number]
+    return found.lane.rows(rows), number
 
 
 def _schedule(found: _Found) -> Schedule | None:

@@ -91,7 +91,7 @@ class Placed:
 
     Attributes
     ----------
-    asked
+    begun
         When the host began with what it does before it submits the task.
     host_after
         Number of the task for whose end the host waited before; None: for none.
@@ -103,7 +103,7 @@ class Placed:
     """
 
     task: Task
-    asked: float
+    begun: float
     submitted: float
     ready: float
     start: float

@@ -29,6 +29,7 @@ from lanescope.trace.run import FEWEST_FOR_INTERVAL, Turns
 from lanescope.trace.summary import DirectionSummary, Summary
 from lanescope.trace.tracing_cost import Slowdown
 from lanescope.trace.windows import WindowStatistics, window_text
+from lanescope.units.words import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +276,7 @@ def _share_lines(summary: Summary, most: int) -> list[str]:
         if not found:
             continue
         named = [
-            f"{_cut(share.name)} {fmt.percent_text(share.share)} "
+            f"{shortened(share.name, _MOST_NAME)} {fmt.percent_text(share.share)} "
             f"({fmt.sum_text(share.total_bytes)})"
             for share in found[:most]
         ]
@@ -366,7 +367,3 @@ def _whole(count: float | None) -> float | None:
 
 def _seconds(seconds: float | None) -> str:
     return "0 s" if seconds == 0 else fmt.seconds_text(seconds)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _MOST_NAME else f"{name[: _MOST_NAME - 1]}…"
