@@ -205,7 +205,7 @@ const drawBox = (context, box, lane, stripes) => {
 
 const boxText = (context, data, i, from, to, row, pale, colours) => {
   const o = data.operations;
-  const name = data.what[o.what[i]] === "kernel" ? o.names[o.name[i]] : bytesText(o.bytes[i]);
+  const name = o.bytes[i] > 0 ? bytesText(o.bytes[i]) : o.names[o.name[i]]; // kernels and ranges
   const shown = clipped(context, o.merged[i] > 1 ? `${countText(o.merged[i])} ×` : name, to - from - 8);
   if (!shown) return;
   const length = context.measureText(shown).width;
