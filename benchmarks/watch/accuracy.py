@@ -40,7 +40,8 @@ MARGIN_NS = 20_000
 
 def watched(size: str, options: list[str], folder: Path) -> WatchRun:
     program = [sys.executable, "-m", "lanescope.examples", "vector-add", "--pinned", "--size", size]
-    command = [sys.executable, "-m", "lanescope", "watch", "-q", "--out", str(folder), *options]
+    watch = ["watch", "-q", "--trace", "always", "--out", str(folder)]
+    command = [sys.executable, "-m", "lanescope", *watch, *options]
     done = subprocess.run([*command, "--", *program], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr)

@@ -12,6 +12,7 @@
 #include "bindings.hpp"
 #include "watch/nvml_counters.hpp"
 #include "watch/pm_sampler.hpp"
+#include "watch/ticks.hpp"
 #include "watch/worker.hpp"
 
 namespace nb = nanobind;
@@ -79,6 +80,13 @@ void bind_clock(nb::module_& module) {
              "ns since 1970 by the clock of watches, which nobody sets.");
   module.def("watch_clock_ahead_ns", &lanescope::watch::watch_clock_ahead_ns,
              "By how much that clock is ahead of CLOCK_MONOTONIC.");
+  module.def(
+      "watch_ticks",
+      [] {
+        const auto pair = lanescope::watch::tick_pair();
+        return std::tuple(pair.ticks, pair.monotonic_ns);
+      },
+      "The processor's counter, and CLOCK_MONOTONIC in ns at that time.");
 }
 
 void bind_nvml(nb::module_& module) {

@@ -1,15 +1,20 @@
-// A libcuda.so.1 for tests, which tells what kind of memory an address is of: all is pageable but
-// one range that a test program says is pinned.
+// A libcuda.so.1 for tests, which says what kind of memory an address is of, and copies nothing:
+// all is pageable but one range that a test program says is pinned, and the memories of two GPUs, 1
+// TiB each, from kDevice on.
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 #define API extern "C" __attribute__((visibility("default")))
 
 namespace {
 
 enum { kSuccess = 0, kInvalidValue = 1 };
-enum { kMemoryType = 2, kIsManaged = 8 };
-enum { kHost = 1 };
+enum { kMemoryType = 2, kIsManaged = 8, kOrdinal = 9 };
+enum { kHost = 1, kOfGpu = 2 };
+constexpr std::uint64_t kDevice = 1ULL << 46;
+constexpr int kGpuBits = 40;
 
 std::uint64_t pinned, pinned_bytes;
 unsigned pinned_flags;
@@ -47,4 +52,93 @@ API int cuMemHostGetFlags(unsigned* flags, void* address) {
   if (!is_pinned(reinterpret_cast<std::uint64_t>(address))) return kInvalidValue;
   *flags = pinned_flags;
   return kSuccess;
+}
+
+API int cuPointerGetAttributes(unsigned count, const int* names, void** values,
+                               std::uint64_t address) {
+  const bool on_gpu = address - kDevice < 2ULL << kGpuBits;
+  for (unsigned i = 0; i < count; ++i) {
+    unsigned found = 0;
+    if (names[i] == kMemoryType) found = on_gpu ? kOfGpu : is_pinned(address) ? kHost : 0;
+    if (names[i] == kOrdinal)
+      found = static_cast<unsigned>(on_gpu ? (address - kDevice) >> kGpuBits : 0);
+    *static_cast<unsigned*>(values[i]) = found;
+  }
+  return kSuccess;
+}
+API int cuCtxGetDevice(int* device) {
+  *device = 0;
+  return kSuccess;
+}
+API int cuStreamGetId(void* stream, unsigned long long* id) {
+  *id = reinterpret_cast<std::uintptr_t>(stream) + 100;
+  return kSuccess;
+}
+
+namespace {
+
+bool capturing = false;
+int fails = 0;  // what copies return
+
+}  // namespace
+
+API void mock_fail(int result) {
+  fails = result;
+}
+
+API int cuMemcpyHtoD_v2(std::uint64_t, const void*, std::size_t) {
+  return fails;
+}
+API int cuMemcpyHtoDAsync_v2(std::uint64_t, const void*, std::size_t, void*) {
+  return fails;
+}
+API int cuMemcpyDtoH_v2(void*, std::uint64_t, std::size_t) {
+  return fails;
+}
+API int cuMemcpyDtoHAsync_v2(void*, std::uint64_t, std::size_t, void*) {
+  return fails;
+}
+API int cuMemcpyDtoHAsync_v2_ptsz(void*, std::uint64_t, std::size_t, void*) {
+  return fails;
+}
+API int cuMemcpyPeerAsync(std::uint64_t, void*, std::uint64_t, void*, std::size_t, void*) {
+  return fails;
+}
+API int cuMemcpy2D_v2(const void*) {
+  return fails;
+}
+API int cuStreamIsCapturing(void*, int* status) {
+  *status = capturing ? 1 : 0;
+  return kSuccess;
+}
+API int cuStreamBeginCapture_v2(void*, int) {
+  capturing = true;
+  return kSuccess;
+}
+API int cuStreamEndCapture(void*, void**) {
+  capturing = false;
+  return kSuccess;
+}
+API int cuGraphLaunch(void*, void*) {
+  return kSuccess;
+}
+
+API int cuGetProcAddress_v2(const char* name, void** function, int, std::uint64_t flags, void*) {
+  const struct {
+    const char* name;
+    void* function;
+  } known[] = {
+      {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress_v2)},
+      {"cuMemcpyHtoD", reinterpret_cast<void*>(&cuMemcpyHtoD_v2)},
+      {"cuMemcpyHtoDAsync", reinterpret_cast<void*>(&cuMemcpyHtoDAsync_v2)},
+      {"cuMemcpyDtoHAsync",
+       reinterpret_cast<void*>(flags == 2 ? &cuMemcpyDtoHAsync_v2_ptsz : &cuMemcpyDtoHAsync_v2)},
+  };
+  for (const auto& one : known)
+    if (std::strcmp(one.name, name) == 0) {
+      *function = one.function;
+      return kSuccess;
+    }
+  *function = nullptr;
+  return kInvalidValue;
 }

@@ -154,7 +154,8 @@ def test_where_another_profiler_holds_the_gpu_the_next_counters_watch(lanescope,
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch")
-def test_a_program_with_its_own_profiler_keeps_it(lanescope, tmp_path):
+@pytest.mark.parametrize("trace", ["calls", "always"])
+def test_a_program_with_its_own_profiler_keeps_it(lanescope, tmp_path, trace):
     program = """
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -167,6 +168,12 @@ copies = [e for e in told.events() if "Memcpy HtoD" in e.name]
 print(len(copies))
 """
     plain = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    done = lanescope("watch", "--out", tmp_path / "run", "--", sys.executable, "-c", program)
+    done = lanescope(
+        *("watch", "--trace", trace, "--out", tmp_path / "run"),
+        *("--", sys.executable, "-c", program),
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == plain.stdout, done.stderr
+    if trace == "calls":  # which the profiler takes nothing from
+        operations = read_watch(tmp_path / "run").timeline.operations
+        assert int((operations.bytes == 4 << 20).sum()) == 50

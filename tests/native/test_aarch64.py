@@ -195,7 +195,7 @@ def as_one_file(folder, to):
 
 
 @pytest.mark.parametrize(
-    "folder", [".", "compress", "cuda", "host", "inject", "library", "watch", "workload"]
+    "folder", [".", "calls", "compress", "cuda", "host", "inject", "library", "watch", "workload"]
 )
 def test_all_files_compile(folder, tmp_path):
     source, made = as_one_file(folder, tmp_path / "all.cpp"), tmp_path / "all.o"

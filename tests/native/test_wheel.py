@@ -92,6 +92,7 @@ def test_it_holds_the_package_and_nothing_else(wheel):
     built -= library
     assert sorted(re.sub(r"\.(abi3|cpython-\S+?)\.so", ".so", name) for name in built) == [
         "lanescope/_native.so",
+        "lanescope/liblanescope_calls.so",
         "lanescope/liblanescope_inject.so",
         "lanescope/liblanescope_no_pciaccess.so",
     ]
@@ -130,9 +131,12 @@ def test_its_bill_of_materials_names_every_part_and_need(wheel):
     assert set(graph["dependsOn"]) == {part["bom-ref"] for part in bill["components"]}
 
 
-def test_containers_with_an_old_c_library_load_what_is_injected(wheel, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "entry"), [("inject", "InitializeInjection"), ("calls", "cuMemcpyHtoD_v2")]
+)
+def test_containers_with_an_old_c_library_load_what_is_injected(wheel, tmp_path, name, entry):
     library = tmp_path / "library.so"
-    library.write_bytes(member(wheel, "liblanescope_inject.so"))
+    library.write_bytes(member(wheel, f"liblanescope_{name}.so"))
     said = run("readelf", "--version-info", "--dynamic", "--wide", library)
     needed = {tuple(map(int, v.split("."))) for v in re.findall(r"Name: GLIBC_([\d.]+)", said)}
     assert (2, 2, 5) <= max(needed) <= (2, 28)
@@ -141,7 +145,7 @@ def test_containers_with_an_old_c_library_load_what_is_injected(wheel, tmp_path)
         *("libc", "libdl", "libm", "libpthread"),
         *("ld-linux-x86-64", "ld-linux-aarch64"),
     }
-    ctypes.CDLL(str(library)).InitializeInjection  # noqa: B018, it is there
+    assert hasattr(ctypes.CDLL(str(library)), entry)
 
 
 def test_it_checks_a_machine_without_a_compiler(bare, tmp_path):

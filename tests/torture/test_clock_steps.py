@@ -25,13 +25,13 @@ import json, sys, time
 from pathlib import Path
 sys.path.insert(0, ".")
 from lanescope.watching.session import Watch, watch
-from lanescope.watching.sources import trace
+from lanescope.watching.sources import injection, trace
 from lanescope.trace.store import read_watch
 from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.watching.waiting import Launched
 from tests.watching.test_session import MACHINE
 
-trace._DRIVERS = (Path("/proc/self"),)
+injection._DRIVERS = (Path("/proc/self"),)
 folder = Path(sys.argv[1])
 sources = lambda spool: [trace.TraceSource(spool)]
 began = time.monotonic_ns()

@@ -30,11 +30,11 @@ from pathlib import Path
 sys.path.insert(0, ".")
 from lanescope.errors import InputError
 from lanescope.watching.session import Watch, watch
-from lanescope.watching.sources import trace
+from lanescope.watching.sources import injection, trace
 from lanescope.watching.waiting import Launched
 from tests.watching.test_session import MACHINE
 
-trace._DRIVERS = (Path("/proc/self"),)
+injection._DRIVERS = (Path("/proc/self"),)
 asked = Watch(MACHINE, Launched(tuple(sys.argv[2:])), "lanescope watch",
               lambda spool: [trace.TraceSource(spool)], Path(sys.argv[1]))
 try:

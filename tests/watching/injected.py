@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.trace.trace_spool import Trace, read_trace_spool
-from lanescope.watching.sources.trace import injection_library
+from lanescope.watching.sources.injection import injection_library
 
 needs_injection = pytest.mark.skipif(
     injection_library() is None, reason="needs an installed lanescope"

@@ -34,7 +34,7 @@ from pathlib import Path
 sys.path.insert(0, ".")
 from tests.report.watch_factory import page as watch_page_html
 from lanescope.watching.session import Watch, watch
-from lanescope.watching.sources import trace
+from lanescope.watching.sources import injection, trace
 from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.watching.waiting import Launched
 from tests.watching.test_session import MACHINE
@@ -43,7 +43,7 @@ import pyarrow.parquet
 def highest():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
-trace._DRIVERS = (Path("/proc/self"),)
+injection._DRIVERS = (Path("/proc/self"),)
 folder = Path(sys.argv[1])
 before, open_before = highest(), len(os.listdir("/proc/self/fd"))
 sources = lambda spool: [trace.TraceSource(spool)]

@@ -41,14 +41,19 @@ def names(tmp_path, asked=None):
     return [source.name for source in sources_for(MACHINE, asked or SourceRequest(), tmp_path)]
 
 
-def test_the_best_counters_that_work_watch_and_a_trace(tmp_path, working):
-    assert names(tmp_path) == ["pm.g0", "pm.g1", "trace"]
+def test_the_best_counters_that_work_watch_and_calls(tmp_path, working):
+    assert names(tmp_path) == ["pm.g0", "pm.g1", "calls"]
     working.remove(PmSource)
-    assert names(tmp_path) == ["counters", "trace"]
+    assert names(tmp_path) == ["counters", "calls"]
     working.remove(CountersSource)
-    assert names(tmp_path) == ["throughput.g0", "throughput.g1", "trace"]
+    assert names(tmp_path) == ["throughput.g0", "throughput.g1", "calls"]
     working.remove(ThroughputSource)
-    assert names(tmp_path) == ["trace"]
+    assert names(tmp_path) == ["calls"]
+
+
+@pytest.mark.parametrize("asked", ["trace", "kernels", "managed", "addresses", "hashes"])
+def test_what_cupti_alone_tells_is_traced(tmp_path, working, asked):
+    assert names(tmp_path, SourceRequest(**{asked: True})) == ["pm.g0", "pm.g1", "trace"]
 
 
 def test_where_a_gpu_is_refused_the_next_counters_watch_too(tmp_path, working, monkeypatch):
@@ -57,7 +62,7 @@ def test_where_a_gpu_is_refused_the_next_counters_watch_too(tmp_path, working, m
             raise NotMeasuredError("Another profiler has it.")
 
     monkeypatch.setattr(PmSource, "prepare", taken)
-    assert names(tmp_path) == ["pm.g0", "pm.g1", "counters", "trace"]
+    assert names(tmp_path) == ["pm.g0", "pm.g1", "counters", "calls"]
 
 
 def test_those_that_are_named_watch_whether_or_not_they_say_they_work(tmp_path, working):
@@ -121,7 +126,7 @@ def test_a_new_source_is_a_line_of_the_registry(tmp_path, working, monkeypatch):
     kind = source_choice.SourceKind(lambda machine, asked, folder: [Packets()], counts=True)
     monkeypatch.setitem(source_choice.SOURCES, "packets", kind)
     working.clear()
-    assert names(tmp_path) == ["packets", "trace"]
+    assert names(tmp_path) == ["packets", "calls"]
     assert names(tmp_path, SourceRequest(("packets",))) == ["packets"]
     assert "packets" in _source_names()
     assert ("packets", True) in [(one.name, one.works) for one in examine(MACHINE, tmp_path)]

@@ -14,7 +14,7 @@ import pytest
 
 from lanescope.trace.timeline import MemoryKind, What
 from lanescope.trace.trace_spool import read_trace_spool
-from lanescope.watching.sources.trace import injection_library
+from lanescope.watching.sources.injection import injection_library
 from tests.native.programs import program
 from tests.patience import PATIENCE_S
 from tests.watching.injected import WAITING, environment, needs_injection, read_one

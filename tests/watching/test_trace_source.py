@@ -6,7 +6,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.errors import NotMeasuredError
-from lanescope.watching.sources import trace
+from lanescope.watching.sources import injection, trace
 from lanescope.watching.sources.trace import TraceSource
 from tests.trace.test_trace_spool import text
 
@@ -15,7 +15,7 @@ from tests.trace.test_trace_spool import text
 def machine_with_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("driver", "inject.so", "libcupti.so.13"):
         (tmp_path / name).touch()
-    monkeypatch.setattr(trace, "_DRIVERS", (tmp_path / "driver",))
+    monkeypatch.setattr(injection, "_DRIVERS", (tmp_path / "driver",))
     monkeypatch.setattr(trace, "injection_library", lambda: tmp_path / "inject.so")
 
 
@@ -56,7 +56,7 @@ def test_without_cupti_it_says_what_to_install(tmp_path: Path) -> None:
 
 
 def test_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "_DRIVERS", ())
+    monkeypatch.setattr(injection, "_DRIVERS", ())
     assert source(tmp_path).available().reason == "There is no NVIDIA driver."
 
 

@@ -61,6 +61,11 @@ void begin() {
 
 }  // namespace
 
+void begin_tracer() {
+  static std::atomic<bool> called{false};
+  if (!called.exchange(true)) begin();
+}
+
 void write_ranges() noexcept {
   if (Tracer* tracer = the_tracer.load()) tracer->write_ranges();
 }
@@ -84,10 +89,8 @@ Callbacks callbacks() noexcept {
 /// @return 1, which the driver takes for success.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) {
   const lanescope::inject::SameErrno guard;
-  static std::atomic<bool> called{false};
-  if (called.exchange(true)) return 1;
   try {
-    lanescope::inject::begin();
+    lanescope::inject::begin_tracer();
   } catch (...) {  // no memory; the program goes on untraced
   }
   return 1;

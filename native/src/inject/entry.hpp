@@ -9,6 +9,9 @@ namespace lanescope::inject {
 /// @return the callbacks that lead to this process's tracer.
 Callbacks callbacks() noexcept;
 
+/// Begin to trace, unless that has been done.
+void begin_tracer();
+
 /// Write what waits in the log of ranges; nothing where nothing is traced.
 void write_ranges() noexcept;
 

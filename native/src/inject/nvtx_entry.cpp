@@ -178,6 +178,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     if (callbacks == nullptr || callbacks->size < sizeof *callbacks) return 0;
     begin_ranges();
     set_handlers(*callbacks);
+    if (!settings.need_cupti()) begin_tracer();  // else CUDA does it
     return 1;
   } catch (...) {  // no memory; the program goes on without
     return 0;

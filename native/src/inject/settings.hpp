@@ -20,6 +20,11 @@ struct Settings {
   bool nodes = true;    ///< of addresses; not where LANESCOPE_TRACE_NODES is 0
   std::string unknown;  ///< the first kind that is none of these
   std::chrono::milliseconds flush_every{100};  ///< LANESCOPE_TRACE_FLUSH_MS, 0: never
+
+  /// @return whether anything is traced that CUPTI tells: all but ranges.
+  bool need_cupti() const noexcept {
+    return copies || memsets || kernels || migrations || calls || addresses || hashes;
+  }
 };
 
 /// @return the settings; copies, memsets and calls where no kinds are named.

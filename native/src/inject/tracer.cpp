@@ -25,7 +25,7 @@ thread_local bool held_for_fork = false;  // several threads may fork at once
 
 void Tracer::begin() {
   const std::uint64_t start_ns = now_ns();
-  const std::string missing = cupti_.load(settings_.library);
+  const std::string missing = settings_.need_cupti() ? cupti_.load(settings_.library) : "";
   const std::string library = missing.empty() ? cupti_.path : "";
   if (!spool_.open(settings_.folder, header_line(start_ns, library, cupti_.version)))
     return range_log().stop();
@@ -38,14 +38,14 @@ void Tracer::begin() {
   gpus_.find_driver();
   std::unique_lock using_activation(flushing_);    // NVTX may begin in another thread
   active_.store(true, std::memory_order_release);  // buffers may be asked for at once
-  const bool begun = activation_.begin(callbacks());
+  const bool begun = !settings_.need_cupti() || activation_.begin(callbacks());
   tell_notes();
   if (!begun) {
     active_.store(false, std::memory_order_release);
     range_log().stop();
     return spool_.end();
   }
-  begin_rest();
+  if (settings_.need_cupti()) begin_rest();
   const bool pending = rest_pending_;
   using_activation.unlock();
   if (settings_.flush_every.count() > 0)
@@ -110,7 +110,7 @@ void Tracer::flush_all() noexcept {
   // CUPTI brings back what it has borrowed: to us, or to whoever registered callbacks after us,
   // and may not expect it any more.
   try {
-    if (activation_.is_alone(callbacks().called))
+    if (settings_.need_cupti() && activation_.is_alone(callbacks().called))
       cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     tell_notes();
   } catch (...) {  // no memory
@@ -160,16 +160,18 @@ void Tracer::retire() noexcept {
   filtered_.store(false);
   range_log().stop();
   try {
-    activation_.end(callbacks());
+    if (settings_.need_cupti()) activation_.end(callbacks());
   } catch (...) {  // no memory
   }
 }
 
 void Tracer::flush(std::uint32_t flag) noexcept {
   const std::lock_guard lock(flushing_);
-  if (rest_pending_ || ranges_in_use()) begin_rest();
   tell_gpus();
-  cupti_.cuptiActivityFlushAll(flag);
+  if (settings_.need_cupti()) {
+    if (rest_pending_ || ranges_in_use()) begin_rest();
+    cupti_.cuptiActivityFlushAll(flag);
+  }
   write_waiting();
 }
 
@@ -209,7 +211,7 @@ void Tracer::take_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 void Tracer::ranges_begun() noexcept {
   // Kernels have threads only if their launches are traced, which is worth it with ranges only.
   // Where a flush goes on for long, the next one does it.
-  if (!is_active() || !flushing_.try_lock_for(kForkPatience)) return;
+  if (!settings_.need_cupti() || !is_active() || !flushing_.try_lock_for(kForkPatience)) return;
   begin_rest();
   flushing_.unlock();
 }

@@ -621,6 +621,9 @@ def watch_time_ns() -> int:
 def watch_clock_ahead_ns() -> int:
     """By how much that clock is ahead of CLOCK_MONOTONIC."""
 
+def watch_ticks() -> tuple[int, int]:
+    """The processor's counter, and CLOCK_MONOTONIC in ns at that time."""
+
 class Direction(enum.Enum):
     """What a GPU's link carries, as seen from the GPU."""
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from lanescope.watching.source_choice import SourceRequest
 
 
+#: What `--trace` can be.
+TRACE_CHOICES = ("calls", "always")
+
+
 def _source_names() -> Sequence[str]:
     from lanescope.watching.source_choice import SOURCES
 
@@ -68,8 +72,8 @@ def watch(
         option(
             OneOf("--source", _source_names),
             metavar="NAME",
-            help="pm, counters, throughput, trace or probe; may be repeated; default: the best "
-            "counters that work here, and trace.",
+            help="pm, counters, throughput, calls, trace or probe; may be repeated; default: the "
+            "best counters that work here, and calls (with --trace always: trace).",
         ),
     ] = None,
     interval: Annotated[
@@ -81,6 +85,16 @@ def watch(
             shown="100us",
         ),
     ] = 100_000,
+    trace: Annotated[
+        str,
+        option(
+            OneOf("--trace", lambda: TRACE_CHOICES),
+            metavar="calls|always",
+            help="calls: record copies as they are called for, which costs a program nothing. "
+            "always: trace on the GPU, too, when each was copied, by CUPTI.",
+            shown="calls",
+        ),
+    ] = "calls",
     kernels: Annotated[bool, typer.Option("--kernels", help="Trace kernels, too.")] = False,
     managed: Annotated[
         bool,
@@ -192,6 +206,7 @@ def watch(
             hashes=hashes,
             chunk_bytes=chunk,
             gentle=gentle,
+            trace=trace == "always",
             traceable=waited.traceable,
             program=waited.program,
         )
@@ -242,11 +257,12 @@ def _require_effect(names: Sequence[str] | None, request: SourceRequest) -> None
     from lanescope.watching.source_choice import SourceRequest
 
     default = SourceRequest()
-    of_trace = ("kernels", "managed", "addresses", "hashes")
+    options = {"trace": "--trace always", "hashes": "--hash"}
+    of_trace = ("trace", "kernels", "managed", "addresses", "hashes")
     for source, fields in (
         ("pm", {"interval_ns": "--interval"}),
         ("probe", {"chunk_bytes": "--chunk", "gentle": "--gentle"}),
-        ("trace", {name: "--hash" if name == "hashes" else f"--{name}" for name in of_trace}),
+        ("trace", {name: options.get(name, f"--{name}") for name in of_trace}),
     ):
         changed = [
             option

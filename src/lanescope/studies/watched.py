@@ -95,6 +95,7 @@ def watch(
     seconds: Seconds | None = None,
     sources: str | Sequence[str] | None = None,
     interval_seconds: Seconds = 100e-6,
+    trace: bool = False,
     kernels: bool = False,
     managed: bool = False,
     addresses: bool = False,
@@ -115,9 +116,13 @@ def watch(
     seconds
         End after so long; with `everything` or `pid`.
     sources
-        Names: pm, counters, throughput, trace, probe; None: the best that work here.
+        Names: pm, counters, throughput, calls, trace, probe; None: the best counters that work
+        here, and calls, or trace where something is to be traced.
     interval_seconds
         From sample to sample of pm.
+    trace
+        Trace on the GPU, too, when each copy ran, by CUPTI; else copies are recorded as they are
+        called for.
     kernels, managed
         Trace kernels, and migrations and faults of managed memory, too.
     addresses, hashes
@@ -145,6 +150,7 @@ def watch(
     request = SourceRequest(
         None if names is None else tuple(dict.fromkeys(names)),
         round(interval_seconds * 1e9),
+        trace=trace,
         kernels=kernels,
         managed=managed,
         addresses=addresses,

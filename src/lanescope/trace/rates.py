@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -192,6 +192,13 @@ def operation_rates(
     for end_ns, columns in rectangle_pieces(directions, span_ns):
         meter.add(end_ns, columns)
     return meter.rates()
+
+
+def without_windows(rates: Rates) -> Rates:
+    """Return the rates of copies of which is not known when they ran: their mean is left."""
+    reason = "times on the GPU are not known"
+    windows = tuple(WindowStatistics(one.window_ns, reason=reason) for one in rates.windows)
+    return replace(rates, busy_share=None, windows=windows)
 
 
 @dataclass(frozen=True, slots=True)

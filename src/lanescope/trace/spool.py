@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from lanescope.codec.opening import opened_folder
 from lanescope.machine import Machine
-from lanescope.store.folder import FolderLock, lock_opened
+from lanescope.trace.call_spool import recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.operations import Operations
@@ -23,42 +20,9 @@ from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.spool_header import CutOffError
 from lanescope.trace.time_checks import Span
-from lanescope.trace.timeline import Timeline
+from lanescope.trace.timeline import CALL_TIMES, Process, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.trace.trace_stream import Traced, stream_traces
-
-#: As in native/src/watch/spool_room.hpp.
-LIMITS = "limits"
-#: Spools take no more than this share of what is free, and leave at least that half of it.
-_SHARE, _RESERVED_SHARE = 4, 2
-#: So much is enough for what a program writes while it is watched.
-_MOST_RESERVED_BYTES = 4 << 30
-
-
-def write_limits(folder: Path, most_bytes: int | None = None) -> FolderLock:
-    """Write the limits of the spools in a folder, and hold them until they are released.
-
-    Parameters
-    ----------
-    most_bytes
-        That spools may take together; None: a quarter of what is free now.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
-    free = shutil.disk_usage(folder).free
-    most = free // _SHARE if most_bytes is None else most_bytes
-    reserve = min(free // _RESERVED_SHARE, _MOST_RESERVED_BYTES)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with opened_folder(folder, inner=1) as spools:
-        descriptor = os.open(LIMITS, flags, 0o644, dir_fd=spools)
-    with os.fdopen(descriptor, "w") as file:
-        lock = lock_opened(os.dup(descriptor), folder / LIMITS)
-        file.write(f"{most} {reserve} {int(lock.held)}\n")
-    return lock
-
 
 #: Spools of traces that are longer together are read piece by piece.
 MOST_BYTES_IN_MEMORY = 32 << 20
@@ -73,6 +37,7 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
 
     The end of a watch that was killed is that of its last record.
     """
+    recover(folder)
     span = Span(start_ns, end_ns)
     counters = tuple(span.counters(one) for one in read_all_counters(folder))
     probes = tuple(span.probe(one) for one in read_all_probes(folder))
@@ -112,15 +77,32 @@ def _traced(folder: Path, machine: Machine, span: Span) -> Traced:
 
     paths = sorted(folder.glob("trace.*.bin"))
     if sum(path.stat().st_size for path in paths) > MOST_BYTES_IN_MEMORY:
-        return stream_traces(paths, possible, renumbered)
+        streamed = stream_traces(paths, possible, renumbered)
+        return dataclasses.replace(streamed, processes=merged(streamed.processes))
     traces = _traces(folder)
     return Traced(
         Operations.concat([possible(t.operations, t.visible_devices, t.gpus) for t in traces]),
-        tuple(dataclasses.replace(t.process, unfinished=t.unfinished) for t in traces),
+        merged(dataclasses.replace(t.process, unfinished=t.unfinished) for t in traces),
         Ranges.concat([t.ranges for t in traces]),
         Managed.concat([renumbered(t.managed, t.visible_devices, t.gpus) for t in traces]),
         HostCopies.concat([t.host_copies for t in traces]),
     )
+
+
+def merged(processes: Iterable[Process]) -> tuple[Process, ...]:
+    """Return processes, those with a spool of calls and one of ranges only once."""
+    found: list[Process] = []
+    for one in processes:
+        same = [p for p in found if p.pid == one.pid and CALL_TIMES in (p.timed_by, one.timed_by)]
+        if not same:
+            found.append(one)
+            continue
+        both = (same[0], one)
+        calls = next(process for process in both if process.timed_by == CALL_TIMES)
+        found[found.index(same[0])] = dataclasses.replace(
+            calls, lost_records=sum(process.lost_records for process in both)
+        )
+    return tuple(found)
 
 
 def _traces(folder: Path) -> list[Trace]:

@@ -35,7 +35,8 @@ from lanescope.store.folder import MANIFEST, RunFolder, read_manifest, verb_of
 from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_turns
-from lanescope.trace.spool import read_spools, write_limits
+from lanescope.trace.spool import read_spools
+from lanescope.trace.spool_room import write_limits
 from lanescope.trace.time_checks import FAR_NS
 from lanescope.trace.timeline import Timeline
 

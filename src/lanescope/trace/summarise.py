@@ -14,11 +14,18 @@ from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
 from lanescope.trace.managed import managed_directions
 from lanescope.trace.nvlink_rates import nvlink_directions, nvlink_notes
 from lanescope.trace.probed import probe_notes, probed_directions
-from lanescope.trace.rates import Rates, counter_rates, operation_rates, split_text, unexplained
+from lanescope.trace.rates import (
+    Rates,
+    counter_rates,
+    operation_rates,
+    split_text,
+    unexplained,
+    without_windows,
+)
 from lanescope.trace.rectangles import bytes_in_known
 from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary
 from lanescope.trace.time_checks import impossible_note, no_room_note
-from lanescope.trace.timeline import NVLINK, PCIE, Counters, Timeline, best_counters
+from lanescope.trace.timeline import CALL_TIMES, NVLINK, PCIE, Counters, Timeline, best_counters
 from lanescope.trace.windows import window_text
 from lanescope.trace.wire import RESOLUTION
 from lanescope.trace.wire_fit import model_of
@@ -131,7 +138,7 @@ def summarise(
         for direction in _directions(timeline, gpu, counters, machine, ceilings)
     )
     aligned = tuple(
-        (gpu, align(counters, timeline.operations))
+        (gpu, align(counters, timeline.timed_operations))
         for gpu, counters in chosen.items()
         if counters is not None and _traced(timeline)
     )
@@ -167,6 +174,10 @@ def _traced(timeline: Timeline) -> bool:
     return bool(timeline.processes) or len(timeline.operations) > 0
 
 
+def _untimed(timeline: Timeline) -> bool:
+    return any(process.timed_by == CALL_TIMES for process in timeline.processes)
+
+
 def _directions(
     timeline: Timeline,
     gpu: int,
@@ -184,10 +195,13 @@ def _directions(
     if _traced(timeline):
         traced = operation_rates(timeline.operations, gpu, span, gbs)
         source = "traced copies, each with an even rate"
+        if _untimed(timeline):
+            traced = without_windows(traced[0]), without_windows(traced[1])
+            source = "copies as they were called for"
     if counters is not None and counters.known.any():
         link = next((ln.pcie for ln in pcie_links(machine, gpu)), None) if machine else None
         model = model_of(timeline, counters, link)
-        counted = counter_rates(counters, model, span, gbs, timeline.operations)
+        counted = counter_rates(counters, model, span, gbs, timeline.timed_operations)
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
     basis = "counters" if counted else "trace" if traced else None
     directions = []
@@ -254,6 +268,12 @@ def _notes(
     notes = [impossible_note(timeline.impossible)] if timeline.impossible else []
     if note := no_room_note(timeline.processes):
         notes.append(note)
+    if _untimed(timeline):
+        notes.append(
+            "Copies were recorded as the program called for them; how long the GPU took for each "
+            "is not known. --trace always traces that, by CUPTI, which slows down programs that "
+            "launch much."
+        )
     rest = sum(direction.unattributed_bytes or 0.0 for direction in directions)
     if rest:
         size = binary_text(rest)

@@ -14,8 +14,16 @@ from typing import Annotated
 import numpy as np
 
 from lanescope.codec.fields import Bound
-from lanescope.trace.codes import PIDS, BoolArray, Direction, IntArray, MemoryKind, What
-from lanescope.trace.operations import Operations
+from lanescope.trace.codes import (
+    PIDS,
+    BoolArray,
+    Direction,
+    IntArray,
+    MemoryKind,
+    What,
+    among,
+)
+from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.probe import Probe
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
@@ -40,6 +48,10 @@ PCIE, NVLINK = "pcie", "nvlink"
 LINKS = (PCIE, NVLINK)
 CountedLink = Annotated[str, Bound(" or ".join(LINKS), lambda value: value in LINKS)]
 
+
+#: By what operations are timed: the GPU's clock, or the calls that asked for them.
+GPU_CLOCK, CALL_TIMES = "gpu", "calls"
+TimedBy = Annotated[str, Bound("gpu or calls", lambda value: value in (GPU_CLOCK, CALL_TIMES))]
 
 _Pid = Annotated[int, Bound("a process id", lambda pid: PIDS[0] <= pid <= PIDS[1])]
 
@@ -153,6 +165,9 @@ class Process:
         Trace records that were left out for want of room on the disk.
     left_out_kernels, left_out_calls
         How many of those were kernels and calls; the others are copies and the like.
+    timed_by
+        ``gpu``: operations have the GPU's times. ``calls``: those of the calls, where the GPU's are
+        not known.
     """
 
     pid: _Pid
@@ -165,6 +180,7 @@ class Process:
     left_out: int = 0
     left_out_kernels: int = 0
     left_out_calls: int = 0
+    timed_by: TimedBy = GPU_CLOCK
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,6 +215,16 @@ class Timeline:
     def over(self, link: str) -> tuple[Counters, ...]:
         """Return the counters of one kind of link, of `LINKS`."""
         return tuple(c for c in self.counters if c.link == link)
+
+    @property
+    def timed_operations(self) -> Operations:
+        """The operations whose times are the GPU's own."""
+        untimed = {p.pid for p in self.processes if p.timed_by == CALL_TIMES}
+        if not untimed:
+            return self.operations
+        if self.operations.values("pid") <= untimed:
+            return Operations.empty()
+        return self.operations.where(lambda o: ~among(o.pid, tuple(untimed)), *COLUMNS)
 
     @property
     def seconds(self) -> float:

@@ -21,7 +21,7 @@ from lanescope.trace.operations import COLUMNS, impossible
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.spool_header import header_of
-from lanescope.trace.timeline import Operations, Process
+from lanescope.trace.timeline import GPU_CLOCK, Operations, Process, TimedBy
 from lanescope.trace.trace_records import (
     CALLED,
     CALLS,
@@ -131,6 +131,7 @@ class TraceHeader:
     command: tuple[str, ...]
     start_ns: int
     visible_devices: str | None = None
+    timed_by: TimedBy = GPU_CLOCK
 
 
 @dataclass(slots=True)
@@ -175,6 +176,7 @@ def process_of(header: TraceHeader, ends: list[int], losses: Losses, unfinished:
         left_out=losses.left_out,
         left_out_kernels=losses.kernels,
         left_out_calls=losses.calls,
+        timed_by=header.timed_by,
     )
 
 

@@ -16,7 +16,7 @@ from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folders import default_runs_folder
 from lanescope.trace.codes import What
-from lanescope.trace.timeline import Timeline
+from lanescope.trace.timeline import GPU_CLOCK, Timeline
 
 _FILE = "tracing-cost.json"
 
@@ -102,10 +102,11 @@ def slowdown(timeline: Timeline, cost: TracingCost | None) -> Slowdown | None:
     Calls of several threads can overlap, and time that a thread waits for the GPU hides what
     its calls take longer: so it is the most that it can be.
     """
-    if cost is None or timeline.seconds <= 0 or not timeline.processes:
+    traced = any(process.timed_by == GPU_CLOCK for process in timeline.processes)
+    if cost is None or timeline.seconds <= 0 or not traced:
         return None
     counts: dict[int, tuple[int, int]] = {}
-    for piece in timeline.operations.pieces():
+    for piece in timeline.timed_operations.pieces():
         for pid in np.unique(piece.pid).tolist():
             mine = piece.pid == pid
             copies, kernels = counts.get(pid, (0, 0))

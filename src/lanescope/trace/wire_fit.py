@@ -124,7 +124,7 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
     """
     if len(counters) < 2:
         return None
-    copies = _Copies(timeline.operations, counters)
+    copies = _Copies(timeline.timed_operations, counters)
     if not copies.large:
         return None
     most = MOST_WINDOWS // max(_block_count(counters), 1)

@@ -11,6 +11,7 @@ from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.nvlink import nvlinked
 from lanescope.watching.sources.base import Source, prepare_all
+from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.counters import DEFAULT_PERIOD_NS, CountersSource, counts_nvlink
 from lanescope.watching.sources.pm import DEFAULT_INTERVAL_NS, PmSource
 from lanescope.watching.sources.probe import DEFAULT_CHUNK_BYTES, ProbeSource, require_chunk
@@ -40,6 +41,9 @@ class SourceRequest:
         Of each copy of a probe.
     gentle
         Whether a probe copies rarely.
+    trace
+        Whether each copy is traced on the GPU, by CUPTI, and not only recorded as it is called for;
+        kernels, managed memory, addresses and hashes need that.
     traceable
         Whether there is a program to trace: one that lanescope runs.
     program
@@ -60,6 +64,7 @@ class SourceRequest:
     hashes: bool = False
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
     gentle: bool = False
+    trace: bool = False
     traceable: bool = True
     program: tuple[str, ...] = ()
 
@@ -68,19 +73,26 @@ class SourceRequest:
         for name in self.names or ():
             if name not in SOURCES:
                 raise InputError(f"there is no source {name!r}; use {', '.join(SOURCES)}")
-        tracing = self.kernels or self.managed or self.addresses or self.hashes
-        if not self.traceable and (tracing or "trace" in (self.names or ())):
+        named = {"trace", "calls"} & set(self.names or ())
+        if not self.traceable and (self.traces or named):
             raise InputError(
-                "only programs that lanescope runs can be traced; leave --source trace, "
-                "--kernels, --managed, --addresses and --hash away, or name the program after --"
+                "only programs that lanescope runs can be traced; leave --source trace and calls, "
+                "--trace always, --kernels, --managed, --addresses and --hash away, or name the "
+                "program after --"
             )
+
+    @property
+    def traces(self) -> bool:
+        """Whether something is asked for that CUPTI alone tells."""
+        return self.trace or self.kernels or self.managed or self.addresses or self.hashes
 
 
 def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     """Return the sources of a watch, which append to files in `folder`.
 
-    Without names these are, for each GPU, the best counters that say they work, and a trace
-    of what can be traced; where none of these works, there is a gentle probe beside the trace.
+    Without names these are, for each GPU, the best counters that say they work, and the copies of
+    what can be recorded: as they are called for, or traced where that is asked for. Where none of
+    these works, there is a gentle probe as well.
     Where some are refused when they are set up, the next best counters are there, too.
     A source that was asked for by name is there whether or not it works: its start says why.
     """
@@ -93,12 +105,13 @@ def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[
             chosen += found
             if not any(prepare_all(found)):  # none was refused, by another profiler say
                 break
-    trace = _named("trace", machine, request, folder) if request.traceable else []
-    if chosen or any(_works(source, machine) for source in trace):
-        return [*chosen, *trace]
+    name = "trace" if request.traces else "calls"
+    copies = _named(name, machine, request, folder) if request.traceable else []
+    if chosen or any(_works(source, machine) for source in copies):
+        return [*chosen, *copies]
     gently = dataclasses.replace(request, gentle=True)
     probes = _named("probe", machine, gently, folder)
-    return [*(probe for probe in probes if _works(probe, machine)), *trace]
+    return [*(probe for probe in probes if _works(probe, machine)), *copies]
 
 
 def require_usable(machine: Machine, request: SourceRequest) -> None:
@@ -166,6 +179,10 @@ def _trace(machine: Machine, request: SourceRequest, folder: Path) -> list[Sourc
     return [TraceSource(folder, kinds, program=request.program)]
 
 
+def _calls(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+    return [CallsSource(folder, program=request.program)]
+
+
 def _probe(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     return [
         ProbeSource(gpu, folder, request.chunk_bytes, request.gentle) for gpu in _usable(machine)
@@ -193,6 +210,7 @@ SOURCES: dict[str, SourceKind] = {
     "pm": SourceKind(_pm, counts=True),
     "counters": SourceKind(_counters, counts=True),
     "throughput": SourceKind(_throughput, counts=True),
+    "calls": SourceKind(_calls),
     "trace": SourceKind(_trace),
     "probe": SourceKind(_probe),
 }

@@ -17,6 +17,7 @@ from lanescope.trace.summarise import summarise
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.source_choice import SourceRequest, every_source, sources_for
 from lanescope.watching.sources.base import Availability
+from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.counters import CountersSource
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource
@@ -128,6 +129,7 @@ def stub(monkeypatch, **working):
         "pm": PmSource,
         "counters": CountersSource,
         "throughput": ThroughputSource,
+        "calls": CallsSource,
         "trace": TraceSource,
         "probe": ProbeSource,
     }
@@ -139,10 +141,10 @@ def stub(monkeypatch, **working):
 @pytest.mark.parametrize(
     ("working", "chosen"),
     [
-        ({"pm": True, "probe": True}, ["pm.g0", "pm.g1", "trace"]),
-        ({"trace": True, "probe": True}, ["trace"]),
-        ({"probe": True}, ["probe.g0", "probe.g1", "trace"]),
-        ({}, ["trace"]),
+        ({"pm": True, "probe": True}, ["pm.g0", "pm.g1", "calls"]),
+        ({"calls": True, "probe": True}, ["calls"]),
+        ({"probe": True}, ["probe.g0", "probe.g1", "calls"]),
+        ({}, ["calls"]),
     ],
 )
 def test_a_probe_is_chosen_where_nothing_else_works(

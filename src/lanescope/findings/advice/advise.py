@@ -68,7 +68,12 @@ def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
     InputError
         If there is none.
     """
-    operations = run.timeline.operations
+    operations = run.timeline.timed_operations
+    if len(run.timeline.operations) and not len(operations):
+        raise InputError(
+            f"{run.folder or 'this watch'} does not know how long the GPU took for copies; watch "
+            f"by {_WITH_KERNELS[:-1]}, which trace that"
+        )
     kernels = _kernels_traced(operations, run.manifest)
     phases = find_phases(operations, kernels=kernels)
     if not phases:
@@ -93,7 +98,9 @@ def _nothing(run: WatchRun) -> str:
             f"{where} holds no copies between the host and a GPU, of which advice could be given; "
             "copies between GPUs and kernels alone are not modelled"
         )
-    refused = next((s for s in run.manifest.sources if s.name == "trace" and s.reason), None)
+    refused = next(
+        (s for s in run.manifest.sources if s.name in ("trace", "calls") and s.reason), None
+    )
     why = f" ({refused.reason})" if refused is not None else ""
     return (
         f"{where} holds no copies: nothing was traced{why}; watch a program that uses a GPU by "

@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.document.finding import Finding
 from lanescope.findings.trace.evidence import Limits, finding, median, path_rate
-from lanescope.trace.codes import BoolArray, Direction, MemoryKind
+from lanescope.trace.codes import BoolArray, Direction, FloatArray, MemoryKind
 from lanescope.trace.limits import DIRECTIONS
 from lanescope.trace.operations import Operations
 from lanescope.units.bandwidth import transfer_seconds
@@ -49,7 +49,7 @@ def tiny_copies(operations: Operations, limits: Limits) -> Iterator[Finding]:
 def _of_direction(operations: Operations, gpu: int, code: int) -> Operations:
     return operations.where(
         lambda o: _is_tiny(o) & (o.direction == code),
-        *("bytes", "pid", "context", "stream"),
+        *("bytes", "pid", "context", "stream", "call_start_ns", "call_end_ns"),
         device=gpu,
     )
 
@@ -78,8 +78,14 @@ def batches(rows: Operations) -> int:
     return left
 
 
+def _lasted(o: Operations) -> FloatArray:
+    """Return how long the GPU took for each, or where that is not known the call."""
+    called = (o.call_end_ns - o.call_start_ns).astype(np.float64) * 1e-9
+    return np.where(o.end_ns > o.start_ns, o.seconds, called)
+
+
 def _finding(rows: Operations, gpu: int, direction: int, gbs: float | None) -> Finding | None:
-    typical = median(len(rows), lambda: (piece.seconds for piece in rows.pieces()))
+    typical = median(len(rows), lambda: (_lasted(piece) for piece in rows.pieces()))
     size = median(len(rows), lambda: (piece.bytes.astype(np.float64) for piece in rows.pieces()))
     moving = 0.0 if gbs is None else transfer_seconds(size, gbs)
     fixed, left = max(typical - moving, 0.0), batches(rows)
@@ -87,7 +93,7 @@ def _finding(rows: Operations, gpu: int, direction: int, gbs: float | None) -> F
     if gain < LEAST_SECONDS:
         return None
     total = rows.total("bytes")
-    lasted = sum(float(piece.seconds.sum()) for piece in rows.pieces())
+    lasted = sum(float(_lasted(piece).sum()) for piece in rows.pieces())
     return finding(
         "tiny-copies",
         f"{len(rows)} {DIRECTIONS[direction]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB "

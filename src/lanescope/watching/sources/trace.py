@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,12 +12,15 @@ from lanescope.machine import Machine
 from lanescope.trace.trace_spool import read_notes
 from lanescope.watching.cupti import CUPTI_REMEDY, CUPTI_VARIABLE, find_cupti
 from lanescope.watching.sources.base import Availability, SourceReport
-
-#: The CUDA driver loads the library that this variable names, in cuInit.
-INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
-
-#: NVTX, which programs have by its headers alone, loads the library that this one names.
-NVTX_VARIABLE = "NVTX_INJECTION64_PATH"
+from lanescope.watching.sources.injection import (
+    INJECTION_LIBRARY,
+    INJECTION_VARIABLE,
+    NVTX_VARIABLE,
+    has_driver,
+    injection_library,
+    other_nvtx,
+    rights_report,
+)
 
 #: What can be traced: what GPUs do, the calls that ask for copies (with their threads), the
 #: NVTX ranges around them, the addresses that copies are passed, and hashes of what is there.
@@ -34,9 +34,6 @@ DEFAULT_FLUSH_MS = 100
 
 #: More kinds of notes than these are only counted.
 _MOST_NOTES = 5
-_LIBRARY = "liblanescope_inject.so"
-# The kernel driver's, and Windows's in WSL.
-_DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
 
 
 class TraceSource:
@@ -82,7 +79,7 @@ class TraceSource:
     def available(self, machine: Machine | None = None, *, thorough: bool = False) -> Availability:
         """Say whether a program can be traced; whether it uses CUDA shows when it runs."""
         other = self._around.get(INJECTION_VARIABLE)
-        if other and Path(other).name != _LIBRARY:
+        if other and Path(other).name != INJECTION_LIBRARY:
             return Availability(
                 False,
                 f"Another profiler is to be loaded: {INJECTION_VARIABLE} is {other}.",
@@ -90,9 +87,11 @@ class TraceSource:
             )
         if injection_library() is None:
             return Availability(
-                False, f"{_LIBRARY} is missing from this installation.", "Install lanescope again."
+                False,
+                f"{INJECTION_LIBRARY} is missing from this installation.",
+                "Install lanescope again.",
             )
-        if not any(driver.exists() for driver in _DRIVERS):
+        if not has_driver():
             return Availability(
                 False, "There is no NVIDIA driver.", "Install NVIDIA's driver for the GPUs."
             )
@@ -106,7 +105,7 @@ class TraceSource:
         library, cupti = injection_library(), find_cupti(self._around)
         if library is None or cupti is None:
             return {}
-        ranges = {} if self._other_nvtx() else {NVTX_VARIABLE: str(library)}
+        ranges = {} if other_nvtx(self._around) else {NVTX_VARIABLE: str(library)}
         return {
             **(ranges if "range" in self._kinds else {}),
             INJECTION_VARIABLE: str(library),
@@ -135,15 +134,8 @@ class TraceSource:
     def stop(self) -> SourceReport:
         """Say what was traced; the program has ended."""
         spools = sorted(self._folder.glob("trace.*.bin"))
-        if not spools and self._program and gains_rights(self._program[0], self._around):
-            name = self._program[0]
-            return SourceReport(
-                f"{name} takes the rights of another user or group as it starts (set-user-ID, "
-                "set-group-ID or file capabilities), so that Linux and CUDA load nothing into it "
-                "that its caller names, and nothing was traced.",
-                "Run lanescope as the user that the program is to run as: 'sudo -u USER lanescope "
-                "watch -- PROGRAM'.",
-            )
+        if not spools and (refused := rights_report(self._program, self._around)):
+            return refused
         if not spools:
             return SourceReport(
                 "No process of the program told of its copies: none has used CUDA, or the "
@@ -154,17 +146,12 @@ class TraceSource:
             )
         if reason := _reasons_once(spools):
             return SourceReport(reason)
-        if "range" in self._kinds and (other := self._other_nvtx()):
+        if "range" in self._kinds and (other := other_nvtx(self._around)):
             return SourceReport(
                 f"NVTX ranges were left to another tool: {NVTX_VARIABLE} is {other}.",
                 f"Unset {NVTX_VARIABLE} to see them here.",
             )
         return SourceReport()
-
-    def _other_nvtx(self) -> str | None:
-        """Return the library, not ours, that NVTX is to load; None if there is none."""
-        named = self._around.get(NVTX_VARIABLE)
-        return named if named and Path(named).name != _LIBRARY else None
 
     def _why_no_cupti(self) -> str:
         named = self._around.get(CUPTI_VARIABLE)
@@ -190,26 +177,3 @@ def _reasons_once(spools: Sequence[Path]) -> str:
     ]
     more = len(reasons) - _MOST_NOTES
     return " ".join(reasons[:_MOST_NOTES]) + (f" And {more} more notes." if more > 0 else "")
-
-
-def gains_rights(name: str, environment: Mapping[str, str]) -> bool:
-    """Return whether a program starts with rights that its caller lacks: AT_SECURE of ld.so(8)."""
-    try:
-        path = shutil.which(name, path=environment.get("PATH")) or name
-        found = os.stat(path)
-        if "security.capability" in os.listxattr(path):
-            return os.geteuid() != 0
-    except OSError:
-        return False
-    user = found.st_mode & stat.S_ISUID and found.st_uid != os.getuid()
-    group = found.st_mode & stat.S_ISGID and found.st_gid != os.getgid()
-    return bool(user or group)
-
-
-def injection_library() -> Path | None:
-    """Return the library that traces, which lies beside the native core; None if there is none."""
-    core = importlib.util.find_spec("lanescope._native")
-    if core is None or core.origin is None:
-        return None
-    path = Path(core.origin).with_name(_LIBRARY)
-    return path if path.is_file() else None

@@ -1,0 +1,182 @@
+// Stands before the C library's dlsym, by which programs and CUDA's runtime look up the driver.
+//
+// dlsym answers by who calls it, which it sees by its return address. So everything but the
+// driver's names goes on to it by a jump, as if nothing stood before it.
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "calls/real_dlsym.hpp"
+#include "calls/recorder.hpp"
+#include "calls/wrappers.hpp"
+
+using Lookup = void* (*)(void*, const char*);
+
+extern "C" {
+__attribute__((visibility("hidden"))) Lookup lanescope_real_dlsym = nullptr;
+
+__attribute__((visibility("hidden"), used)) Lookup lanescope_find_dlsym() {
+  // Its version is that of the first glibc of an architecture, and a new one since 2.34.
+  for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"})
+    if (void* found = dlvsym(RTLD_NEXT, "dlsym", version))
+      return lanescope_real_dlsym = reinterpret_cast<Lookup>(found);
+  __builtin_trap();  // not glibc, for which this library is not made
+}
+
+__attribute__((visibility("hidden"), used)) void* lanescope_driver_dlsym(void* handle,
+                                                                         const char* name);
+}
+
+// dlsym(handle, name): to lanescope_driver_dlsym where the name begins with "cu" and the handle is
+// one of dlopen's, neither RTLD_DEFAULT (0) nor RTLD_NEXT (-1), else to the C library's.
+#if defined(__x86_64__)
+asm(R"(
+  .text
+  .globl dlsym
+  .type dlsym, @function
+dlsym:
+  endbr64
+  leaq 1(%rdi), %rax
+  cmpq $1, %rax
+  jbe 1f
+  testq %rsi, %rsi
+  je 1f
+  cmpb $99, (%rsi)
+  jne 1f
+  cmpb $117, 1(%rsi)
+  jne 1f
+  jmp lanescope_driver_dlsym
+1:
+  movq lanescope_real_dlsym(%rip), %rax
+  testq %rax, %rax
+  je 2f
+  jmp *%rax
+2:
+  pushq %rdi
+  pushq %rsi
+  subq $8, %rsp
+  call lanescope_find_dlsym
+  addq $8, %rsp
+  popq %rsi
+  popq %rdi
+  jmp *%rax
+  .size dlsym, .-dlsym
+)");
+#elif defined(__aarch64__)
+asm(R"(
+  .text
+  .globl dlsym
+  .type dlsym, %function
+dlsym:
+  add x9, x0, #1
+  cmp x9, #1
+  b.ls 1f
+  cbz x1, 1f
+  ldrb w9, [x1]
+  cmp w9, #99
+  b.ne 1f
+  ldrb w9, [x1, #1]
+  cmp w9, #117
+  b.ne 1f
+  b lanescope_driver_dlsym
+1:
+  adrp x9, lanescope_real_dlsym
+  ldr x9, [x9, :lo12:lanescope_real_dlsym]
+  cbz x9, 2f
+  br x9
+2:
+  stp x0, x1, [sp, #-32]!
+  str x30, [sp, #16]
+  bl lanescope_find_dlsym
+  mov x9, x0
+  ldr x30, [sp, #16]
+  ldp x0, x1, [sp], #32
+  br x9
+  .size dlsym, .-dlsym
+)");
+#else
+#error "dlsym is written for x86-64 and aarch64 only"
+#endif
+
+namespace lanescope::calls {
+
+namespace {
+
+using Find1 = CUresult (*)(const char*, void**, int, cuuint64_t);
+using Find2 = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+
+std::atomic<Find1> find1{nullptr};
+std::atomic<Find2> find2{nullptr};
+constexpr int kSecondFind = 12000;  // the first version of CUDA whose cuGetProcAddress tells more
+
+void wrap_found(const char* name, void** function, int version, cuuint64_t flags);
+bool is_own(const void* function) noexcept;
+
+CUresult found1(const char* name, void** function, int version, cuuint64_t flags) {
+  const CUresult result = find1.load()(name, function, version, flags);
+  if (result == CUDA_SUCCESS) wrap_found(name, function, version, flags);
+  return result;
+}
+
+CUresult found2(const char* name, void** function, int version, cuuint64_t flags,
+                CUdriverProcAddressQueryResult* status) {
+  const CUresult result = find2.load()(name, function, version, flags, status);
+  if (result == CUDA_SUCCESS) wrap_found(name, function, version, flags);
+  return result;
+}
+
+void* wrapped_find(bool second, void* function) noexcept {
+  if (second) {
+    void* own = reinterpret_cast<void*>(&found2);
+    if (function != own) find2.store(reinterpret_cast<Find2>(function));
+    return own;
+  }
+  void* own = reinterpret_cast<void*>(&found1);
+  if (function != own) find1.store(reinterpret_cast<Find1>(function));
+  return own;
+}
+
+void wrap_found(const char* name, void** function, int version, cuuint64_t flags) {
+  if (name == nullptr || function == nullptr || *function == nullptr || is_own(*function)) return;
+  const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  if (std::string_view(name) == "cuGetProcAddress")
+    *function = wrapped_find(version >= kSecondFind, *function);
+  else
+    *function = wrapped_entry(name, version, per_thread, *function);
+}
+
+/// @return whether a function is of this library: one of exported.cpp, found where it is first.
+bool is_own(const void* function) noexcept {
+  Dl_info of_function, of_this;
+  return dladdr(function, &of_function) != 0 &&
+         dladdr(reinterpret_cast<const void*>(&found1), &of_this) != 0 &&
+         of_function.dli_fbase == of_this.dli_fbase;
+}
+
+}  // namespace
+
+void* real_dlsym(void* handle, const char* name) noexcept {
+  const Lookup real =
+      lanescope_real_dlsym != nullptr ? lanescope_real_dlsym : lanescope_find_dlsym();
+  return real(handle, name);
+}
+
+void* driver_symbol(const char* name) noexcept {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);  // held: it stays loaded
+  return driver == nullptr ? nullptr : real_dlsym(driver, name);
+}
+
+}  // namespace lanescope::calls
+
+void* lanescope_driver_dlsym(void* handle, const char* name) {
+  using namespace lanescope::calls;
+  void* function = real_dlsym(handle, name);
+  if (function == nullptr || is_own(function) || !is_wanted()) return function;
+  const std::string_view symbol(name);
+  if (symbol == "cuGetProcAddress_v2") return wrapped_find(true, function);
+  if (symbol == "cuGetProcAddress") return wrapped_find(false, function);
+  return wrapped_symbol(symbol, function);
+}

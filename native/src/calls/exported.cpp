@@ -1,0 +1,62 @@
+// The calls under their own names, for programs that are linked with the driver's library: those do
+// not look them up. Each has the arguments of its wrapper, which is found at the first call.
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include "calls/real_dlsym.hpp"
+#include "calls/recorder.hpp"
+#include "calls/wrappers.hpp"
+
+namespace lanescope::calls {
+
+namespace {
+
+template <class Function>
+Function wrapper_of(const char* symbol) noexcept {
+  void* next = real_dlsym(RTLD_NEXT, symbol);
+  if (next == nullptr) next = driver_symbol(symbol);
+  const bool wraps = next != nullptr && is_wanted();
+  return reinterpret_cast<Function>(wraps ? wrapped_symbol(symbol, next) : next);
+}
+
+}  // namespace
+
+}  // namespace lanescope::calls
+
+#define LANESCOPE_EXPORTED(symbol, parameters, arguments)                                   \
+  extern "C" __attribute__((visibility("default"))) CUresult symbol parameters {            \
+    static const auto call = lanescope::calls::wrapper_of<CUresult(*) parameters>(#symbol); \
+    return call == nullptr ? CUDA_ERROR_NOT_INITIALIZED : call arguments;                   \
+  }
+// Both with the default stream that all threads share, and with one for each thread.
+#define LANESCOPE_EXPORTED_2(symbol, ending, parameters, arguments) \
+  LANESCOPE_EXPORTED(symbol, parameters, arguments)                 \
+  LANESCOPE_EXPORTED(symbol##ending, parameters, arguments)
+
+LANESCOPE_EXPORTED_2(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr a, const void* b, size_t c), (a, b, c))
+LANESCOPE_EXPORTED_2(cuMemcpyHtoDAsync_v2, _ptsz,
+                     (CUdeviceptr a, const void* b, size_t c, CUstream d), (a, b, c, d))
+LANESCOPE_EXPORTED_2(cuMemcpyDtoH_v2, _ptds, (void* a, CUdeviceptr b, size_t c), (a, b, c))
+LANESCOPE_EXPORTED_2(cuMemcpyDtoHAsync_v2, _ptsz, (void* a, CUdeviceptr b, size_t c, CUstream d),
+                     (a, b, c, d))
+LANESCOPE_EXPORTED_2(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr a, CUdeviceptr b, size_t c), (a, b, c))
+LANESCOPE_EXPORTED_2(cuMemcpyDtoDAsync_v2, _ptsz,
+                     (CUdeviceptr a, CUdeviceptr b, size_t c, CUstream d), (a, b, c, d))
+LANESCOPE_EXPORTED_2(cuMemcpy, _ptds, (CUdeviceptr a, CUdeviceptr b, size_t c), (a, b, c))
+LANESCOPE_EXPORTED_2(cuMemcpyAsync, _ptsz, (CUdeviceptr a, CUdeviceptr b, size_t c, CUstream d),
+                     (a, b, c, d))
+LANESCOPE_EXPORTED_2(cuMemcpyPeer, _ptds,
+                     (CUdeviceptr a, CUcontext b, CUdeviceptr c, CUcontext d, size_t e),
+                     (a, b, c, d, e))
+LANESCOPE_EXPORTED_2(cuMemcpyPeerAsync, _ptsz,
+                     (CUdeviceptr a, CUcontext b, CUdeviceptr c, CUcontext d, size_t e, CUstream f),
+                     (a, b, c, d, e, f))
+LANESCOPE_EXPORTED_2(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* a), (a))
+LANESCOPE_EXPORTED_2(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* a), (a))
+LANESCOPE_EXPORTED_2(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* a, CUstream b), (a, b))
+LANESCOPE_EXPORTED_2(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* a), (a))
+LANESCOPE_EXPORTED_2(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* a, CUstream b), (a, b))
+LANESCOPE_EXPORTED(cuStreamBeginCapture_v2, (CUstream a, CUstreamCaptureMode b), (a, b))
+LANESCOPE_EXPORTED(cuStreamEndCapture, (CUstream a, CUgraph* b), (a, b))
+LANESCOPE_EXPORTED(cuGraphLaunch, (CUgraphExec a, CUstream b), (a, b))

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lanescope::calls {
+
+/// Where an address lies: CUPTI's kind of memory, and the process's number of the GPU or -1.
+struct MemoryPlace {
+  std::uint8_t kind;
+  std::int16_t device;
+};
+
+constexpr std::uint8_t kPageable = 1, kPinned = 2, kDevice = 3, kArray = 4, kManaged = 5;
+
+/// @return where `address` lies, as the driver says. Each thread remembers the answers for some
+/// pages and asks again after some uses, as a page may be freed and come back as another kind.
+MemoryPlace place_of(std::uint64_t address) noexcept;
+
+/// @return the GPU of the thread's context, -1: none.
+std::int16_t current_device() noexcept;
+
+/// @return a number that tells streams of the process apart.
+std::uint64_t stream_number(const void* stream) noexcept;
+
+}  // namespace lanescope::calls

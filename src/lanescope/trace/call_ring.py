@@ -1,0 +1,268 @@
+"""Copies that programs record as they call for them: rings in memory, and records of spools.
+
+The layout of a ring is that of native/src/calls/ring_format.hpp. A program never waits for whoever
+reads its ring: what is overwritten before it is read is counted as lost.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanescope._core import native
+from lanescope.errors import InputError
+from lanescope.trace.codes import IntArray, MemoryKind
+from lanescope.trace.trace_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind, Table
+
+#: The calls by their numbers in records; those of a spool's strings are one higher.
+CALL_NAMES = (
+    "cuMemcpyHtoD",
+    "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoH",
+    "cuMemcpyDtoHAsync",
+    "cuMemcpyDtoD",
+    "cuMemcpyDtoDAsync",
+    "cuMemcpy",
+    "cuMemcpyAsync",
+    "cuMemcpyPeer",
+    "cuMemcpyPeerAsync",
+    "cuMemcpy2D",
+    "cuMemcpy2DUnaligned",
+    "cuMemcpy2DAsync",
+    "cuMemcpy3D",
+    "cuMemcpy3DAsync",
+)
+_MAGIC = b"lscalls1"
+_NUMBERS = np.dtype(
+    [
+        ("magic", "S8"),
+        ("records_at", "<u8"),
+        ("records", "<u8"),
+        ("has_ticks", "<u8"),
+        ("text_bytes", "<u8"),
+        ("graph_launches", "<u8"),
+        ("start_ticks", "<u8"),
+        ("start_ns", "<i8"),
+        ("next", "<u8"),
+    ]
+)
+_TEXT_AT = 4096
+_RECORDS = np.dtype(
+    [
+        ("sequence", "<u8"),
+        ("start", "<u8"),
+        ("end", "<u8"),
+        ("bytes", "<i8"),
+        ("stream", "<u8"),
+        ("thread", "<u4"),
+        ("call", "u1"),
+        ("source_kind", "u1"),
+        ("destination_kind", "u1"),
+        ("asynchronous", "u1"),
+        ("source_device", "<i2"),
+        ("destination_device", "<i2"),
+        ("device", "<i2"),
+        ("reserved", "<i2", 5),
+    ]
+)
+#: What comes before a ring can be read.
+_LEAST_BYTES = _TEXT_AT
+
+
+class RingNotReadyError(Exception):
+    """The program is about to make the ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was taken from a ring.
+
+    Attributes
+    ----------
+    records
+        In the order of the calls' ends.
+    lost
+        How many were overwritten before, or never became whole.
+    """
+
+    records: Table
+    lost: int
+
+
+class CallRing:
+    """The ring of one process.
+
+    Parameters
+    ----------
+    path
+        Its file, which stays mapped: it may be removed.
+
+    Raises
+    ------
+    RingNotReadyError
+        If the program has not written its beginning yet.
+    InputError
+        If the file is no ring or cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                if path.stat().st_size < _LEAST_BYTES:
+                    raise RingNotReadyError
+                self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        self._numbers = np.ndarray((1,), _NUMBERS, self._map)
+        if not int(self._numbers["text_bytes"][0]):
+            raise RingNotReadyError
+        at, count = (int(self._numbers[name][0]) for name in ("records_at", "records"))
+        whole = at + count * _RECORDS.itemsize
+        if self._map[: len(_MAGIC)] != _MAGIC or not count or len(self._map) < whole:
+            raise InputError(f"{path} is no ring of calls; remove it")
+        self._records = np.ndarray((count,), _RECORDS, self._map, at)
+        text = self._map[_TEXT_AT : _TEXT_AT + int(self._numbers["text_bytes"][0])]
+        self._header, _, addresses = text.partition(b"\n")
+        self.gpus = tuple(addresses.decode("ascii", "replace").split("\n")[:-1])
+        self._done = 0
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The first line of the process's spool."""
+        found: dict[str, Any] = json.loads(self._header)
+        return found
+
+    @property
+    def graph_launches(self) -> int:
+        """How many graphs were launched: what those copy is in no record."""
+        return int(self._numbers["graph_launches"][0])
+
+    def start(self) -> tuple[int, int]:
+        """Return the processor's counter and CLOCK_MONOTONIC (ns) when the ring was made."""
+        return int(self._numbers["start_ticks"][0]), int(self._numbers["start_ns"][0])
+
+    @property
+    def has_ticks(self) -> bool:
+        """Whether times are of the processor's counter; else of CLOCK_MONOTONIC, in ns."""
+        return bool(self._numbers["has_ticks"][0])
+
+    def skip(self, records: int) -> None:
+        """Take no records before the one of this number."""
+        self._done = records
+
+    def take(self, *, last: bool = False) -> Taken:
+        """Return what was recorded since the last time.
+
+        Parameters
+        ----------
+        last
+            Whether the program is no longer there, so that nothing is waited for.
+        """
+        end, count = int(self._numbers["next"][0]), len(self._records)
+        begin = max(self._done, end - count)
+        lost = begin - self._done
+        places = np.arange(begin, end) % count
+        records = self._records[places]
+        wanted = np.arange(begin + 1, end + 1, dtype=np.uint64)
+        now = self._records["sequence"][places]  # a record may be overwritten while it is read
+        waiting = np.flatnonzero(now < wanted)
+        if waiting.size and not last:
+            end = begin + int(waiting[0])
+            records, wanted, now = (part[: end - begin] for part in (records, wanted, now))
+        whole = (records["sequence"] == wanted) & (now == wanted)
+        self._done = end
+        return Taken(records[whole], lost + int(np.count_nonzero(~whole)))
+
+
+class TickClock:
+    """From the processor's counter to nanoseconds since 1970 by the clock of watches.
+
+    Parameters
+    ----------
+    start
+        The counter and CLOCK_MONOTONIC (ns) at one time.
+    """
+
+    def __init__(self, start: tuple[int, int]) -> None:
+        self._start = self._latest = start
+        self._ns_per_tick = 1.0
+
+    def update(self) -> None:
+        """Compare both clocks again; the longer ago the start, the better."""
+        self._latest = native.watch_ticks()
+        ticks = self._latest[0] - self._start[0]
+        if ticks > 0:
+            self._ns_per_tick = (self._latest[1] - self._start[1]) / ticks
+
+    def ns(self, ticks: npt.NDArray[np.uint64]) -> IntArray:
+        """Return when the counter was so far."""
+        before = ticks.astype(np.int64) - self._latest[0]
+        steady = self._latest[1] + np.round(before * self._ns_per_tick).astype(np.int64)
+        return steady + native.watch_clock_ahead_ns()
+
+
+def spool_start(ring: CallRing) -> bytes:
+    """Return the beginning of the spool of a ring's process."""
+    header = {**ring.header, "timed_by": "calls"}
+    texts = [(Kind.STRING, number, name) for number, name in enumerate(CALL_NAMES, 1)]
+    texts += [(Kind.GPU, number, address) for number, address in enumerate(ring.gpus)]
+    return json.dumps(header).encode() + b"\n" + b"".join(text_record(*text) for text in texts)
+
+
+def text_record(kind: Kind, number: int, text: str) -> bytes:
+    """Return a string, a note (number 0) or a GPU's address as a record of a spool."""
+    content = text.encode()
+    padded = content + bytes(-len(content) % 8)
+    head = np.array((kind, 0, HEAD.itemsize + 8 + len(padded)), HEAD)
+    numbers = np.array((number, len(content)), "<u4,<u4")
+    return head.tobytes() + numbers.tobytes() + padded
+
+
+def count_record(kind: Kind, at_ns: int, records: int, flags: int = 0) -> bytes:
+    """Return a loss, or the end, as a record of a spool."""
+    return np.array(((kind, flags, COUNTS.itemsize), at_ns, records), COUNTS).tobytes()
+
+
+def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) -> bytes:
+    """Return records of a ring as records of a spool: operations, and the calls to them.
+
+    What the GPU did when is not known. A copy that the call waits for, as it does for pageable
+    memory, counts from the call's start to its end; one that it does not, at its start.
+
+    Parameters
+    ----------
+    first
+        Number of the first of them within the process.
+    """
+    count = len(records)
+    numbers = (np.arange(first + 1, first + 1 + count) & 0xFFFFFFFF).astype(np.uint32)
+    operations, calls = np.zeros(count, OPERATIONS), np.zeros(count, CALLS)
+    operations["head"]["kind"], operations["head"]["size"] = Kind.OPERATION, OPERATIONS.itemsize
+    pageable = (records["source_kind"] == MemoryKind.PAGEABLE) | (
+        records["destination_kind"] == MemoryKind.PAGEABLE
+    )
+    waits = pageable | (records["asynchronous"] == 0)
+    operations["start_ns"], operations["end_ns"] = start_ns, np.where(waits, end_ns, start_ns)
+    for name in ("bytes", "source_kind", "destination_kind", "asynchronous"):
+        operations[name] = records[name]
+    for name in ("source_device", "destination_device", "device"):
+        operations[name] = records[name]
+    operations["context"] = records["device"] + 1
+    operations["stream"] = records["stream"] & 0xFFFFFFFF
+    operations["correlation"] = numbers
+    calls["head"]["kind"], calls["head"]["size"] = Kind.CALL, CALLS.itemsize
+    calls["start_ns"], calls["end_ns"], calls["correlation"] = start_ns, end_ns, numbers
+    calls["thread"], calls["name"] = records["thread"], records["call"].astype(np.uint32) + 1
+    return bytes(operations.tobytes() + calls.tobytes())
+
+
+def rings_in(folder: Path) -> Iterator[Path]:
+    """Yield the rings of a folder; none where it is gone."""
+    yield from sorted(folder.glob("calls.*.ring"))

@@ -1,0 +1,150 @@
+"""Spools of the copies that programs recorded in rings, in the layout of traces."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from lanescope._core import native
+from lanescope.codec.files import read_bytes
+from lanescope.errors import InputError
+from lanescope.trace.call_ring import (
+    CallRing,
+    RingNotReadyError,
+    TickClock,
+    count_record,
+    rings_in,
+    spool_start,
+    spooled,
+    text_record,
+)
+from lanescope.trace.codes import IntArray
+from lanescope.trace.spool_room import SpoolRoom, is_held
+from lanescope.trace.trace_records import COUNTS, NO_ROOM, OPERATIONS, Kind, Records, Table
+
+#: Among the spools, the folder of the rings or a link to it.
+RINGS = "rings"
+#: Where rings are no files of a disk, and how their folders' names begin there.
+SHARED_MEMORY = Path("/dev/shm")
+PREFIX = "lanescope-"
+
+
+def spool_of(ring: Path, spools: Path) -> Path:
+    """Return where the copies of a ring go."""
+    return spools / f"trace.{ring.name.removeprefix('calls.').removesuffix('.ring')}.calls.bin"
+
+
+class RingSpool:
+    """The spool of one process's ring.
+
+    Parameters
+    ----------
+    path
+        Of the spool; what it holds already stays, and is not read from the ring again.
+    """
+
+    def __init__(self, ring: CallRing, path: Path, room: SpoolRoom) -> None:
+        self._ring, self._path, self._room = ring, path, room
+        self._clock = TickClock(ring.start())
+        self._written = self._left_out = 0
+        if path.exists():
+            self._written = self._skip_known(read_bytes(path, inner=2))
+        else:
+            self._append(spool_start(ring))
+
+    def read(self, *, last: bool = False) -> None:
+        """Append what was recorded since the last time; at last also the end."""
+        self._clock.update()
+        taken = self._ring.take(last=last)
+        content = b""
+        if taken.lost:
+            content += count_record(Kind.LOSS, native.watch_time_ns(), taken.lost)
+        if len(taken.records):
+            content += self._records(taken.records)
+        if last:
+            content += self._end()
+        if content:
+            self._append(content)
+
+    def _records(self, records: Table) -> bytes:
+        start, end = (self._times(records[name]) for name in ("start", "end"))
+        content = spooled(records, self._written, start, end)
+        if not self._room.has(len(content)):
+            self._left_out += len(records)
+            return b""
+        self._written += len(records)
+        return content
+
+    def _times(self, column: npt.NDArray[np.uint64]) -> IntArray:
+        if self._ring.has_ticks:
+            return self._clock.ns(column)
+        return column.astype(np.int64) + native.watch_clock_ahead_ns()
+
+    def _skip_known(self, content: bytes) -> int:
+        """Leave out what a spool holds already; return how many records those are."""
+        records = Records.found_in(content, content.find(b"\n") + 1)
+        written = len(records.table(Kind.OPERATION, OPERATIONS))
+        self._ring.skip(written + int(records.table(Kind.LOSS, COUNTS)["records"].sum()))
+        return written
+
+    def _end(self) -> bytes:
+        now, content = native.watch_time_ns(), b""
+        if self._left_out:
+            content += count_record(Kind.LOSS, now, self._left_out, NO_ROOM)
+        if launches := self._ring.graph_launches:
+            content += text_record(
+                Kind.NOTE,
+                0,
+                f"{launches} launches of CUDA graphs: copies in graphs are in no call and so not "
+                "recorded; --trace always traces them.",
+            )
+        return content + count_record(Kind.END, now, self._written)
+
+    def _append(self, content: bytes) -> None:
+        with contextlib.suppress(OSError), self._path.open("ab") as file:
+            file.write(content)
+
+
+def recover(spools: Path) -> None:
+    """Append what rings still hold to the spools of a watch that was killed, and remove the rings.
+
+    Raises
+    ------
+    InputError
+        If a spool cannot be read.
+    """
+    if (rings := _rings_of(spools)) is None or is_held(spools):
+        return
+    for path in rings_in(rings):
+        with contextlib.suppress(RingNotReadyError, InputError):
+            ring = CallRing(path)
+            RingSpool(ring, spool_of(path, spools), SpoolRoom(spools)).read(last=True)
+    remove_rings(spools)
+
+
+def remove_rings(spools: Path) -> None:
+    """Remove the rings of a watch; processes that still run go on writing to what is theirs."""
+    if (rings := _rings_of(spools)) is None:
+        return
+    with contextlib.suppress(OSError):
+        for path in rings_in(rings):
+            path.unlink()
+        rings.rmdir()
+    with contextlib.suppress(OSError):
+        (spools / RINGS).unlink()
+
+
+def _rings_of(spools: Path) -> Path | None:
+    """Return the folder of rings: one of a watch's own, wherever the link leads."""
+    link = spools / RINGS
+    if link.is_dir() and not link.is_symlink():
+        return link
+    try:
+        target = link.resolve(strict=True)
+    except OSError:
+        return None
+    ours = target.parent == SHARED_MEMORY and target.name.startswith(PREFIX)
+    return target if ours and target.is_dir() else None

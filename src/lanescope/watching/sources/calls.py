@@ -1,0 +1,235 @@
+"""The copies of a program as it calls for them, by a library that is loaded before its others.
+
+The library wraps the driver's calls that copy, and records each in a ring in memory that lanescope
+reads. CUPTI has no part in it: nothing else in the program gets slower, any profiler works in it,
+and a program that is killed loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lanescope._core import native
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.machine import Machine
+from lanescope.trace.call_ring import CallRing, RingNotReadyError, rings_in
+from lanescope.trace.call_spool import (
+    PREFIX,
+    RINGS,
+    SHARED_MEMORY,
+    RingSpool,
+    remove_rings,
+    spool_of,
+)
+from lanescope.trace.spool_room import SpoolRoom
+from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources.injection import (
+    NVTX_VARIABLE,
+    beside_core,
+    has_driver,
+    injection_library,
+    rights_report,
+)
+
+PRELOAD_VARIABLE = "LD_PRELOAD"
+FOLDER_VARIABLE = "LANESCOPE_CALLS_FOLDER"
+_LIBRARY = "liblanescope_calls.so"
+#: From look to look at the rings, which hold 50 ms of 650,000 copies a second.
+_LOOK_SECONDS = 0.05
+#: Rings are in shared memory where that has so much room.
+_LEAST_FREE_BYTES = 32 << 20
+
+log = logging.getLogger(__name__)
+
+
+class CallsSource:
+    """Records the copies of the program and of every process that it starts.
+
+    Parameters
+    ----------
+    folder
+        Where the spools go; it exists.
+    environment
+        Of lanescope; None: this process's.
+    program
+        What is watched, with its arguments.
+    """
+
+    name = "calls"
+
+    def __init__(
+        self,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = (),
+    ) -> None:
+        self._folder = folder
+        self._around = dict(os.environ if environment is None else environment)
+        self._program = program
+        self._rings: Path | None = None
+        self._reader: RingReader | None = None
+
+    def available(self, machine: Machine | None = None, *, thorough: bool = False) -> Availability:
+        """Say whether copies can be recorded; whether a program makes any shows when it runs."""
+        if calls_library() is None:
+            return Availability(
+                False, f"{_LIBRARY} is missing from this installation.", "Install lanescope again."
+            )
+        if not has_driver():
+            return Availability(
+                False, "There is no NVIDIA driver.", "Install NVIDIA's driver for the GPUs."
+            )
+        return Availability(True)
+
+    def prepare(self) -> None:
+        """Do nothing: the start takes no time."""
+
+    def start(self) -> None:
+        """Begin to read what the program records.
+
+        Raises
+        ------
+        NotMeasuredError
+            If there is no library to load, or no room for rings.
+        """
+        there = self.available()
+        if not there.ok:
+            raise NotMeasuredError(there.reason or "", there.remedy)
+        try:
+            self._rings = _new_folder(self._folder)
+        except OSError as error:
+            raise NotMeasuredError(
+                f"There is no place for rings of calls: {error.strerror}.",
+                "Make room in /dev/shm or in TMPDIR.",
+            ) from error
+        self._reader = RingReader(self._rings, self._folder)
+        self._reader.start()
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that the program is to have beside its own."""
+        library = calls_library()
+        if library is None or self._rings is None:
+            return {}
+        before = self._around.get(PRELOAD_VARIABLE)
+        variables = {
+            PRELOAD_VARIABLE: f"{library}:{before}" if before else str(library),
+            FOLDER_VARIABLE: str(self._rings),
+            "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
+        }
+        ranges = injection_library()
+        if ranges is None or self._around.get(NVTX_VARIABLE):
+            return variables
+        return variables | {
+            NVTX_VARIABLE: str(ranges),
+            "LANESCOPE_TRACE_FOLDER": str(self._folder.absolute()),
+            "LANESCOPE_TRACE_KINDS": "range",
+        }
+
+    def stop(self) -> SourceReport:
+        """Read what is left, and say what was recorded."""
+        if self._reader is None or self._rings is None:
+            return SourceReport()
+        self._reader.stop()
+        remove_rings(self._folder)
+        if not self._reader.processes:
+            return rights_report(self._program, self._around) or SourceReport(
+                "No process of the program copied by calls of CUDA's driver that could be "
+                "recorded: none has used CUDA, its environment did not reach the one that did, or "
+                "that one is linked without a dynamic loader.",
+                "Pass on the environment, LD_PRELOAD too, which sudo, env -i and containers take "
+                "away; or watch with --trace always.",
+                cpu_seconds=self._reader.cpu_seconds,
+            )
+        return SourceReport(cpu_seconds=self._reader.cpu_seconds)
+
+
+class RingReader:
+    """Appends what lies in rings to spools, in a thread of its own, until it is stopped.
+
+    Parameters
+    ----------
+    rings
+        The folder in which processes make their rings.
+    spools
+        The folder of the spools: ``trace.PID.calls.bin`` for each process.
+    """
+
+    def __init__(self, rings: Path, spools: Path) -> None:
+        self._rings, self._spools = rings, spools
+        self._open: dict[Path, RingSpool] = {}
+        self._room = SpoolRoom(spools)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lanescope-calls", daemon=True)
+        self.cpu_seconds: float | None = None
+
+    @property
+    def processes(self) -> int:
+        """How many processes made a ring."""
+        return len(self._open)
+
+    def start(self) -> None:
+        """Begin; signals stay those of the thread that calls."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def stop(self) -> None:
+        """Read all that is left."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_LOOK_SECONDS):
+            self._read()
+        self._read(last=True)
+        self.cpu_seconds = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
+
+    def _read(self, *, last: bool = False) -> None:
+        for path in rings_in(self._rings):
+            if path not in self._open:
+                with contextlib.suppress(RingNotReadyError):
+                    self._add(path)
+        for spool in self._open.values():
+            spool.read(last=last)
+
+    def _add(self, path: Path) -> None:
+        try:
+            ring = CallRing(path)
+        except InputError as error:
+            log.warning("%s", error)
+            path.unlink(missing_ok=True)
+            return
+        self._open[path] = RingSpool(ring, spool_of(path, self._spools), self._room)
+
+
+def _new_folder(spools: Path) -> Path:
+    """Return a new folder for rings, in shared memory where that has room, else among the spools.
+
+    A link among the spools shows where it is, should lanescope be killed.
+    """
+    link = spools / RINGS
+    try:
+        if shutil.disk_usage(SHARED_MEMORY).free >= _LEAST_FREE_BYTES:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=SHARED_MEMORY))
+            link.symlink_to(folder)
+            return folder
+    except OSError:  # no such folder, or not ours to write
+        pass
+    link.mkdir()
+    return link.absolute()
+
+
+def calls_library() -> Path | None:
+    """Return the library that records calls; None if there is none."""
+    return beside_core(_LIBRARY)

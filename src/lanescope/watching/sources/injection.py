@@ -1,0 +1,74 @@
+"""What the libraries that are loaded into a program have in common."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lanescope.watching.sources.base import SourceReport
+
+#: The CUDA driver loads the library that this variable names, in cuInit.
+INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
+
+#: NVTX, which programs have by its headers alone, loads the library that this one names.
+NVTX_VARIABLE = "NVTX_INJECTION64_PATH"
+
+INJECTION_LIBRARY = "liblanescope_inject.so"
+# The kernel driver's, and Windows's in WSL.
+_DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
+
+
+def has_driver() -> bool:
+    """Whether NVIDIA's driver is there."""
+    return any(driver.exists() for driver in _DRIVERS)
+
+
+def injection_library() -> Path | None:
+    """Return the library that traces; None if there is none."""
+    return beside_core(INJECTION_LIBRARY)
+
+
+def beside_core(name: str) -> Path | None:
+    """Return a library that lies beside the native core; None if there is none."""
+    core = importlib.util.find_spec("lanescope._native")
+    if core is None or core.origin is None:
+        return None
+    path = Path(core.origin).with_name(name)
+    return path if path.is_file() else None
+
+
+def other_nvtx(environment: Mapping[str, str]) -> str | None:
+    """Return the library, not ours, that NVTX is to load; None if there is none."""
+    named = environment.get(NVTX_VARIABLE)
+    return named if named and Path(named).name != INJECTION_LIBRARY else None
+
+
+def rights_report(program: Sequence[str], environment: Mapping[str, str]) -> SourceReport | None:
+    """Return why nothing was loaded into a program that takes other rights; None for others."""
+    if not program or not gains_rights(program[0], environment):
+        return None
+    return SourceReport(
+        f"{program[0]} takes the rights of another user or group as it starts (set-user-ID, "
+        "set-group-ID or file capabilities), so that Linux and CUDA load nothing into it "
+        "that its caller names, and nothing was traced.",
+        "Run lanescope as the user that the program is to run as: 'sudo -u USER lanescope "
+        "watch -- PROGRAM'.",
+    )
+
+
+def gains_rights(name: str, environment: Mapping[str, str]) -> bool:
+    """Return whether a program starts with rights that its caller lacks: AT_SECURE of ld.so(8)."""
+    try:
+        path = shutil.which(name, path=environment.get("PATH")) or name
+        found = os.stat(path)
+        if "security.capability" in os.listxattr(path):
+            return os.geteuid() != 0
+    except OSError:
+        return False
+    user = found.st_mode & stat.S_ISUID and found.st_uid != os.getuid()
+    group = found.st_mode & stat.S_ISGID and found.st_gid != os.getgid()
+    return bool(user or group)
