@@ -53,6 +53,31 @@ class Holds(Enum):
         return named.get(self, "truth values")
 
 
+def table_of(columns: Mapping[str, Any], schema: pa.Schema | None = None) -> pa.Table:
+    """Return columns of numbers or truth values as a table.
+
+    pyarrow's own conversion of an array loads pandas where that is installed, which takes half a
+    second.
+
+    Parameters
+    ----------
+    schema
+        The columns' types and what is said of them; None: the types of the arrays.
+    """
+    import pyarrow as pa
+
+    types = schema or pa.schema(
+        {name: pa.from_numpy_dtype(np.asarray(one).dtype) for name, one in columns.items()}
+    )
+    arrays = []
+    for name, one in columns.items():
+        kind = types.field(name).type
+        values = np.ascontiguousarray(one, kind.to_pandas_dtype())
+        held = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
+        arrays.append(pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(held)]))
+    return pa.Table.from_arrays(arrays, schema=types)
+
+
 def open_table(path: Path, inner: int = 1) -> pq.ParquetFile:
     """Return a Parquet file, its header read.
 

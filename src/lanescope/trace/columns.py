@@ -15,7 +15,7 @@ import numpy as np
 from lanescope.codec.atomic import replace_when_written, write_atomically
 from lanescope.codec.fields import PositiveInt, decode
 from lanescope.codec.files import fields_of, read_json, reading
-from lanescope.codec.tables import metadata_of, open_table, require_short
+from lanescope.codec.tables import metadata_of, open_table, require_short, table_of
 from lanescope.errors import InputError
 from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.trace.operations import COLUMNS, Operations, impossible
@@ -249,13 +249,11 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
 
 
 def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
     columns: dict[str, Any] = {
         name: piece.maybe_own if name == _OWN else getattr(piece, name)  # type: ignore[union-attr]
         for name in schema.names[1:]
     }
-    return pa.table({"series": np.full(len(piece), number, np.int16), **columns}, schema)
+    return table_of({"series": np.full(len(piece), number, np.int16), **columns}, schema)
 
 
 def _read_series(
@@ -305,15 +303,11 @@ def _write_operations(path: Path, operations: Operations) -> None:
 
 
 def _table_of(operations: Operations) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table({name: getattr(operations, name) for name in COLUMNS})
+    return table_of({name: getattr(operations, name) for name in COLUMNS})
 
 
 def _write_ranges(path: Path, ranges: Ranges) -> None:
-    import pyarrow as pa
-
-    table = pa.table({name: getattr(ranges, name) for name in RANGE_COLUMNS})
+    table = table_of({name: getattr(ranges, name) for name in RANGE_COLUMNS})
     table = table.replace_schema_metadata({b"names": json.dumps(ranges.names).encode()})
     write_tables(path, table.schema, (table,))
 
@@ -326,9 +320,7 @@ def _ranges_of(path: Path) -> Ranges:
 
 
 def _write_side(path: Path, side: Managed | HostCopies) -> None:
-    import pyarrow as pa
-
-    table = pa.table({name: getattr(side, name) for name in side.columns()})
+    table = table_of({name: getattr(side, name) for name in side.columns()})
     write_tables(path, table.schema, (table,))
 
 
