@@ -2,12 +2,16 @@
 
 ::
 
-    python benchmarks/watch/cost.py --turns 10 --out FILE.json -- PROGRAM [ARGUMENTS]...
+    python benchmarks/watch/cost.py --turns 7 --ways none default trace --out FILE.json \
+        [--processes N] -- PROGRAM [ARGUMENTS]...
 
-The program prints when its work began and ended, as ``python -m lanescope.examples ... --json``
-and ``benchmarks/watch/training.py`` do, so that neither its start nor lanescope's counts. FILE
-gets every time, and for each way of watching the median slowdown against the turn's own unwatched
-run with a 95 % interval of the median (order statistics).
+The program prints when its work began and ended (``steps``), as ``python -m lanescope.examples
+... --json`` and ``benchmarks/watch/training.py`` do, so that neither its start nor lanescope's
+counts, or, as ``benchmarks/watch/loops.py`` does, the quartiles of an iteration's time of each of
+its loops (``loops``), of which the medians are compared. FILE gets every time, and for each way of
+watching the median slowdown against the turn's own unwatched run with a 95 % interval of the median
+(order statistics) and the range. ``attributed`` is the share of the payload counted to and from the
+GPU that is in recorded copies, and ``counted`` how far the payload is off from them, in each turn.
 """
 
 from __future__ import annotations
@@ -25,68 +29,105 @@ import numpy as np
 
 from lanescope.results.statistics import median_interval
 
-DIRECTIONS: dict[str, list[str] | None] = {
+WAYS: dict[str, list[str] | None] = {
     "none": None,
     "default": [],
     "pm-100khz": ["--source", "pm", "--interval", "10us"],
+    "pm": ["--source", "pm"],
+    "calls": ["--source", "calls"],
     "trace": ["--source", "trace"],
+    "always": ["--trace", "always"],
     "kernels": ["--source", "trace", "--kernels"],
     "counters": ["--source", "counters"],
     "probe": ["--source", "probe"],
     "probe-gentle": ["--source", "probe", "--gentle"],
 }
+#: Runs several of a program at the same time, and prints what the first does.
+TOGETHER = """
+import subprocess, sys
+count, *program = sys.argv[1:]
+all = [subprocess.Popen(program, stdout=subprocess.PIPE) for _ in range(int(count))]
+outputs = [one.communicate()[0] for one in all]
+sys.stdout.buffer.write(outputs[0])
+sys.exit(max(one.returncode for one in all))
+"""
 
 
-def seconds(program: list[str], direction: list[str] | None) -> float:
-    """Run the program once and return how long its work took, by its own account."""
+def times_of(program: list[str], way: list[str] | None) -> tuple[dict[str, float], dict[str, Any]]:
+    """Run the program once; return the seconds of its work by its own account, and the summary."""
     with tempfile.TemporaryDirectory() as folder:
-        watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--out", f"{folder}/run"]
-        command = program if direction is None else [*watch, *direction, "--", *program]
+        summary = Path(folder) / "summary.json"
+        watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--json", str(summary)]
+        watch += ["--out", f"{folder}/run"]
+        command = program if way is None else [*watch, *way, "--", *program]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    steps = json.loads(done.stdout.strip().splitlines()[-1])["steps"]
-    return float((steps[-1]["end_ns"] - steps[0]["begin_ns"]) * 1e-9)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+        watched = json.loads(summary.read_text()) if way is not None else {}
+    printed = json.loads(done.stdout.strip().splitlines()[-1])
+    if "loops" in printed:
+        return {name: one["iteration_s"][1] for name, one in printed["loops"].items()}, watched
+    steps = printed["steps"]
+    return {"all": (steps[-1]["end_ns"] - steps[0]["begin_ns"]) * 1e-9}, watched
+
+
+def shares(summary: dict[str, Any]) -> dict[str, float]:
+    """Return the share of each direction's counted payload that is in recorded copies."""
+    return {
+        direction["direction"]: direction["traced_bytes"] / direction["counter_bytes"]
+        for direction in summary.get("ways") or summary.get("directions") or ()
+        if direction.get("counter_bytes") and direction.get("traced_bytes")
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=10)
-    parser.add_argument("--ways", nargs="+", choices=list(DIRECTIONS), default=["none", "default"])
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=["none", "default"])
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("program", nargs=argparse.REMAINDER, help="after --")
     arguments = parser.parse_args()
     program = [word for word in arguments.program if word != "--"]
-    times: dict[str, list[float]] = {
-        direction: [] for direction in dict.fromkeys(["none", *arguments.directions])
-    }
+    if arguments.processes > 1:
+        program = [sys.executable, "-c", TOGETHER, str(arguments.processes), *program]
+    ways = list(dict.fromkeys(["none", *arguments.ways]))
+    runs: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    attributed: dict[str, list[dict[str, float]]] = {way: [] for way in ways if way != "none"}
     for turn in range(arguments.turns):
-        order = list(times) if turn % 2 == 0 else list(times)[::-1]
-        for direction in order:
-            times[direction].append(seconds(program, DIRECTIONS[direction]))
+        for way in ways if turn % 2 == 0 else ways[::-1]:
+            seconds, summary = times_of(program, WAYS[way])
+            runs[way].append(seconds)
+            if way != "none":
+                attributed[way].append(shares(summary))
         # after every turn: one that is stopped early leaves what it has measured
-        _write(arguments.out, program, times)
-    for direction, slower in slowdowns(times).items():
-        low, high = slower["interval"]
-        print(f"{direction}: {slower['median']:+.2%} ({low:+.2%} to {high:+.2%})")
-    print(f"none: {statistics.median(times['none']):.4f} s")
+        content = {"program": arguments.program, "processes": arguments.processes, "seconds": runs}
+        content |= {"slowdown": slowdowns(runs), "attributed": attributed}
+        arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+    for way, loops in slowdowns(runs).items():
+        for loop, slower in loops.items():
+            (low, high), (least, most) = slower["interval"], slower["range"]
+            print(
+                f"{way} {loop}: {slower['median']:+.2%} ({low:+.2%} to {high:+.2%}; range "
+                f"{least:+.2%} to {most:+.2%})"
+            )
+    for loop in runs["none"][0]:
+        print(f"none {loop}: {statistics.median(run[loop] for run in runs['none']):.6f} s")
 
 
-def slowdowns(times: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
-    """Return the median slowdown of each way against its own turn's unwatched run."""
-    found = {}
-    for direction in (direction for direction in times if direction != "none"):
-        ratios = [b / a - 1 for a, b in zip(times["none"], times[direction], strict=True)]
-        found[direction] = {
-            "median": statistics.median(ratios),
-            "interval": median_interval(np.array(ratios)),
-        }
+def slowdowns(runs: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, Any]]:
+    """Return the slowdown by each way and loop against its own turn's unwatched run."""
+    found: dict[str, dict[str, Any]] = {}
+    for way in (way for way in runs if way != "none"):
+        turns = list(zip(runs["none"], runs[way], strict=False))
+        for loop in turns[0][0] if turns else ():
+            ratios = [watched[loop] / plain[loop] - 1 for plain, watched in turns]
+            found.setdefault(way, {})[loop] = {
+                "median": statistics.median(ratios),
+                "interval": median_interval(np.array(ratios)),
+                "range": (min(ratios), max(ratios)),
+            }
     return found
-
-
-def _write(out: Path, program: list[str], times: dict[str, list[float]]) -> None:
-    told = {"program": program, "seconds": times, "slowdown": slowdowns(times)}
-    out.write_text(json.dumps(told, indent=1) + "\n")
 
 
 if __name__ == "__main__":

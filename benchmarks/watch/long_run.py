@@ -112,7 +112,7 @@ def make_trace(spool: Path, gpu: int, count: int, lasts_ns: int) -> None:
 
 
 def folder_of(folder: Path, gpus: int):
-    from lanescope.trace.store import WatchFolder
+    from lanescope.trace.watch_folder import WatchFolder
 
     return WatchFolder(folder, manifest(gpus, None))
 
@@ -139,7 +139,7 @@ def finish(folder: Path, gpus: int, records: int) -> None:
     from lanescope.store.folder import RunFolder
     from lanescope.studies.watch_report.document import watch_page_html
     from lanescope.studies.watch_report.values import summary_json
-    from lanescope.trace.store import WatchFolder
+    from lanescope.trace.watch_folder import WatchFolder
 
     import_all()
     before, took, clock = peak_mib(), {}, time.perf_counter()

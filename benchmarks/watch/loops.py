@@ -2,14 +2,14 @@
 
 ::
 
-    python benchmarks/watch/loops.py train|launch|tiny|loader [--seconds S] [--times FILE.json]
+    python benchmarks/watch/loops.py train launch tiny loader [--seconds S]
 
 ``train``: a pinned batch of 32 MiB to the GPU, about 80 kernels, 4 bytes back, which the thread
 waits for. ``launch``: hundreds of kernels that are shorter than their launches. ``tiny``: 64 copies
 of 1 KiB and a wait. ``loader``: a DataLoader with two workers and a thread that pins.
 
-Prints, as JSON, when the loop began and ended (``steps``, as ``lanescope.examples`` does) and the
-quartiles of an iteration's time in seconds (``iteration_s``). FILE gets the end of each.
+Prints, as JSON, for each loop how many iterations there were and the quartiles of their times in
+seconds (``loops``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import torch
 
@@ -119,30 +118,27 @@ def loader() -> Callable[[], None]:
 LOOPS = {"train": train, "launch": launch, "tiny": tiny, "loader": loader}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("loop", choices=LOOPS)
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--times", type=Path)
-    arguments = parser.parse_args()
-    step = LOOPS[arguments.loop]()
+def measure(name: str, seconds: float) -> dict[str, object]:
+    """Return how many iterations of a loop there were, and the quartiles of their times."""
+    step = LOOPS[name]()
     for _ in range(WARM_UP):
         step()
     torch.cuda.synchronize()
-    times = [time.time_ns()]
-    end = times[0] + arguments.seconds * 1e9
-    while times[-1] < end:
+    times = [time.perf_counter()]
+    while times[-1] < times[0] + seconds:
         step()
-        times.append(time.time_ns())
-    if arguments.times is not None:
-        arguments.times.write_text(json.dumps(times))
-    taken = [(b - a) * 1e-9 for a, b in pairwise(times)]
-    steps = [{"name": arguments.loop, "begin_ns": times[0], "end_ns": times[-1]}]
-    print(
-        json.dumps(
-            {"steps": steps, "iterations": len(taken), "iteration_s": statistics.quantiles(taken)}
-        )
-    )
+        times.append(time.perf_counter())
+    taken = [b - a for a, b in pairwise(times)]
+    return {"iterations": len(taken), "iteration_s": statistics.quantiles(taken)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("loops", nargs="+", choices=LOOPS)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each")
+    arguments = parser.parse_args()
+    loops = {name: measure(name, arguments.seconds) for name in arguments.loops}
+    print(json.dumps({"loops": loops}))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from lanescope.trace.store import read_watch
 from tests.native.test_gpu import GPUS
 
 no_gpu = pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
@@ -16,12 +18,28 @@ no_gpu = pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
 
 def test_the_program_keeps_its_output_and_its_exit_code(lanescope, tmp_path):
     out = tmp_path / "run"
-    done = lanescope("watch", "--out", out, "--", "sh", "-c", "echo mine; echo too >&2; exit 9")
+    words = ("sh", "-c", "echo mine; echo too >&2; exit 9")
+    done = lanescope("watch", "--out", out, "--json", tmp_path / "told.json", "--", *words)
     assert (done.returncode, done.stdout) == (9, "mine\n")
     assert done.stderr.startswith("too\n")
     assert "Watched" in done.stderr
     assert (out / "report.html").is_file()
     assert not (out / "spool").exists()
+
+
+def test_a_program_that_is_over_at_once_is_not_waited_for(lanescope, tmp_path):
+    out = tmp_path / "run"
+    done = lanescope("watch", "--out", out, "--", "sh", "-c", "echo mine; exit 9")
+    assert (done.returncode, done.stdout) == (9, "mine\n")
+    assert "ended before counters were ready" in done.stderr
+    assert (
+        "Made by lanescope"
+        in Path(
+            lanescope("report", out, "--out", tmp_path / "page.html").stdout.strip()
+        ).read_text()
+    )
+    (record,) = [s for s in read_watch(out).manifest.sources if s.name == "counters"]
+    assert not record.used
 
 
 @pytest.mark.parametrize("locale", ["C", "de_DE.ISO-8859-1", None])
@@ -67,7 +85,8 @@ def test_a_fault_of_the_summary_is_one_sentence_and_the_exit_code_stays(lanescop
     for code in (0, 6):
         out = tmp_path / f"run-{code}"
         program = ("sh", "-c", f"exit {code}")
-        done = lanescope("watch", "--out", out, "--", *program, env=environment)
+        told = ("--json", tmp_path / "told.json")
+        done = lanescope("watch", "--out", out, *told, "--", *program, env=environment)
         assert done.returncode == code
         assert "a fault of lanescope's own (IndexError" in done.stderr
         assert len(done.stderr.splitlines()) == 1
@@ -138,7 +157,7 @@ def test_doctor_says_what_stands_in_the_direction(lanescope):
 
 def test_a_stored_watch_makes_its_page_again(lanescope, tmp_path):
     out = tmp_path / "run"
-    lanescope("watch", "-q", "--out", out, "--", "true")
+    lanescope("watch", "-q", "--json", tmp_path / "told.json", "--out", out, "--", "true")
     (out / "report.html").unlink()
     page = tmp_path / "again.html"
     assert lanescope("report", out, "--out", page).stdout.strip() == str(page)

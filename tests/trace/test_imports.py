@@ -14,7 +14,10 @@ def test_a_watch_loads_none_that_it_does_not_need(module: str, tmp_path: Path) -
     trap.mkdir(parents=True)
     (trap / "__init__.py").write_text(f"open({str(tmp_path / 'loaded')!r}, 'w')\n")
     subprocess.run(
-        [sys.executable, "-m", "lanescope", "watch", "--out", tmp_path / "run", "--", "true"],
+        [
+            *(sys.executable, "-m", "lanescope", "watch", "--out", tmp_path / "run"),
+            *("--json", tmp_path / "told.json", "--", "true"),
+        ],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "trap")},
         check=True,
         capture_output=True,

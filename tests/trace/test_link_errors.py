@@ -165,12 +165,12 @@ import sys
 from pathlib import Path
 from functools import partial
 from lanescope.machine import Machine, NumaNode
-from lanescope.watching import session
+from lanescope.trace import link_error_log
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.waiting import Launched
 told = lambda machine: (LinkErrors(0, pcie_replays=4),)
-session.LinkErrorLog = partial(session.LinkErrorLog, read=told)
+link_error_log.LinkErrorLog = partial(link_error_log.LinkErrorLog, read=told)
 machine = Machine("m", nodes=(NumaNode(0, cores=((0,),)),))
 program = (sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)")
 watch(Watch(machine, Launched(program), "lanescope watch", lambda f: [], Path(sys.argv[1])))

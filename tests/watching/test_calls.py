@@ -14,7 +14,8 @@ import pytest
 
 from lanescope.machine import Machine
 from lanescope.trace.call_ring import CallRing
-from lanescope.trace.call_spool import RINGS, RingSpool, recover
+from lanescope.trace.call_spool import RingSpool, recover
+from lanescope.trace.ring_folder import RINGS
 from lanescope.trace.spool import read_spools
 from lanescope.trace.spool_room import SpoolRoom
 from lanescope.trace.timeline import CALL_TIMES, MemoryKind
@@ -306,4 +307,37 @@ def test_what_was_to_be_preloaded_stays(tmp_path: Path, monkeypatch: pytest.Monk
     source = CallsSource(tmp_path, {"LD_PRELOAD": "/opt/libother.so"})
     source.start()
     assert source.environment()["LD_PRELOAD"] == f"{calls_library()}:/opt/libother.so"
+    source.stop()
+
+
+def test_the_first_use_of_cuda_waits_for_counters(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    ready = tmp_path / "ready"
+    text = "print(1, flush=True)\ncuda.cuGetProcAddress_v2\nprint(2, flush=True)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", BEGIN + text],
+        env={**environment_of(source), "LANESCOPE_READY": str(ready)},
+        stdout=subprocess.PIPE,
+    ) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == b"1\n"
+        os.set_blocking(waiting.stdout.fileno(), False)
+        time.sleep(0.2)
+        assert waiting.stdout.read() is None
+        ready.touch()
+        os.set_blocking(waiting.stdout.fileno(), True)
+        assert waiting.stdout.readline() == b"2\n"
+    source.stop()
+
+
+def test_it_waits_for_no_watch_that_is_over(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    begun = time.monotonic()
+    subprocess.run(
+        [sys.executable, "-c", BEGIN + "cuda.cuGetProcAddress_v2"],
+        env={**environment_of(source), "LANESCOPE_READY": str(tmp_path / "gone" / "ready")},
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    assert time.monotonic() - begun < 5  # so long it would wait
     source.stop()

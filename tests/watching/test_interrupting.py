@@ -17,7 +17,9 @@ sys.path.insert(0, ".")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 from tests.watching.test_session import Pretended
 import lanescope.watching.source_choice
+import lanescope.watching.requests
 lanescope.watching.source_choice.sources_for = lambda machine, asked, folder: [Pretended(folder)]
+lanescope.watching.requests.sources_of_program = lambda asked, folder: [Pretended(folder)]
 number, module, name, again = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] == "again"
 place = importlib.import_module(module)
 if module == "tests.watching.test_session":
@@ -42,7 +44,6 @@ main()
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 SOURCE = "tests.watching.test_session"
 EARLY = [
-    ("lanescope.machine", "discover"),
     ("lanescope.store.folder", "lock_folder"),
     ("lanescope.store.folder", "replace_when_written"),
     (SOURCE, "prepare"),
@@ -62,7 +63,9 @@ LATE = [
 
 
 def interrupted(folder, number, at, *what, again=False):
-    order = [str(int(number)), *at, "again" if again else "once", "--out", str(folder), *what]
+    # with --json the summary is wanted, however short the program runs
+    told = ["--out", str(folder), "--json", str(folder.parent / "told.json")]
+    order = [str(int(number)), *at, "again" if again else "once", *told, *what]
     return subprocess.run(
         [sys.executable, "-c", WATCH, *order],
         capture_output=True,

@@ -15,7 +15,7 @@ import pytest
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine, NumaNode
 from lanescope.store.folder import State
-from lanescope.trace import store
+from lanescope.trace import store, watch_folder
 from lanescope.trace.counter_spool import counter_header
 from lanescope.trace.store import is_watch, read_watch
 from lanescope.watching.session import NotStoredError, Watch, watch
@@ -149,7 +149,7 @@ def test_arguments_that_are_no_utf_8_are_stored_as_text(tmp_path):
 
 
 def test_a_full_disk_before_the_program_stops_the_sources(tmp_path, monkeypatch):
-    told = store.WatchFolder.update
+    told = watch_folder.WatchFolder.update
     seen = []
 
     def full(self, manifest):
@@ -158,7 +158,7 @@ def test_a_full_disk_before_the_program_stops_the_sources(tmp_path, monkeypatch)
             raise InputError("cannot write to run: No space left on device")
         told(self, manifest)
 
-    monkeypatch.setattr(store.WatchFolder, "update", full)
+    monkeypatch.setattr(watch_folder.WatchFolder, "update", full)
     made = []
 
     def sources(folder):

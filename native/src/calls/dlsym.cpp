@@ -12,6 +12,7 @@
 #include "calls/real_dlsym.hpp"
 #include "calls/recorder.hpp"
 #include "calls/wrappers.hpp"
+#include "inject/ready.hpp"
 
 using Lookup = void* (*)(void*, const char*);
 
@@ -176,6 +177,9 @@ void* lanescope_driver_dlsym(void* handle, const char* name) {
   void* function = real_dlsym(handle, name);
   if (function == nullptr || is_own(function) || !is_wanted()) return function;
   const std::string_view symbol(name);
+  // What CUDA begins with; nobody looks it up who does not use it at once.
+  if (symbol == "cuInit" || symbol.starts_with("cuGetProcAddress"))
+    lanescope::inject::wait_until_ready();
   if (symbol == "cuGetProcAddress_v2") return wrapped_find(true, function);
   if (symbol == "cuGetProcAddress") return wrapped_find(false, function);
   return wrapped_symbol(symbol, function);

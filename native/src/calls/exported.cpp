@@ -7,6 +7,7 @@
 #include "calls/real_dlsym.hpp"
 #include "calls/recorder.hpp"
 #include "calls/wrappers.hpp"
+#include "inject/ready.hpp"
 
 namespace lanescope::calls {
 
@@ -34,6 +35,11 @@ Function wrapper_of(const char* symbol) noexcept {
   LANESCOPE_EXPORTED(symbol, parameters, arguments)                 \
   LANESCOPE_EXPORTED(symbol##ending, parameters, arguments)
 
+extern "C" __attribute__((visibility("default"))) CUresult cuInit(unsigned flags) {
+  static const auto call = lanescope::calls::wrapper_of<CUresult (*)(unsigned)>("cuInit");
+  if (lanescope::calls::is_wanted()) lanescope::inject::wait_until_ready();
+  return call == nullptr ? CUDA_ERROR_NOT_INITIALIZED : call(flags);
+}
 LANESCOPE_EXPORTED_2(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr a, const void* b, size_t c), (a, b, c))
 LANESCOPE_EXPORTED_2(cuMemcpyHtoDAsync_v2, _ptsz,
                      (CUdeviceptr a, const void* b, size_t c, CUstream d), (a, b, c, d))

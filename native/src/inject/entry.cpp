@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "inject/header.hpp"
+#include "inject/ready.hpp"
 #include "inject/settings.hpp"
 #include "inject/tracer.hpp"
 
@@ -89,6 +90,7 @@ Callbacks callbacks() noexcept {
 /// @return 1, which the driver takes for success.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) {
   const lanescope::inject::SameErrno guard;
+  lanescope::inject::wait_until_ready();
   try {
     lanescope::inject::begin_tracer();
   } catch (...) {  // no memory; the program goes on untraced

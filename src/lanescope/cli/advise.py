@@ -161,16 +161,11 @@ def _program(named: list[str]) -> list[str]:
 def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
     """Run a program and trace its copies and kernels."""
     with reporting_interruptions():
-        from lanescope.machine import discover
-        from lanescope.watching.session import Watch, watch
-        from lanescope.watching.source_choice import SourceRequest, sources_for
+        from lanescope.watching.requests import request_watch
+        from lanescope.watching.session import watch
+        from lanescope.watching.source_request import SourceRequest
         from lanescope.watching.waiting import Launched
 
-        waited, machine = Launched(program), discover()
         request = SourceRequest(("trace",), kernels=True)
         command = shlex.join(["lanescope", *sys.argv[1:]])
-        return watch(
-            Watch(
-                machine, waited, command, lambda folder: sources_for(machine, request, folder), out
-            )
-        )
+        return watch(request_watch(request, Launched(program), command, out, refuse=False))

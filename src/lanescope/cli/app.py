@@ -5,10 +5,12 @@ The codes are in `lanescope.exit_codes`; ``watch`` and ``advise`` end as their p
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -229,7 +231,17 @@ def main() -> NoReturn:
     number_by_address()
     with tolerant_streams():
         code = _run()
+    if any(thread.name == ABANDONED for thread in threading.enumerate()):
+        # it is in the driver, which must not find the process half torn down
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
+
+
+#: Of a thread that goes on when the process has nothing more to do: `lanescope.watching.startup`.
+ABANDONED = "lanescope-startup"
 
 
 def _run() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,10 +21,12 @@ from lanescope.units.values import Duration, File, Folder, OneOf, Real, Whole
 
 if TYPE_CHECKING:
     from lanescope.findings.trace.evaluate import Evaluation
+    from lanescope.trace.manifest import WatchManifest
     from lanescope.trace.run import WatchRun
     from lanescope.watching.assertions import Assertion
+    from lanescope.watching.requests import LiveView
     from lanescope.watching.session import Watch
-    from lanescope.watching.source_choice import SourceRequest
+    from lanescope.watching.source_request import SourceRequest
 
 
 #: What `--trace` can be.
@@ -180,22 +182,18 @@ def watch(
     a program the whole machine can be watched, or the time of a process that runs already.
     """
     with reporting_interruptions(nothing_begun=True):
-        from lanescope.cli.live import check_terminal, live_view
-        from lanescope.findings.trace.evaluate import evaluate_watch
         from lanescope.interruption import Interrupted
-        from lanescope.machine import discover
-        from lanescope.watching.assertions import parse
-        from lanescope.watching.session import NotStoredError, Watch, summary_interrupted
+        from lanescope.watching.requests import request_watch
+        from lanescope.watching.session import EndedEarlyError, NotStoredError, summary_interrupted
         from lanescope.watching.session import watch as run_watch
-        from lanescope.watching.source_choice import SourceRequest, require_usable, sources_for
+        from lanescope.watching.source_request import SourceRequest
         from lanescope.watching.waiting import waited_for
 
-        conditions = [parse(text) for text in assertions or ()]
+        conditions = _conditions(assertions or ())
         waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
         if turns and not waited.traceable:
             raise InputError("--turns runs a program again and again; name one after --")
-        if live:
-            check_terminal(launches=waited.traceable)
+        shown_live = _live_view(launches=waited.traceable) if live else None
         names = None if not source else tuple(dict.fromkeys(source))
         request = SourceRequest(
             names,
@@ -211,15 +209,22 @@ def watch(
             program=waited.program,
         )
         _require_effect(names, request)
-        machine = discover()
-        require_usable(machine, request)
-    command = shlex.join(["lanescope", *sys.argv[1:]])
-    sources = lambda folder: sources_for(machine, request, folder)  # noqa: E731
-    alongside = (lambda folder: live_view(folder, machine)) if live else nullcontext
+        command = shlex.join(["lanescope", *sys.argv[1:]])
+        what = request_watch(
+            request,
+            waited,
+            command,
+            out,
+            live=shown_live,
+            max_spool_bytes=max_spool,
+            # more than an exit code is wanted of the others, whatever the program does
+            in_hurry=not (conditions or turns or json is not None),
+        )
     with reporting_interruptions():
-        what = Watch(machine, waited, command, sources, out, alongside, max_spool)
         try:
             run = run_watch(what)
+        except EndedEarlyError as end:
+            raise _ended_early(end.manifest, end.folder, quiet=quiet) from None
         except NotStoredError as error:
             if isinstance(error.__cause__, LanescopeError | Interrupted):
                 raise
@@ -227,6 +232,8 @@ def watch(
             raise NotStoredError(f"{fault}; {error}", error.exit_code) from error
         ended = run.manifest.exit_code
         try:
+            from lanescope.findings.trace.evaluate import evaluate_watch
+
             if turns:
                 run = _in_turns(what, turns, run)
             evaluation = evaluate_watch(run)
@@ -246,6 +253,35 @@ def watch(
     raise ProgramEnded(ended if ended is not None else 0 if shown else ExitCode.INPUT)
 
 
+def _conditions(texts: Sequence[str]) -> list[Assertion]:
+    if not texts:
+        return []
+    from lanescope.watching.assertions import parse
+
+    return [parse(text) for text in texts]
+
+
+def _live_view(*, launches: bool) -> LiveView:
+    from lanescope.cli.live import check_terminal, live_view
+
+    check_terminal(launches=launches)
+    return live_view
+
+
+def _ended_early(manifest: WatchManifest, folder: Path, *, quiet: bool) -> ProgramEnded:
+    """Say that nothing was watched, and return the end."""
+    if not quiet:
+        assert manifest.end_ns is not None, "it has ended"
+        lasted = (manifest.end_ns - manifest.start_ns) * 1e-9
+        print(
+            f"Watched {lasted:.3g} s. The program ended before counters were ready and did not use "
+            f"CUDA, whose first use would have waited for them: there is nothing to report.\n"
+            f"run:  {folder}",
+            file=sys.stderr,
+        )
+    return ProgramEnded(manifest.exit_code or 0)
+
+
 def _require_effect(names: Sequence[str] | None, request: SourceRequest) -> None:
     """Refuse options of sources that --source leaves out.
 
@@ -254,7 +290,7 @@ def _require_effect(names: Sequence[str] | None, request: SourceRequest) -> None
     InputError
         If there is one.
     """
-    from lanescope.watching.source_choice import SourceRequest
+    from lanescope.watching.source_request import SourceRequest
 
     default = SourceRequest()
     options = {"trace": "--trace always", "hashes": "--hash"}

@@ -14,7 +14,6 @@ from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
 from lanescope.findings.trace.evaluate import Evaluation, evaluate_watch
 from lanescope.kinds import StrPath
-from lanescope.machine import discover
 from lanescope.store.store import PAGE
 from lanescope.studies.analysis import AnalysisResult
 from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
@@ -22,9 +21,9 @@ from lanescope.studies.watch_report.values import summary_json
 from lanescope.trace.run import WatchRun
 from lanescope.units.durations import Seconds
 from lanescope.units.sizes import Size, size_of
-from lanescope.watching.session import Watch
+from lanescope.watching.requests import request_watch
 from lanescope.watching.session import watch as run_watch
-from lanescope.watching.source_choice import SourceRequest, require_usable, sources_for
+from lanescope.watching.source_request import SourceRequest
 from lanescope.watching.waiting import waited_for
 
 
@@ -158,13 +157,10 @@ def watch(
         traceable=waited.traceable,
         program=waited.program,
     )
-    machine = discover()
-    require_usable(machine, request)
-    what = Watch(
-        machine,
+    what = request_watch(
+        request,
         waited,
         "lanescope.watch()",
-        lambda folder: sources_for(machine, request, folder),
         None if out is None else Path(out),
         max_spool_bytes=None if max_spool_bytes is None else size_of(max_spool_bytes),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -261,8 +260,3 @@ def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) ->
     calls["start_ns"], calls["end_ns"], calls["correlation"] = start_ns, end_ns, numbers
     calls["thread"], calls["name"] = records["thread"], records["call"].astype(np.uint32) + 1
     return bytes(operations.tobytes() + calls.tobytes())
-
-
-def rings_in(folder: Path) -> Iterator[Path]:
-    """Yield the rings of a folder; none where it is gone."""
-    yield from sorted(folder.glob("calls.*.ring"))

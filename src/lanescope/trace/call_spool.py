@@ -16,20 +16,14 @@ from lanescope.trace.call_ring import (
     RingNotReadyError,
     TickClock,
     count_record,
-    rings_in,
     spool_start,
     spooled,
     text_record,
 )
 from lanescope.trace.codes import IntArray
+from lanescope.trace.ring_folder import remove_rings, rings_in, rings_of
 from lanescope.trace.spool_room import SpoolRoom, is_held
 from lanescope.trace.trace_records import COUNTS, NO_ROOM, OPERATIONS, Kind, Records, Table
-
-#: Among the spools, the folder of the rings or a link to it.
-RINGS = "rings"
-#: Where rings are no files of a disk, and how their folders' names begin there.
-SHARED_MEMORY = Path("/dev/shm")
-PREFIX = "lanescope-"
 
 
 def spool_of(ring: Path, spools: Path) -> Path:
@@ -116,35 +110,10 @@ def recover(spools: Path) -> None:
     InputError
         If a spool cannot be read.
     """
-    if (rings := _rings_of(spools)) is None or is_held(spools):
+    if (rings := rings_of(spools)) is None or is_held(spools):
         return
     for path in rings_in(rings):
         with contextlib.suppress(RingNotReadyError, InputError):
             ring = CallRing(path)
             RingSpool(ring, spool_of(path, spools), SpoolRoom(spools)).read(last=True)
     remove_rings(spools)
-
-
-def remove_rings(spools: Path) -> None:
-    """Remove the rings of a watch; processes that still run go on writing to what is theirs."""
-    if (rings := _rings_of(spools)) is None:
-        return
-    with contextlib.suppress(OSError):
-        for path in rings_in(rings):
-            path.unlink()
-        rings.rmdir()
-    with contextlib.suppress(OSError):
-        (spools / RINGS).unlink()
-
-
-def _rings_of(spools: Path) -> Path | None:
-    """Return the folder of rings: one of a watch's own, wherever the link leads."""
-    link = spools / RINGS
-    if link.is_dir() and not link.is_symlink():
-        return link
-    try:
-        target = link.resolve(strict=True)
-    except OSError:
-        return None
-    ours = target.parent == SHARED_MEMORY and target.name.startswith(PREFIX)
-    return target if ours and target.is_dir() else None

@@ -24,87 +24,50 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from lanescope.codec.atomic import sync_folder, writing_to
 from lanescope.codec.fields import shown
 from lanescope.codec.files import reading
 from lanescope.errors import InputError
-from lanescope.interruption import Interrupted
-from lanescope.store.folder import MANIFEST, RunFolder, read_manifest, verb_of
+from lanescope.store.folder import MANIFEST, read_manifest, verb_of
 from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_turns
 from lanescope.trace.spool import read_spools
-from lanescope.trace.spool_room import write_limits
 from lanescope.trace.time_checks import FAR_NS
 from lanescope.trace.timeline import Timeline
+from lanescope.trace.watch_folder import SPOOL
 
-SPOOL = "spool"
 #: What a spool is called while it is removed.
 _REMOVED = ".spool"
 
 
-class WatchFolder:
-    """The folder of a watch that goes on.
+def make_columns(
+    folder: Path, manifest: WatchManifest, update: Callable[[WatchManifest], None]
+) -> tuple[WatchManifest, Timeline]:
+    """Make columns of the spools of a watch, remove these, and return what is known of it then.
+
+    A spool goes only when its columns can be read, and all of them at once: what is left
+    of them when that is interrupted is no watch any more.
 
     Parameters
     ----------
-    max_spool_bytes
-        That spools may take on the disk; None: a share of what is free.
-
-    Raises
-    ------
-    InputError
-        From any method, if the folder cannot be written.
+    update
+        Stores the manifest.
     """
-
-    def __init__(
-        self, folder: Path, manifest: WatchManifest, max_spool_bytes: int | None = None
-    ) -> None:
-        self.folder = folder
-        try:
-            self._opened = RunFolder.begin(folder, WATCH, manifest)
-            with writing_to(folder):
-                (folder / SPOOL).mkdir()
-                self._limits = write_limits(folder / SPOOL, max_spool_bytes)
-        except Interrupted:  # whoever makes a folder has none to discard yet
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-    @property
-    def spool(self) -> Path:
-        """Where sources append what they see."""
-        return self.folder / SPOOL
-
-    def update(self, manifest: WatchManifest) -> None:
-        """Store what is known of the watch by now."""
-        self._opened.update(manifest)
-
-    def discard(self) -> None:
-        """Remove the folder: nothing was watched."""
-        self._limits.release()
-        self._opened.discard()
-
-    def finish(self, manifest: WatchManifest) -> WatchRun:
-        """Make columns of the spools, remove these, and return the whole watch.
-
-        A spool goes only when its columns can be read, and all of them at once: what is left
-        of them when that is interrupted is no watch any more.
-        """
-        self.update(manifest)
-        with writing_to(self.folder):
-            timeline = read_spools(self.spool, manifest.machine, manifest.start_ns, manifest.end_ns)
-            write_columns(self.folder, timeline)
-            manifest = dataclasses.replace(manifest, impossible=timeline.impossible)
-            self.update(manifest)
-            sync_folder(self.folder)
-            timeline = _read_back(self.folder, timeline)
-            self.spool.rename(self.folder / _REMOVED)
-            shutil.rmtree(self.folder / _REMOVED)
-        self._limits.release()
-        self._opened.close()
-        return WatchRun(manifest, timeline, self.folder, read_link_errors(self.folder))
+    spool = folder / SPOOL
+    with writing_to(folder):
+        timeline = read_spools(spool, manifest.machine, manifest.start_ns, manifest.end_ns)
+        write_columns(folder, timeline)
+        manifest = dataclasses.replace(manifest, impossible=timeline.impossible)
+        update(manifest)
+        sync_folder(folder)
+        timeline = _read_back(folder, timeline)
+        spool.rename(folder / _REMOVED)
+        shutil.rmtree(folder / _REMOVED)
+    return manifest, timeline
 
 
 def _read_back(folder: Path, written: Timeline) -> Timeline:

@@ -7,28 +7,41 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lanescope._core import native
 from lanescope._version import __version__
-from lanescope.errors import InputError, LanescopeError, NotMeasuredError
+from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
 from lanescope.store.folder import State
 from lanescope.store.folders import new_run_folder
-from lanescope.trace.link_error_log import LinkErrorLog
-from lanescope.trace.run import WATCH, SourceRecord, WatchManifest, WatchRun
-from lanescope.trace.store import WatchFolder
+from lanescope.trace.manifest import WATCH, SourceRecord, WatchManifest
+from lanescope.trace.watch_folder import WatchFolder
 from lanescope.watching.interrupting import deferred
 from lanescope.watching.launcher import Outcome, program_environment
-from lanescope.watching.sources.base import Source, prepare_all
+from lanescope.watching.sources.base import Source, start_all
+from lanescope.watching.startup import Starting, Startup
 from lanescope.watching.waiting import Waited
+
+if TYPE_CHECKING:
+    from lanescope.trace.link_error_log import LinkErrorLog
+    from lanescope.trace.run import WatchRun
 
 #: Counters go on for so long after the program's end, so that its last burst is whole.
 _AFTERWARDS_SECONDS = 0.02
+
+
+_TOO_SHORT = SourceRecord(
+    "counters",
+    used=False,
+    reason="The program ended before counters were ready; its first use of CUDA would have waited "
+    "for them.",
+)
 
 
 class NotStoredError(InputError):
@@ -44,6 +57,20 @@ class NotStoredError(InputError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class EndedEarlyError(Exception):
+    """The program ended before what watches was ready: it had not used CUDA.
+
+    Attributes
+    ----------
+    manifest, folder
+        What is stored, and where; `lanescope report` reads it.
+    """
+
+    def __init__(self, manifest: WatchManifest, folder: Path) -> None:
+        super().__init__()
+        self.manifest, self.folder = manifest, folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +91,13 @@ class Watch:
         What goes on while it is waited, given the folder that sources append to: a live view.
     max_spool_bytes
         That sources may write; None: a share of what is free on the disk.
+    startup
+        More that watches, and the machine, where they are to be found out while the program starts;
+        `machine` stands for it until then. None: all is known.
+    in_hurry
+        Whether the end of `startup` is not waited for where the program ends before it: `watch`
+        raises `EndedEarlyError` then. Its thread is left behind: the process has to end by
+        `os._exit`.
     """
 
     machine: Machine
@@ -73,6 +107,8 @@ class Watch:
     out: Path | None = None
     beside: Callable[[Path], AbstractContextManager[object]] = nullcontext
     max_spool_bytes: int | None = None
+    startup: Startup | None = None
+    in_hurry: bool = False
 
 
 def watch(request: Watch) -> WatchRun:
@@ -87,6 +123,8 @@ def watch(request: Watch) -> WatchRun:
     InputError
         If the program cannot be run, or the run's folder cannot be written; a
         `NotStoredError` if that is so after the program has ended.
+    EndedEarlyError
+        Where nothing is waited for: see `Watch`.
     """
     begun = WatchManifest(
         command=_readable(request.command),
@@ -99,39 +137,82 @@ def watch(request: Watch) -> WatchRun:
     )
     folder = WatchFolder(request.out or new_run_folder(WATCH), begun, request.max_spool_bytes)
     running: list[Source] = []
-    ended = outcome = None
+    ended = outcome = starting = None
+    early = False
     try:
-        errors = LinkErrorLog(folder.folder, request.machine)
+        errors = None
+        if request.startup is None:
+            from lanescope.trace.link_error_log import LinkErrorLog
+
+            errors = LinkErrorLog(folder.folder, request.machine)
+        else:
+            starting = Starting(request.startup, folder.folder, folder.spool)
         sources = list(request.sources(folder.spool))
-        refused = _started(sources, running)
+        refused = start_all(sources, running)
         begun = dataclasses.replace(begun, start_ns=native.watch_time_ns())
         folder.update(begun)
-        environment = _environment(running)
+        environment = {**_environment(running), **(starting.environment if starting else {})}
         with request.beside(folder.spool), deferred():
             try:
                 outcome = request.waited.wait(environment)
-                time.sleep(_AFTERWARDS_SECONDS)
+                early = starting is not None and request.in_hurry and not starting.is_done
+                if not early:
+                    time.sleep(_AFTERWARDS_SECONDS)
                 end_ns = native.watch_time_ns()  # before sources are stopped, which takes time
             finally:
-                records = [_stopped(source, refused[source.name]) for source in sources]
+                late = _Late(records=(_TOO_SHORT,)) if early else _late(starting)
+                records = [_stopped(source, late.refused[source.name]) for source in late.sources]
+                records += [_stopped(source, refused[source.name]) for source in sources]
                 running.clear()
-            ended = _ended(begun, outcome, end_ns, records)
+            ended = _ended(begun, outcome, end_ns, (*late.records, *records))
+            if late.machine is not None:
+                ended = dataclasses.replace(ended, machine=late.machine)
+                folder.set_machine(late.machine)
             folder.update(ended)
-            errors.end()
+            if early:
+                folder.close()
+                raise EndedEarlyError(ended, folder.folder)
+            if (log := errors or late.errors) is not None:
+                log.end()
         return folder.finish(ended)
+    except EndedEarlyError:
+        raise
     except Interrupted as error:
         if ended is None:  # before anything was run
-            for source in running:
-                source.stop()
+            _give_up(running, starting)
             folder.discard()
             raise
         raise summary_interrupted(ended, folder.folder, error) from error
     except Exception as error:
         if ended is None and outcome is None:
-            for source in running:  # a full disk, say, between their start and the program's
-                source.stop()
+            _give_up(running, starting)  # a full disk, say, between their start and the program's
             raise
         raise _not_stored(error, outcome, folder.folder) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """What a startup brought: nothing where there was none, or it was not waited for."""
+
+    machine: Machine | None = None
+    errors: LinkErrorLog | None = None
+    sources: tuple[Source, ...] = ()
+    refused: Mapping[str, SourceRecord | None] = field(default_factory=dict)
+    records: tuple[SourceRecord, ...] = ()
+
+
+def _late(starting: Starting | None) -> _Late:
+    if starting is None:
+        return _Late()
+    begun = starting.result()
+    return _Late(begun.machine, begun.errors, begun.sources, begun.refused)
+
+
+def _give_up(running: Sequence[Source], starting: Starting | None) -> None:
+    for source in running:
+        source.stop()
+    if starting is not None:
+        starting.stop()
 
 
 def _not_stored(error: Exception, outcome: Outcome | None, folder: Path) -> NotStoredError:
@@ -158,24 +239,6 @@ def summary_interrupted(ended: WatchManifest, folder: Path, error: Interrupted) 
         f"'lanescope report {folder}' makes it again",
         code,
     )
-
-
-def _started(sources: Sequence[Source], running: list[Source]) -> dict[str, SourceRecord | None]:
-    """Start all sources; what stands in the way of one is told and harms nobody.
-
-    Those that run are added to `running`, also when somebody interrupts.
-    """
-    found: dict[str, SourceRecord | None] = {}
-    for source, refusal in zip(sources, prepare_all(sources), strict=True):
-        found[source.name] = None
-        try:
-            if refusal is not None:
-                raise refusal
-            source.start()
-            running.append(source)
-        except NotMeasuredError as error:
-            found[source.name] = SourceRecord(source.name, False, error.reason, error.remedy)
-    return found
 
 
 def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:

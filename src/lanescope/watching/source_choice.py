@@ -10,81 +10,17 @@ from pathlib import Path
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.nvlink import nvlinked
+from lanescope.watching.source_request import (
+    IN_PROGRAMS,
+    SourceRequest,
+    source_of_program,
+    sources_of_program,
+)
 from lanescope.watching.sources.base import Source, prepare_all
-from lanescope.watching.sources.calls import CallsSource
-from lanescope.watching.sources.counters import DEFAULT_PERIOD_NS, CountersSource, counts_nvlink
-from lanescope.watching.sources.pm import DEFAULT_INTERVAL_NS, PmSource
-from lanescope.watching.sources.probe import DEFAULT_CHUNK_BYTES, ProbeSource, require_chunk
+from lanescope.watching.sources.counters import CountersSource, counts_nvlink
+from lanescope.watching.sources.pm import PmSource
+from lanescope.watching.sources.probe import ProbeSource
 from lanescope.watching.sources.throughput import ThroughputSource
-from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
-
-
-@dataclass(frozen=True, slots=True)
-class SourceRequest:
-    """What somebody asked for.
-
-    Attributes
-    ----------
-    names
-        Some of `SOURCES`; None is the best that work here.
-    interval_ns
-        From sample to sample of pm.
-    period_ns
-        From read to read of counters.
-    kernels
-        Whether kernels are traced, too.
-    managed
-        Whether migrations and faults of managed memory are.
-    addresses, hashes
-        Whether copies tell the addresses that they were passed, and a hash of what they copied.
-    chunk_bytes
-        Of each copy of a probe.
-    gentle
-        Whether a probe copies rarely.
-    trace
-        Whether each copy is traced on the GPU, by CUPTI, and not only recorded as it is called for;
-        kernels, managed memory, addresses and hashes need that.
-    traceable
-        Whether there is a program to trace: one that lanescope runs.
-    program
-        What is run, with its arguments.
-
-    Raises
-    ------
-    InputError
-        If there is no such source, or a trace is asked for of what cannot be traced.
-    """
-
-    names: tuple[str, ...] | None = None
-    interval_ns: int = DEFAULT_INTERVAL_NS
-    period_ns: int = DEFAULT_PERIOD_NS
-    kernels: bool = False
-    managed: bool = False
-    addresses: bool = False
-    hashes: bool = False
-    chunk_bytes: int = DEFAULT_CHUNK_BYTES
-    gentle: bool = False
-    trace: bool = False
-    traceable: bool = True
-    program: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        require_chunk(self.chunk_bytes)
-        for name in self.names or ():
-            if name not in SOURCES:
-                raise InputError(f"there is no source {name!r}; use {', '.join(SOURCES)}")
-        named = {"trace", "calls"} & set(self.names or ())
-        if not self.traceable and (self.traces or named):
-            raise InputError(
-                "only programs that lanescope runs can be traced; leave --source trace and calls, "
-                "--trace always, --kernels, --managed, --addresses and --hash away, or name the "
-                "program after --"
-            )
-
-    @property
-    def traces(self) -> bool:
-        """Whether something is asked for that CUPTI alone tells."""
-        return self.trace or self.kernels or self.managed or self.addresses or self.hashes
 
 
 def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
@@ -92,12 +28,20 @@ def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[
 
     Without names these are, for each GPU, the best counters that say they work, and the copies of
     what can be recorded: as they are called for, or traced where that is asked for. Where none of
-    these works, there is a gentle probe as well.
-    Where some are refused when they are set up, the next best counters are there, too.
-    A source that was asked for by name is there whether or not it works: its start says why.
+    these works, there is a gentle probe as well. Where some are refused when they are set up, the
+    next best counters are there, too. A source that was asked for by name is there whether or not
+    it works: its start says why.
     """
     if request.names is not None:
         return [s for name in request.names for s in _named(name, machine, request, folder)]
+    return [*sources_of_links(machine, request, folder), *sources_of_program(request, folder)]
+
+
+def sources_of_links(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+    """Return those of `sources_for` that observe the machine's links."""
+    if request.names is not None:
+        names = [name for name in request.names if name not in IN_PROGRAMS]
+        return [source for name in names for source in _named(name, machine, request, folder)]
     chosen: list[Source] = []
     for name in [name for name, kind in SOURCES.items() if kind.counts]:
         found = _named(name, machine, request, folder)
@@ -105,13 +49,11 @@ def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[
             chosen += found
             if not any(prepare_all(found)):  # none was refused, by another profiler say
                 break
-    name = "trace" if request.traces else "calls"
-    copies = _named(name, machine, request, folder) if request.traceable else []
-    if chosen or any(_works(source, machine) for source in copies):
-        return [*chosen, *copies]
+    if chosen or any(_works(source, machine) for source in sources_of_program(request, folder)):
+        return chosen
     gently = dataclasses.replace(request, gentle=True)
     probes = _named("probe", machine, gently, folder)
-    return [*(probe for probe in probes if _works(probe, machine)), *copies]
+    return [probe for probe in probes if _works(probe, machine)]
 
 
 def require_usable(machine: Machine, request: SourceRequest) -> None:
@@ -169,18 +111,11 @@ def _throughput(machine: Machine, request: SourceRequest, folder: Path) -> list[
 
 
 def _trace(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
-    more = {
-        "kernel": request.kernels,
-        "migration": request.managed,
-        "address": request.addresses or request.hashes,
-        "hash": request.hashes,
-    }
-    kinds = (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on))
-    return [TraceSource(folder, kinds, program=request.program)]
+    return [source_of_program("trace", request, folder)]
 
 
 def _calls(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
-    return [CallsSource(folder, program=request.program)]
+    return [source_of_program("calls", request, folder)]
 
 
 def _probe(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:

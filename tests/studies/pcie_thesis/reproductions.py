@@ -18,8 +18,9 @@ from lanescope.trace.columns import write_columns
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
 from lanescope.trace.run import SourceRecord, WatchManifest
-from lanescope.trace.store import WatchFolder, read_watch
+from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Counters, Timeline
+from lanescope.trace.watch_folder import WatchFolder
 from tests.trace.probes import COPY_NS, DELAY_NS, probe_of
 
 CAPTURES = Path(__file__).parents[3] / "benchmarks/results/h200-x1/watch"

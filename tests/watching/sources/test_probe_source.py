@@ -15,7 +15,8 @@ from lanescope.trace.probe_spool import read_probe
 from lanescope.trace.store import read_watch
 from lanescope.trace.summarise import summarise
 from lanescope.watching.session import Watch, watch
-from lanescope.watching.source_choice import SourceRequest, every_source, sources_for
+from lanescope.watching.source_choice import every_source, sources_for
+from lanescope.watching.source_request import SourceRequest
 from lanescope.watching.sources.base import Availability
 from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.counters import CountersSource

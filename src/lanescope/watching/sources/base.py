@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
+from lanescope.trace.manifest import SourceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,10 @@ def prepare_all(sources: Sequence[Source]) -> list[NotMeasuredError | None]:
     """
     if not sources:
         return []
+    if len(sources) == 1:
+        return [_prepared(sources[0])]
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(len(sources)) as threads:
         return list(threads.map(_prepared, sources))
 
@@ -114,3 +118,21 @@ def _prepared(source: Source) -> NotMeasuredError | None:
     except NotMeasuredError as error:
         return error
     return None
+
+
+def start_all(sources: Sequence[Source], running: list[Source]) -> dict[str, SourceRecord | None]:
+    """Start all sources; what stands in the way of one is told and harms nobody.
+
+    Those that run are added to `running`, also when somebody interrupts.
+    """
+    found: dict[str, SourceRecord | None] = {}
+    for source, refusal in zip(sources, prepare_all(sources), strict=True):
+        found[source.name] = None
+        try:
+            if refusal is not None:
+                raise refusal
+            source.start()
+            running.append(source)
+        except NotMeasuredError as error:
+            found[source.name] = SourceRecord(source.name, False, error.reason, error.remedy)
+    return found

@@ -7,7 +7,6 @@ and a program that is killed loses nothing.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
@@ -17,19 +16,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.call_ring import CallRing, RingNotReadyError, rings_in
-from lanescope.trace.call_spool import (
-    PREFIX,
-    RINGS,
-    SHARED_MEMORY,
-    RingSpool,
-    remove_rings,
-    spool_of,
-)
+from lanescope.trace.ring_folder import PREFIX, RINGS, SHARED_MEMORY, remove_rings, rings_in
 from lanescope.trace.spool_room import SpoolRoom
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.injection import (
@@ -39,6 +31,9 @@ from lanescope.watching.sources.injection import (
     injection_library,
     rights_report,
 )
+
+if TYPE_CHECKING:
+    from lanescope.trace.call_spool import RingSpool
 
 PRELOAD_VARIABLE = "LD_PRELOAD"
 FOLDER_VARIABLE = "LANESCOPE_CALLS_FOLDER"
@@ -198,19 +193,22 @@ class RingReader:
     def _read(self, *, last: bool = False) -> None:
         for path in rings_in(self._rings):
             if path not in self._open:
-                with contextlib.suppress(RingNotReadyError):
-                    self._add(path)
+                self._add(path)
         for spool in self._open.values():
             spool.read(last=last)
 
     def _add(self, path: Path) -> None:
+        # only now: what it loads takes longer than many programs
+        from lanescope.trace.call_ring import CallRing, RingNotReadyError
+        from lanescope.trace.call_spool import RingSpool, spool_of
+
         try:
-            ring = CallRing(path)
+            self._open[path] = RingSpool(CallRing(path), spool_of(path, self._spools), self._room)
+        except RingNotReadyError:
+            return
         except InputError as error:
             log.warning("%s", error)
             path.unlink(missing_ok=True)
-            return
-        self._open[path] = RingSpool(ring, spool_of(path, self._spools), self._room)
 
 
 def _new_folder(spools: Path) -> Path:

@@ -9,7 +9,6 @@ from pathlib import Path
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.trace_spool import read_notes
 from lanescope.watching.cupti import CUPTI_REMEDY, CUPTI_VARIABLE, find_cupti
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.injection import (
@@ -162,6 +161,8 @@ class TraceSource:
 
 def _reasons_once(spools: Sequence[Path]) -> str:
     """Return each note of some spools once, with how many processes it concerns."""
+    from lanescope.trace.trace_spool import read_notes
+
     concerned: dict[str, set[str]] = {}
     for spool in spools:
         try:

@@ -1,0 +1,76 @@
+"""What a watch says about itself: which program, by which sources, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lanescope.codec.fields import Moment
+from lanescope.machine import Machine
+from lanescope.store.folder import SCHEMA_VERSION, State
+
+#: The verb of such runs.
+WATCH = "watch"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """What became of one source.
+
+    Attributes
+    ----------
+    used
+        Whether it watched.
+    reason, remedy
+        Why it did not, or what went wrong on the way, and what to do; None when all is well.
+    samples, lost_samples
+        Of counters; None for other sources.
+    asked
+        Samples of ``pm`` whose values CUPTI was asked for; None of older runs.
+    cpu_seconds
+        Processor time that it took beside the program; None when unknown.
+    """
+
+    name: str
+    used: bool
+    reason: str | None = None
+    remedy: str | None = None
+    samples: int | None = None
+    lost_samples: int | None = None
+    asked: int | None = None
+    cpu_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchManifest:
+    """What a watch's folder says about itself.
+
+    Attributes
+    ----------
+    command
+        Command line of lanescope.
+    program
+        The watched program with its arguments; empty when the whole machine was watched.
+    started
+        ISO 8601 with the offset from UTC.
+    start_ns, end_ns
+        When watching began and ended, nanoseconds since 1970; the end is None while it goes
+        on, and for ever when it was killed.
+    exit_code
+        The program's, as a shell tells it; None while it runs or when there is none.
+    impossible
+        How many records were left out of what is stored, as their times cannot be.
+    """
+
+    command: str
+    program: tuple[str, ...]
+    started: Moment
+    tool_version: str
+    machine: Machine
+    start_ns: int
+    end_ns: int | None = None
+    exit_code: int | None = None
+    state: State = State.RUNNING
+    sources: tuple[SourceRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+    impossible: int = 0
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,118 @@
+"""What somebody asks of a watch, and the sources that work in its program.
+
+A program starts as soon as these are made, so nothing here takes long to load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.errors import InputError
+from lanescope.watching.sources.base import Source
+from lanescope.watching.sources.calls import CallsSource
+from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
+
+#: Sources that work in the program, whatever the machine is.
+IN_PROGRAMS = ("calls", "trace")
+_CHUNK_BYTES = 200 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRequest:
+    """What somebody asked for.
+
+    Attributes
+    ----------
+    names
+        Some of `SOURCES`; None is the best that work here.
+    interval_ns
+        From sample to sample of pm.
+    period_ns
+        From read to read of counters.
+    kernels
+        Whether kernels are traced, too.
+    managed
+        Whether migrations and faults of managed memory are.
+    addresses, hashes
+        Whether copies tell the addresses that they were passed, and a hash of what they copied.
+    chunk_bytes
+        Of each copy of a probe.
+    gentle
+        Whether a probe copies rarely.
+    trace
+        Whether each copy is traced on the GPU, by CUPTI, and not only recorded as it is called for;
+        kernels, managed memory, addresses and hashes need that.
+    traceable
+        Whether there is a program to trace: one that lanescope runs.
+    program
+        What is run, with its arguments.
+
+    Raises
+    ------
+    InputError
+        If there is no such source, or a trace is asked for of what cannot be traced.
+    """
+
+    names: tuple[str, ...] | None = None
+    interval_ns: int = 100_000
+    period_ns: int = 1_000_000
+    kernels: bool = False
+    managed: bool = False
+    addresses: bool = False
+    hashes: bool = False
+    chunk_bytes: int = _CHUNK_BYTES
+    gentle: bool = False
+    trace: bool = False
+    traceable: bool = True
+    program: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.names is not None:
+            _require_known(self.names)
+        if self.chunk_bytes != _CHUNK_BYTES:
+            from lanescope.watching.sources.probe import require_chunk
+
+            require_chunk(self.chunk_bytes)
+        named = {"trace", "calls"} & set(self.names or ())
+        if not self.traceable and (self.traces or named):
+            raise InputError(
+                "only programs that lanescope runs can be traced; leave --source trace and calls, "
+                "--trace always, --kernels, --managed, --addresses and --hash away, or name the "
+                "program after --"
+            )
+
+    @property
+    def traces(self) -> bool:
+        """Whether something is asked for that CUPTI alone tells."""
+        return self.trace or self.kernels or self.managed or self.addresses or self.hashes
+
+
+def _require_known(names: tuple[str, ...]) -> None:
+    from lanescope.watching.source_choice import SOURCES
+
+    for name in names:
+        if name not in SOURCES:
+            raise InputError(f"there is no source {name!r}; use {', '.join(SOURCES)}")
+
+
+def sources_of_program(request: SourceRequest, folder: Path) -> list[Source]:
+    """Return the sources that work in the program, which append to files in `folder`."""
+    names = request.names
+    if names is None:
+        names = ("trace" if request.traces else "calls",) if request.traceable else ()
+    return [source_of_program(name, request, folder) for name in names if name in IN_PROGRAMS]
+
+
+def source_of_program(name: str, request: SourceRequest, folder: Path) -> Source:
+    """Return one of `IN_PROGRAMS`."""
+    if name == "calls":
+        return CallsSource(folder, program=request.program)
+    more = {
+        "kernel": request.kernels,
+        "migration": request.managed,
+        "address": request.addresses or request.hashes,
+        "hash": request.hashes,
+    }
+    kinds = (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on))
+    return TraceSource(folder, kinds, program=request.program)
