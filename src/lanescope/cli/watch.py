@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from lanescope.watching.source_request import SourceRequest
 
 
+_MAKES_THE_SUMMARY = (
+    "lanescope.findings.trace.evaluate",
+    "lanescope.studies.watch_report.document",
+    "lanescope.report.blocks_text",
+    "lanescope.cli.output",
+)
 #: What `--trace` can be.
 TRACE_CHOICES = ("calls", "always")
 
@@ -218,6 +224,7 @@ def watch(
             live=shown_live,
             max_spool_bytes=max_spool,
             # more than an exit code is wanted of the others, whatever the program does
+            needed_later=_MAKES_THE_SUMMARY,
             in_hurry=not (conditions or turns or json is not None),
         )
     with reporting_interruptions():

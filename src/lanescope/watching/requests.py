@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,9 @@ from lanescope.watching.source_request import IN_PROGRAMS, SourceRequest, source
 from lanescope.watching.sources.base import Source
 from lanescope.watching.startup import Startup
 from lanescope.watching.waiting import Waited
+
+#: What any end of a watch needs.
+_NEEDED_LATER = ("lanescope.trace.store", "pyarrow.parquet")
 
 #: Shows what is counted meanwhile, given the folder that sources append to.
 LiveView = Callable[[Path, Machine], AbstractContextManager[object]]
@@ -29,6 +32,7 @@ def request_watch(
     max_spool_bytes: int | None = None,
     in_hurry: bool = False,
     refuse: bool = True,
+    needed_later: Sequence[str] = (),
 ) -> Watch:
     """Return a watch by the sources that are asked for, else by the best that work here.
 
@@ -41,6 +45,8 @@ def request_watch(
         Command line of lanescope, for the record.
     live, max_spool_bytes, in_hurry
         As `beside` and the others of `Watch`.
+    needed_later
+        Modules that make the summary, to be loaded while the program runs.
     refuse
         Whether a source that is named has to work here; else the record says why it does not.
 
@@ -60,7 +66,9 @@ def request_watch(
             lambda folder: sources_of_program(request, folder),
             out,
             max_spool_bytes=max_spool_bytes,
-            startup=Startup(_machine, partial(_sources_of_links, request)),
+            startup=Startup(
+                _machine, partial(_sources_of_links, request), (*_NEEDED_LATER, *needed_later)
+            ),
             in_hurry=in_hurry,
         )
     from lanescope.watching.source_choice import sources_for

@@ -8,6 +8,7 @@ CUDA wait for a file, `READY`, so that no byte crosses a link uncounted.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ READY = "ready"
 VARIABLE = "LANESCOPE_READY"
 #: Of the thread, which a process that is in a hurry leaves behind.
 THREAD = "lanescope-startup"
+_LOADING = "lanescope-loading"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,13 @@ class Startup:
         Looks at the machine.
     sources
         Makes the sources that count there, which append to files in a folder.
+    needed_later
+        Modules that are loaded when all that is done, so that the end need not.
     """
 
     machine: Callable[[], Machine]
     sources: Callable[[Machine, Path], Sequence[Source]]
+    needed_later: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Starting:
         self._begun: Begun | None = None
         self._failure: Exception | None = None
         self._running: list[Source] = []
+        self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
         self._thread.start()
 
@@ -86,11 +92,11 @@ class Starting:
     @property
     def is_done(self) -> bool:
         """Whether it has come to its end."""
-        return not self._thread.is_alive()
+        return self._done.is_set()
 
     def result(self) -> Begun:
         """Wait for what came of it; raises what stood in the way."""
-        self._thread.join()
+        self._done.wait()
         if self._failure is not None:
             raise self._failure
         assert self._begun is not None, "it ends with one of both"
@@ -98,11 +104,18 @@ class Starting:
 
     def stop(self) -> None:
         """End what it began, and nothing else: the watch is given up."""
-        self._thread.join()
+        self._done.wait()
         for source in self._running:
             source.stop()
 
     def _run(self) -> None:
+        self._begin()
+        self._thread.name = _LOADING
+        for name in self._startup.needed_later:
+            with contextlib.suppress(ImportError):  # whoever needs it says so
+                importlib.import_module(name)
+
+    def _begin(self) -> None:
         try:
             from lanescope.trace.link_error_log import LinkErrorLog
 
@@ -116,3 +129,4 @@ class Starting:
         finally:
             with contextlib.suppress(OSError):
                 (self._spool / READY).touch()
+            self._done.set()
