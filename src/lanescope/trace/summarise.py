@@ -9,6 +9,7 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.trace.align import align
 from lanescope.trace.attribution import attribution, copy_groups
+from lanescope.trace.busy import gpu_times, in_copies
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
 from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
 from lanescope.trace.managed import managed_directions
@@ -145,11 +146,12 @@ def summarise(
     probed = probed_directions(timeline.probes)
     nvlinks = nvlink_directions(timeline, machine, ceilings)
     notes = _notes(timeline, directions, nvlinks) + nvlink_notes(nvlinks)
+    shares = attribution(timeline.operations, timeline.processes, timeline.ranges)
     return Summary(
         timeline.seconds,
         directions,
         copy_groups(timeline.operations),
-        attribution(timeline.operations, timeline.processes, timeline.ranges),
+        shares,
         _losses(timeline, directions, nvlinks),
         _costs(timeline),
         aligned,
@@ -157,6 +159,9 @@ def summarise(
         probed,
         nvlinks,
         managed=managed_directions(timeline),
+        in_copies=in_copies(timeline, tuple(one for one in shares if one.by == "process")),
+        gpu_times=gpu_times(timeline),
+        by_call_times=_untimed(timeline),
     )
 
 

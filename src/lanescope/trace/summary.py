@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import CopyGroup, Share
+from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.managed import ManagedDirection
@@ -122,6 +123,12 @@ class Summary:
         What tracing may have cost the program; None when not known.
     turns
         What watching did cost it, where that was measured.
+    in_copies
+        How long processes were in calls that copy.
+    gpu_times
+        What GPUs did whose kernels were traced.
+    by_call_times
+        Whether copies are timed by their calls and not by the GPU, at least some of them.
     notes
         Plain sentences on what the numbers do not say.
     nvlinks
@@ -144,6 +151,9 @@ class Summary:
     managed: tuple[ManagedDirection, ...] = ()
     slowdown: Slowdown | None = None
     turns: Turns | None = None
+    in_copies: tuple[InCopies, ...] = ()
+    gpu_times: tuple[GpuTime, ...] = ()
+    by_call_times: bool = False
 
     def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
         """Return the groups with the most copies."""

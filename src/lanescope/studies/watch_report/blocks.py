@@ -22,6 +22,7 @@ from lanescope.document.finding import Finding
 from lanescope.report import format as fmt
 from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup
+from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.managed import ManagedDirection
 from lanescope.trace.nvlink import NVLINK_DIRECTIONS
 from lanescope.trace.probed import ProbedDirection, Sign
@@ -46,6 +47,8 @@ class Most:
 TERMINAL = Most(copies=3, shares=2, findings=5, directions=8)
 PAGE = Most(copies=20, shares=10, findings=1000, directions=1000)
 _MOST_NAME = 60
+#: Less of the watch in calls that copy is not what makes a program slow.
+_LEAST_SHARE = 0.01
 
 #: Titles of tables.
 RATES = "Rates by GPU and direction"
@@ -80,10 +83,46 @@ def summary_sections(
     ]
     ends = Bullets([*summary.notes, *end_lines(summary)], Style.QUIET)
     return [
-        Section("summary", "What moved", [Text(watched), *moved]),
+        Section("summary", "What moved", [Text(watched), *_in_words(summary), *moved]),
         Section("findings", "Findings", _findings(findings, most)),
         Section("losses", "What the numbers do not say", [ends]),
     ]
+
+
+def _in_words(summary: Summary) -> list[Block]:
+    """Return what processes and GPUs spent their time with, a line each; none where unknown."""
+    lines = [_gpu_words(one) for one in summary.gpu_times]
+    commands = {share.name.split()[0]: share.name for share in summary.shares_by("process")}
+    for whole in summary.in_copies:
+        if whole.direction is not None or whole.share < _LEAST_SHARE:
+            continue
+        paths = [one for one in summary.in_copies if one.pid == whole.pid and one.direction]
+        name = shortened(commands.get(str(whole.pid), str(whole.pid)), _MOST_NAME)
+        lines.append(
+            f"Process {name} was {fmt.percent_text(whole.share)} of the watch in calls that copy"
+            + (f", most of it {_path_words(paths[0])}" if len(paths) > 1 else "")
+            + (f": {_path_words(paths[0])}" if len(paths) == 1 else "")
+            + "."
+        )
+    return [Bullets(lines)] if lines else []
+
+
+def _gpu_words(one: GpuTime) -> str:
+    waited, computed, idle = (
+        fmt.percent_text(share) for share in (one.only_copying, one.computing, one.idle)
+    )
+    return (
+        f"g{one.gpu} waited for copies {waited} of its time: it computed {computed} of the "
+        f"{fmt.seconds_text(one.seconds)} from its first to its last operation, and was idle "
+        f"{idle}."
+    )
+
+
+def _path_words(one: InCopies) -> str:
+    memory = f" of {one.memory} memory" if one.memory else ""
+    copies = fmt.count_text(one.count, f"{one.direction} copy", f"{one.direction} copies")
+    share, moved = fmt.percent_text(one.share), fmt.sum_text(one.total_bytes)
+    return f"in {copies}{memory} ({share}, {moved})"
 
 
 def _directions(directions: Sequence[DirectionSummary], most: int) -> list[Block]:
@@ -189,7 +228,7 @@ def _copy_table(summary: Summary, most: int) -> Table:
         Column("host memory"),
         Column("call"),
         Column("in sum", Kind.SUM),
-        Column("GPU time", Kind.SECONDS),
+        Column("in calls" if summary.by_call_times else "GPU time", Kind.SECONDS),
         Column("GB/s", Kind.GBS),
     )
     return Table(COPIES, columns, [Group([_copy_row(group) for group in (*largest, *frequent)])])
@@ -203,7 +242,7 @@ def _copy_row(group: CopyGroup) -> list[str | float | None]:
         group.memory or None,
         "asynchronous" if group.asynchronous else "synchronous",
         group.total_bytes,
-        group.seconds,
+        group.seconds or None,  # not known of calls that do not wait
         group.gbs,
     ]
 

@@ -11,6 +11,7 @@ from lanescope.trace.attribution import DIRECTIONS_TO_ASK
 from lanescope.trace.probed import Episode, ProbedDirection, Sign
 from lanescope.trace.run import Turns
 from lanescope.trace.summary import DirectionSummary, Summary
+from lanescope.trace.timeline import CALL_TIMES, GPU_CLOCK
 
 #: Of the values below; it changes when a key changes its meaning or goes.
 SUMMARY_VERSION = 1
@@ -38,6 +39,9 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
             {"gpu": gpu, **({} if found is None else asdict(found)), "known": found is not None}
             for gpu, found in summary.alignments
         ],
+        "in_copies": [asdict(one) for one in summary.in_copies],
+        "gpu_times": [asdict(one) for one in summary.gpu_times],
+        "copies_timed_by": CALL_TIMES if summary.by_call_times else GPU_CLOCK,
         "managed": [asdict(one) for one in summary.managed],
         "slowdown": None if summary.slowdown is None else asdict(summary.slowdown),
         "turns": None if summary.turns is None else turns_json(summary.turns),
