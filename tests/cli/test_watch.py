@@ -195,3 +195,16 @@ def test_turns_before_one_that_fails_are_told(lanescope, tmp_path):
     done = lanescope("watch", "--turns", 2, "--json", told, "--", "sh", "-c", script)
     assert "ended with 1 when it was run again for --turns" in done.stderr
     assert len(json.loads(told.read_text())["turns"]["plain"]) == 1
+
+
+def test_a_watch_compares_with_a_watch_alone(lanescope, results_folder):
+    watches = results_folder / "h100-x1/advise"
+    first, second = (watches / name / "watches/train-pageable" for name in ("first", "second"))
+    assert lanescope("compare", first, first).returncode == 0
+    back = lanescope("compare", second, first, "--json")
+    assert back.returncode == 1
+    assert any(change["slower"] for change in json.loads(back.stdout)["changes"])
+    check = results_folder / "h200-x1/check"
+    done = lanescope("compare", first, check)
+    assert done.returncode == 2
+    assert "name two runs of one kind" in done.stderr

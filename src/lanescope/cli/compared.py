@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lanescope.document.blocks import Block
     from lanescope.history.records import Record
     from lanescope.store.run import Run
+    from lanescope.trace.run import WatchRun
 
 #: Smaller effects count as none.
 THRESHOLD = 0.02
@@ -49,6 +50,26 @@ def compare_runs(
         return ExitCode.NOT_MEASURED
     slower = any(one.is_slower(threshold) for one in found)
     return ExitCode.SLOW if slower else ExitCode.OK
+
+
+def compare_watches(
+    before: WatchRun, after: WatchRun, threshold: float, *, json: bool = False
+) -> ExitCode:
+    """Print what changed from one watch to another; return the exit code."""
+    from lanescope.studies.watch_report.compare import (
+        comparison_json,
+        watch_changes,
+        watch_comparison,
+    )
+
+    if json:
+        print(encoder.dumps(comparison_json(before, after, threshold), indent=2))
+    else:
+        print_blocks(watch_comparison(before, after, threshold))
+    found = watch_changes(before, after)
+    if all(one.effect is None for one in found):
+        return ExitCode.NOT_MEASURED
+    return ExitCode.SLOW if any(one.is_slower(threshold) for one in found) else ExitCode.OK
 
 
 def judge_by_history(

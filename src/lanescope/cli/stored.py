@@ -20,6 +20,7 @@ from lanescope.units.values import Duration, Percent, Whole
 
 if TYPE_CHECKING:
     from lanescope.store.run import Run
+    from lanescope.trace.run import WatchRun
 
 RunArgument = Annotated[str, typer.Argument(help="A run's folder or name, or 'latest'.")]
 _DAY_NS = 86_400 * 10**9
@@ -188,17 +189,22 @@ def compare(
     index: IndexOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare two runs path by path: the effect with its 95 % interval.
+    """Compare two runs path by path, or two watches by like copies: the effect with its interval.
 
-    Exit code: 0 nothing got slower, 1 a path is slower by more than the threshold for certain,
-    2 bad input, 3 the runs have no path in common.
+    Exit code: 0 nothing got slower, 1 a path, or like copies, are slower by more than the threshold
+    for certain, 2 bad input, 3 they have nothing in common whose times are known.
     """
-    from lanescope.cli.compared import compare_runs, judge_by_history
+    from lanescope.cli.compared import compare_runs, compare_watches, judge_by_history
     from lanescope.fleet.records import folders_of, records_of
 
     if before == "history":
         records = [one for folder in folders_of([after]) for one in records_of(folder)]
         raise typer.Exit(judge_by_history(records, index, threshold, json=json))
+    watches = [_watch_named(name) for name in (before, after)]
+    if watches[0] is not None and watches[1] is not None:
+        raise typer.Exit(compare_watches(watches[0], watches[1], threshold, json=json))
+    if watches[0] is not None or watches[1] is not None:
+        raise InputError(f"{before} and {after} are a watch and none; name two runs of one kind")
     raise typer.Exit(compare_runs(_read(before), _read(after), threshold, json=json))
 
 
@@ -271,6 +277,20 @@ def _remove(folder: Path) -> None:
         raise InputError(f"cannot remove {folder}: {error.strerror}") from error
     finally:
         lock.release()
+
+
+def _watch_named(name: str) -> WatchRun | None:
+    """Return a watch, or a capture of nsys; None for other runs."""
+    from lanescope.cli.report_watch import is_capture
+    from lanescope.store.folders import find_run
+    from lanescope.trace.store import is_watch, read_watch
+
+    if is_capture(name):
+        from lanescope.trace.nsys import read_nsys
+
+        return read_nsys(Path(name))
+    folder = find_run(name)
+    return read_watch(folder) if is_watch(folder) else None
 
 
 def _read(name: str) -> Run:

@@ -1,0 +1,271 @@
+"""What changed between two watches: how long like copies took, and how much of them there was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lanescope.document.blocks import (
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Group,
+    Kind,
+    Style,
+    Table,
+    Text,
+    Tone,
+    Value,
+)
+from lanescope.report.format import (
+    bytes_text,
+    count_text,
+    percent_text,
+    seconds_text,
+    sum_text,
+)
+from lanescope.results.statistics import median_interval
+from lanescope.trace.codes import Direction, FloatArray, MemoryKind
+from lanescope.trace.operations import Operations
+from lanescope.trace.run import WatchRun
+from lanescope.trace.timeline import CALL_TIMES
+
+#: Fewer copies have no 95 % interval of their median.
+_FEWEST = 6
+#: So many of a group say what they take.
+_MOST = 200_000
+#: Groups with fewer of both watches' bytes and copies are left to --json.
+_MOST_ROWS = 20
+_NOTE = (
+    "Effect: of B on A; above 0 is faster. Its interval reaches from the least to the most that "
+    "the 95 % intervals of both medians allow. It holds within these two watches: how much runs of "
+    "the program differ, only further ones say."
+)
+
+AS_BEFORE = Badge("as before", Tone.QUIET)
+
+
+class GroupKey(NamedTuple):
+    """Copies that are alike: their path, how they are called, and their size."""
+
+    direction: int
+    memory: int
+    asynchronous: int
+    bytes: int
+
+    @property
+    def label(self) -> str:
+        """The group in words, such as ``h2d of pinned memory, asynchronous, 4 MiB``."""
+        memory = f" of {MemoryKind(self.memory).label} memory" if self.memory else ""
+        how = "asynchronous" if self.asynchronous else "synchronous"
+        return f"{Direction(self.direction).label}{memory}, {how}, {bytes_text(self.bytes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTimes:
+    """How many like copies there were, and what they took.
+
+    Attributes
+    ----------
+    count
+        All of them.
+    median, low, high
+        Seconds that one took, with the 95 % interval; None where too few have a time.
+    """
+
+    count: int
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchChange:
+    """Like copies in both watches; a watch without them has none."""
+
+    key: GroupKey
+    before: GroupTimes
+    after: GroupTimes
+
+    @property
+    def effect(self) -> tuple[float, float, float] | None:
+        """How much faster B's are, as a share, with the interval; None where one has no time."""
+        a, b = self.before, self.after
+        if a.median is None or a.low is None or a.high is None:
+            return None
+        if b.median is None or b.low is None or b.high is None:
+            return None
+        return a.median / b.median - 1, a.low / b.high - 1, a.high / b.low - 1
+
+    def is_slower(self, threshold: float) -> bool:
+        """Whether B's are slower by more than a threshold for certain."""
+        return self.effect is not None and self.effect[2] < -threshold
+
+    def is_faster(self, threshold: float) -> bool:
+        """Whether B's are faster by more than a threshold for certain."""
+        return self.effect is not None and self.effect[1] > threshold
+
+
+def watch_changes(before: WatchRun, after: WatchRun) -> list[WatchChange]:
+    """Return what became of like copies, those with the most bytes in both watches first.
+
+    Where copies of one watch are timed by the GPU and those of the other by their calls, times are
+    not compared.
+    """
+    timed = _times_are_alike(before, after)
+    a, b = (dict(_groups(run.timeline.operations, timed=timed)) for run in (before, after))
+    none = GroupTimes(0)
+    found = [WatchChange(key, a.get(key, none), b.get(key, none)) for key in {**a, **b}]
+    return sorted(found, key=lambda one: -one.key.bytes * (one.before.count + one.after.count))
+
+
+def _times_are_alike(before: WatchRun, after: WatchRun) -> bool:
+    by_calls = [
+        any(process.timed_by == CALL_TIMES for process in run.timeline.processes)
+        for run in (before, after)
+    ]
+    return by_calls[0] == by_calls[1]
+
+
+def _groups(operations: Operations, *, timed: bool) -> Iterator[tuple[GroupKey, GroupTimes]]:
+    counts: dict[GroupKey, int] = {}
+    times: dict[GroupKey, list[FloatArray]] = {}
+    for piece in operations.pieces():
+        rows = piece.rows(piece.is_copy)
+        columns = (rows.direction, rows.host_memory, rows.asynchronous, rows.bytes)
+        stacked = np.stack([column.astype(np.int64) for column in columns], axis=1)
+        keys, which = np.unique(stacked, axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        parts = np.split(rows.seconds[order], np.cumsum(np.bincount(which.ravel()))[:-1])
+        for values, seconds in zip(keys.tolist(), parts, strict=True):
+            key = GroupKey(*values)
+            counts[key] = counts.get(key, 0) + seconds.size
+            if timed and sum(part.size for part in times.get(key, ())) < _MOST:
+                times.setdefault(key, []).append(seconds[seconds > 0])
+    for key, count in counts.items():
+        yield key, _times_of(count, np.concatenate(times.get(key, [np.empty(0)])))
+
+
+def _times_of(count: int, seconds: FloatArray) -> GroupTimes:
+    if seconds.size < _FEWEST:
+        return GroupTimes(count)
+    return GroupTimes(count, float(np.median(seconds)), *median_interval(seconds))
+
+
+def watch_headline(
+    before: WatchRun, after: WatchRun, found: Sequence[WatchChange], threshold: float
+) -> str:
+    """Return in a sentence or two what changed."""
+    a, b = (seconds_text(run.timeline.seconds) for run in (before, after))
+    compared = [one for one in found if one.effect is not None]
+    slower = [one for one in compared if one.is_slower(threshold)]
+    faster = [one for one in compared if one.is_faster(threshold)]
+    clauses = []
+    for word, changed in (("slower", slower), ("faster", faster)):
+        if changed:
+            most = max(changed, key=lambda one: abs(one.effect[0]) if one.effect else 0.0)
+            effect = most.effect[0] if most.effect else 0.0
+            clauses.append(
+                f"{count_text(len(changed), 'group')} of like copies {word}, most "
+                f"{most.key.label}, by {percent_text(abs(effect))}"
+            )
+    if rest := len(compared) - len(slower) - len(faster):
+        clauses.append(f"{count_text(rest, 'group')} as before within {percent_text(threshold)}")
+    words = "; ".join(clauses) or "no like copies have times in both"
+    return f"A lasted {a}, B {b}. Of the copies: {words}."
+
+
+def watch_comparison(before: WatchRun, after: WatchRun, threshold: float) -> list[Block]:
+    """Return what changed between two watches as blocks."""
+    found = watch_changes(before, after)
+    columns = (
+        Column("copies"),
+        Column("A: how many", Kind.COUNT),
+        Column("B: how many", Kind.COUNT),
+        Column("A: each", Kind.SECONDS),
+        Column("B: each", Kind.SECONDS),
+        Column("effect", Kind.SHARE),
+        Column("95 % interval"),
+        Column("verdict"),
+    )
+    rows = [_cells(change, threshold) for change in found[:_MOST_ROWS]]
+    headline = watch_headline(before, after, found, threshold)
+    blocks: list[Block] = [Text(headline, Style.STRONG)]
+    if rows:
+        blocks.append(Table("Like copies in both watches", columns, [Group(rows)], (_NOTE,)))
+    return [*blocks, Bullets(list(_notes(before, after, found)))]
+
+
+def _cells(change: WatchChange, threshold: float) -> list[Value | Cell]:
+    effect = change.effect
+    return [
+        change.key.label,
+        change.before.count,
+        change.after.count,
+        change.before.median,
+        change.after.median,
+        None if effect is None else effect[0],
+        None if effect is None else f"{percent_text(effect[1])} to {percent_text(effect[2])}",
+        _badge(change, threshold),
+    ]
+
+
+def _badge(change: WatchChange, threshold: float) -> Badge:
+    if change.effect is None:
+        return Badge("no interval", Tone.OPEN)
+    if change.is_slower(threshold):
+        return Badge("slower", Tone.BAD, "▼")
+    return Badge("faster", Tone.GOOD, "▲") if change.is_faster(threshold) else AS_BEFORE
+
+
+def _notes(before: WatchRun, after: WatchRun, found: Sequence[WatchChange]) -> Iterator[str]:
+    if not _times_are_alike(before, after):
+        yield (
+            "Copies of one watch are timed by the GPU, those of the other by their calls: times "
+            "are not compared. Watch both with --trace always, or neither."
+        )
+    for name in ("A", "B"):
+        copied: dict[str, int] = {}
+        for one in found:
+            count = (one.before if name == "A" else one.after).count
+            if not count:
+                continue
+            label = Direction(one.key.direction).label
+            copied[label] = copied.get(label, 0) + count * one.key.bytes
+        words = ", ".join(f"{label} {sum_text(size)}" for label, size in sorted(copied.items()))
+        yield f"{name} copied {words or 'nothing'}."
+    if before.manifest.program != after.manifest.program:
+        yield "The programs or their arguments differ."
+    gpus = [[gpu.name for gpu in run.manifest.machine.gpus] for run in (before, after)]
+    if gpus[0] != gpus[1]:
+        yield "The GPUs differ."
+    if len(found) > _MOST_ROWS:
+        yield f"{len(found) - _MOST_ROWS} more groups are in --json."
+
+
+def comparison_json(before: WatchRun, after: WatchRun, threshold: float) -> dict[str, Any]:
+    """Return what changed as plain values: seconds, shares and bytes."""
+    found = watch_changes(before, after)
+    return {
+        "summary": watch_headline(before, after, found, threshold),
+        "threshold": threshold,
+        "seconds": [run.timeline.seconds for run in (before, after)],
+        "changes": [
+            {
+                "copies": one.key.label,
+                "bytes": one.key.bytes,
+                "count": [one.before.count, one.after.count],
+                "median_seconds": [one.before.median, one.after.median],
+                "effect": None if one.effect is None else one.effect[0],
+                "interval": None if one.effect is None else list(one.effect[1:]),
+                "slower": one.is_slower(threshold),
+                "faster": one.is_faster(threshold),
+            }
+            for one in found
+        ],
+    }
