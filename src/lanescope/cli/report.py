@@ -18,7 +18,7 @@ from lanescope.cli.report_watch import (
     report_watch,
 )
 from lanescope.errors import InputError
-from lanescope.units.values import File, Folder, InFile, OneOf
+from lanescope.units.values import Duration, File, Folder, InFile, OneOf
 
 if TYPE_CHECKING:
     from lanescope.store.run import Run
@@ -71,17 +71,28 @@ def report(
         bool,
         typer.Option("--static", help="A small page without scripts, to mail: plots as pictures."),
     ] = False,
+    last: Annotated[
+        int | None,
+        option(
+            Duration("--last", 1_000_000_000, 400 * 86_400 * 10**9, "from 1s to 400d"),
+            metavar="TIME",
+            help="Of a watch with --keep: only so much before its newest record, such as 10min.",
+            shown="1h",
+        ),
+    ] = None,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
     if out is not None and export != "csv":
         File("--out", TRACES if export else PAGES)(str(out))
+    if last is not None and is_capture(run):
+        raise InputError("--last is of a watch with --keep, and a capture of nsys is none")
     if _report_reproduction(run, out, others=json or csv or bool(export or plots), static=static):
         return
     if _report_analysis(run, out, plots, json=json, static=static, others=csv or bool(export)):
         return
-    watch = _watch(run, out, page=not (json or csv or plots or export))
+    watch = _watch(run, out, last, page=not (json or csv or plots or export))
     if watch is None:
         if export is not None:
             raise InputError("--export is for watches; other runs have --json and --csv")
@@ -154,7 +165,9 @@ def result_path(folder: Path, name: str, here: str | None = None) -> Path:
     return path
 
 
-def _watch(name: str, out: Path | None, *, page: bool) -> tuple[WatchRun, Path | None] | None:
+def _watch(
+    name: str, out: Path | None, last_ns: int | None, *, page: bool
+) -> tuple[WatchRun, Path | None] | None:
     """Return a watch and where its page goes, if it shall have one; None for other runs."""
     from lanescope.store.folders import find_run
     from lanescope.store.store import PAGE
@@ -165,9 +178,13 @@ def _watch(name: str, out: Path | None, *, page: bool) -> tuple[WatchRun, Path |
         run, place = read_nsys(Path(name)), f"{Path(name).stem}.{PAGE}"
         return run, out or (result_path(Path(name).parent, place, place) if page else None)
     folder = find_run(name)
+    if last_ns is not None:
+        from lanescope.watching.kept_folder import require_kept
+
+        require_kept(folder)
     if not is_watch(folder):
         return None
-    run = read_watch(folder)
+    run = read_watch(folder, last_ns)
     return run, out or (result_path(folder, PAGE) if page else None)
 
 

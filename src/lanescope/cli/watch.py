@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.combinations import Excludes, Needs, combines
 from lanescope.cli.ended import ProgramEnded
 from lanescope.cli.fault import report_fault
 from lanescope.cli.options import option, size_option
@@ -47,6 +47,13 @@ def _source_names() -> Sequence[str]:
 
 @combines(
     Excludes("--live", ("--turns",), "draws one watch, and --turns are many"),
+    Needs(("--keep",), ("--all",), "watches the whole machine"),
+    Needs(("--metrics",), ("--keep",), "is of a watch without an end"),
+    Excludes(
+        "--keep",
+        ("--live", "--json", "--assert", "--seconds", "--pid", "--turns"),
+        "watches without an end, and has no summary",
+    ),
 )
 def watch(
     program: Annotated[
@@ -72,6 +79,25 @@ def watch(
             help="With --all or --pid: end after so many seconds.",
         ),
     ] = None,
+    keep: Annotated[
+        int | None,
+        option(
+            Duration("--keep", 60 * 10**9, 400 * 86_400 * 10**9, "from 60s to 400d"),
+            metavar="TIME",
+            help="With --all: watch for ever and keep the last so long, such as 24h, in --out or "
+            "the run 'kept'; 'lanescope report kept --last 10min' shows it.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="ADDRESS",
+            help="With --keep: where metrics for Prometheus are served, a port or an address and a "
+            "port, or 'off'; default: 127.0.0.1:9469.",
+            show_default=False,
+        ),
+    ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Show rates on the terminal while they are counted.")
     ] = False,
@@ -85,14 +111,14 @@ def watch(
         ),
     ] = None,
     interval: Annotated[
-        int,
+        int | None,
         option(
             Duration("--interval", 1_000, 1_000_000_000, "from 1us to 1s"),
             metavar="TIME",
             help="From sample to sample of pm.",
-            shown="100us",
+            shown="100us, with --keep 1ms",
         ),
-    ] = 100_000,
+    ] = None,
     trace: Annotated[
         str,
         option(
@@ -187,12 +213,17 @@ def watch(
     Its input, output and exit code stay its own; the summary goes to standard error. Instead of
     a program the whole machine can be watched, or the time of a process that runs already.
     """
+    names = None if not source else tuple(dict.fromkeys(source))
+    if keep is not None:
+        from lanescope.cli.keep import keep_watching
+
+        return keep_watching(keep, names, interval, metrics, out, max_spool, quiet=quiet)
     with reporting_interruptions(nothing_begun=True):
         from lanescope.interruption import Interrupted
         from lanescope.watching.requests import request_watch
         from lanescope.watching.session import EndedEarlyError, NotStoredError, summary_interrupted
         from lanescope.watching.session import watch as run_watch
-        from lanescope.watching.source_request import SourceRequest
+        from lanescope.watching.source_request import DEFAULT_INTERVAL_NS, SourceRequest
         from lanescope.watching.waiting import waited_for
 
         conditions = _conditions(assertions or ())
@@ -200,10 +231,9 @@ def watch(
         if turns and not waited.traceable:
             raise InputError("--turns runs a program again and again; name one after --")
         shown_live = _live_view(launches=waited.traceable) if live else None
-        names = None if not source else tuple(dict.fromkeys(source))
         request = SourceRequest(
             names,
-            interval,
+            interval or DEFAULT_INTERVAL_NS,
             kernels=kernels,
             managed=managed,
             addresses=addresses,

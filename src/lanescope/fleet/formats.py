@@ -10,8 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from lanescope.codec.fields import Moment
+from lanescope.codec.prometheus import metric, unique
 from lanescope.fleet.report import FleetReport, Suspect
-from lanescope.report.prometheus import metric, unique
 from lanescope.studies.node.report import State
 
 SCHEMA_VERSION = 1

@@ -150,6 +150,16 @@ def write_columns(
             _write_side(folder / name, side)
 
 
+def write_counter_file(path: Path, counters: Sequence[Counters]) -> None:
+    """Write counters into a file of their own, as `write_columns` writes those of a watch."""
+    _write_series(path, [Series(one, _pieces(one)) for one in counters], _OF_COUNTERS)
+
+
+def read_counter_file(path: Path) -> tuple[Counters, ...]:
+    """Read what `write_counter_file` wrote; raises InputError."""
+    return tuple(in_memory(one) for one in _read_series(Counters, path, _OF_COUNTERS, FAR_NS))
+
+
 def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     """Read what `write_columns` wrote.
 

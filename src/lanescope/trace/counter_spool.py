@@ -34,6 +34,7 @@ __all__ = [
     "TX",
     "CounterHeader",
     "counter_header",
+    "counters_after",
     "counters_of",
     "read_all_counters",
     "read_counters",
@@ -133,6 +134,30 @@ def read_counters(path: Path) -> Counters:
         return found
     stored = SpoolRecords(path, RECORD, begin, lambda part: counters_of(path, header, part))
     return with_stored(found, stored, 0, count)
+
+
+def counters_after(path: Path, after_ns: int) -> Counters:
+    """Return what a spool whose beginning may have been released holds behind a time.
+
+    The first record is the last one before that time, where it is still there.
+
+    Raises
+    ------
+    InputError, OSError
+        As `read_counters`.
+    """
+    with open_file(path, inner=2) as file:
+        header, begin = header_of(path, file.read(LONGEST_HEADER), CounterHeader, VERSION)
+        size = RECORD.itemsize
+        if begin + size > os.fstat(file.fileno()).st_size:
+            return counters_of(path, header, np.empty(0, RECORD))
+        data = os.lseek(file.fileno(), begin, os.SEEK_DATA)
+        file.seek(begin + -(-(data - begin) // size) * size)
+        records: RecordArray = np.fromfile(file, RECORD)
+    times = records["end_ns"] & ~_OWN
+    records = records[times > 0]  # zeros are what was released of a block
+    first = int(np.searchsorted(times[times > 0], after_ns, "right"))
+    return counters_of(path, header, records[max(first - 1, 0) :])
 
 
 def counters_of(

@@ -45,6 +45,11 @@ class SpoolTail:
         self._header: CounterHeader | None = None
         self._offset = 0
 
+    @property
+    def done(self) -> tuple[Path, int]:
+        """The spool, and up to which byte it has been read."""
+        return self._path, self._offset
+
     def read(self) -> Iterator[Counters]:
         """Yield the records since the last look, some at a time.
 

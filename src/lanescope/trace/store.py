@@ -31,10 +31,11 @@ from lanescope.codec.atomic import sync_folder, writing_to
 from lanescope.codec.fields import shown
 from lanescope.codec.files import reading
 from lanescope.errors import InputError
-from lanescope.store.folder import MANIFEST, read_manifest, verb_of
+from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
 from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_turns
+from lanescope.trace.segments import DEFAULT_LAST_NS, is_kept, read_kept
 from lanescope.trace.spool import read_spools
 from lanescope.trace.time_checks import FAR_NS
 from lanescope.trace.timeline import Timeline
@@ -88,8 +89,13 @@ def _lengths(timeline: Timeline) -> list[int]:
     return [*map(len, timeline.counters), *map(len, timeline.probes), len(timeline.operations)]
 
 
-def read_watch(folder: Path) -> WatchRun:
+def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
     """Read the folder of a watch, finished or not.
+
+    Parameters
+    ----------
+    last_ns
+        Of a watch without an end: how much of it; None: the last hour.
 
     Raises
     ------
@@ -99,6 +105,15 @@ def read_watch(folder: Path) -> WatchRun:
     if (verb := verb_of(folder)) != WATCH:
         raise InputError(f"{folder} is a run of {shown(verb)} and no watch; name another")
     manifest = read_manifest(WatchManifest, folder)
+    if is_kept(folder):
+        timeline = read_kept(folder, last_ns or DEFAULT_LAST_NS)
+        manifest = dataclasses.replace(
+            manifest,
+            start_ns=timeline.start_ns,
+            end_ns=timeline.end_ns,
+            state=State.COMPLETE,
+        )
+        return WatchRun(manifest, timeline, folder)
     start_ns, end_ns = manifest.start_ns, manifest.end_ns
     if end_ns is not None and end_ns - start_ns > FAR_NS:
         raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -238,10 +239,18 @@ class LiveWatch:
         That of the spools.
     ceilings
         What earlier runs measured of the links.
+    take
+        Is given all that is read.
     """
 
-    def __init__(self, folder: Path, machine: Machine, ceilings: Ceilings | None = None) -> None:
-        self._folder, self._machine, self._ceilings = folder, machine, ceilings
+    def __init__(
+        self,
+        folder: Path,
+        machine: Machine,
+        ceilings: Ceilings | None = None,
+        take: Callable[[Counters], None] | None = None,
+    ) -> None:
+        self._folder, self._machine, self._ceilings, self._take = folder, machine, ceilings, take
         self._begin_ns: int | None = None
         self._found_ns = -_FIND_NS
         self._tails: dict[str, Tail] = {}
@@ -259,6 +268,8 @@ class LiveWatch:
             try:
                 for counters in tail.read():
                     self._link(counters).add(counters)
+                    if self._take is not None:
+                        self._take(counters)
             except (InputError, OSError) as error:
                 del self._tails[name]
                 self._problems[name] = str(error)
@@ -270,6 +281,10 @@ class LiveWatch:
         ]
         seconds = (now_ns - self._begin_ns) * 1e-9
         return LiveFrame(seconds, tuple(directions), tuple(self._problems.values()))
+
+    def done(self) -> list[tuple[Path, int]]:
+        """Return the spools that know both directions, and up to which byte each has been read."""
+        return [tail.done for tail in self._tails.values() if isinstance(tail, SpoolTail)]
 
     def _find(self) -> None:
         """Find spools that were not there before; halves when both are."""

@@ -42,18 +42,39 @@ def sources_of_links(machine: Machine, request: SourceRequest, folder: Path) -> 
     if request.names is not None:
         names = [name for name in request.names if name not in IN_PROGRAMS]
         return [source for name in names for source in _named(name, machine, request, folder)]
-    chosen: list[Source] = []
-    for name in [name for name, kind in SOURCES.items() if kind.counts]:
-        found = _named(name, machine, request, folder)
-        if found and all(_works(source, machine) for source in found):
-            chosen += found
-            if not any(prepare_all(found)):  # none was refused, by another profiler say
-                break
+    chosen = counters_for(machine, request, folder)
     if chosen or any(_works(source, machine) for source in sources_of_program(request, folder)):
         return chosen
     gently = dataclasses.replace(request, gentle=True)
     probes = _named("probe", machine, gently, folder)
     return [probe for probe in probes if _works(probe, machine)]
+
+
+def counters_for(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+    """Return the best counters that work on all GPUs; those that are named, where some are.
+
+    Where some are refused when they are set up, the next best are there, too.
+    """
+    if request.names is not None:
+        return sources_of_links(machine, request, folder)
+    chosen: list[Source] = []
+    for name in _counting():
+        found = _named(name, machine, request, folder)
+        if found and all(_works(source, machine) for source in found):
+            chosen += found
+            if not any(prepare_all(found)):  # none was refused, by another profiler say
+                break
+    return chosen
+
+
+def counters_work(machine: Machine, request: SourceRequest) -> bool:
+    """Whether any counters say that they work on all GPUs."""
+    kinds = (_named(name, machine, request, Path()) for name in _counting())
+    return any(found and all(_works(one, machine) for one in found) for found in kinds)
+
+
+def _counting() -> list[str]:
+    return [name for name, kind in SOURCES.items() if kind.counts]
 
 
 def require_usable(machine: Machine, request: SourceRequest) -> None:
@@ -95,7 +116,13 @@ def _usable(machine: Machine) -> list[Gpu]:
 def _pm(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     joined = nvlinked(machine)
     return [
-        PmSource(gpu, folder, interval_ns=request.interval_ns, nvlink=gpu.index in joined)
+        PmSource(
+            gpu,
+            folder,
+            interval_ns=request.interval_ns,
+            nvlink=gpu.index in joined,
+            decode_period_ns=request.decode_period_ns,
+        )
         for gpu in _usable(machine)
     ]
 

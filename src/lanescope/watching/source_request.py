@@ -15,6 +15,8 @@ from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
 
 #: Sources that work in the program, whatever the machine is.
 IN_PROGRAMS = ("calls", "trace")
+#: From sample to sample of pm: 10 kHz.
+DEFAULT_INTERVAL_NS = 100_000
 _CHUNK_BYTES = 200 << 10
 
 
@@ -30,6 +32,8 @@ class SourceRequest:
         From sample to sample of pm.
     period_ns
         From read to read of counters.
+    decode_period_ns
+        From fetching to fetching of what pm has sampled: each takes 1 ms of processor time.
     kernels
         Whether kernels are traced, too.
     managed
@@ -55,8 +59,9 @@ class SourceRequest:
     """
 
     names: tuple[str, ...] | None = None
-    interval_ns: int = 100_000
+    interval_ns: int = DEFAULT_INTERVAL_NS
     period_ns: int = 1_000_000
+    decode_period_ns: int = 50_000_000
     kernels: bool = False
     managed: bool = False
     addresses: bool = False

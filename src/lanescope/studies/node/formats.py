@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from lanescope.report.prometheus import Sample, metric, unique
+from lanescope.codec.prometheus import Sample, metric, unique
 from lanescope.studies.node.report import NodeReport, Rate, State
 
 _GIGA = 1e9

@@ -55,7 +55,7 @@ def _fields(path: Path) -> dict[str, str]:
 #: 10 kHz.
 DEFAULT_INTERVAL_NS = 100_000
 #: Each fetching costs about 1 ms of processor time, and a kill loses at most this.
-_DECODE_PERIOD_NS = 50_000_000
+DECODE_PERIOD_NS = 50_000_000
 #: What GPUs received and sent over PCIe, protocol included.
 _METRICS = ("pcie__read_bytes.sum", "pcie__write_bytes.sum")
 #: Payload that GPUs received and sent over all of their NVLinks.
@@ -80,6 +80,8 @@ class PmSource:
         Where its spool goes: ``pm.g0.bin`` for GPU 0.
     interval_ns
         From sample to sample.
+    decode_period_ns
+        From fetching to fetching of what the hardware has sampled.
     nvlink
         Whether to sample the GPU's NVLinks as well, into ``pm-nvlink.g0.bin``; where the GPU
         does not count them, its link to the host is sampled alone.
@@ -92,9 +94,11 @@ class PmSource:
         *,
         interval_ns: int = DEFAULT_INTERVAL_NS,
         nvlink: bool = False,
+        decode_period_ns: int = DECODE_PERIOD_NS,
     ) -> None:
         self.gpu = gpu
         self.nvlink = nvlink
+        self.decode_period_ns = decode_period_ns
         self.interval_ns = interval_ns
         self.spool = folder / f"pm.{gpu.id}.bin"
         self._sampler: native.PmSampler | None = None
@@ -191,7 +195,7 @@ class PmSource:
             interval_ns=self.interval_ns,
             metrics=[*_METRICS, *(_NVLINK_METRICS if nvlink else ())],
             hardware_buffer_bytes=max(buffered, _FEWEST_BYTES),
-            decode_period_ns=_DECODE_PERIOD_NS,
+            decode_period_ns=self.decode_period_ns,
             spools=spools,
             cupti=cupti,
         )

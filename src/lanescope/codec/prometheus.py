@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator
 Sample = tuple[dict[str, str], float]
 
 
-def metric(name: str, about: str, samples: Iterable[Sample]) -> Iterator[str]:
-    """Yield the lines of a gauge; none where it has no samples.
+def metric(name: str, about: str, samples: Iterable[Sample], kind: str = "gauge") -> Iterator[str]:
+    """Yield the lines of a gauge or a counter; none where it has no samples.
 
     Parameters
     ----------
     name
         What follows ``lanescope_``; with the base unit at its end.
     """
-    lines = [f"lanescope_{name}{_labels(labels)} {value:.10g}\n" for labels, value in samples]
+    lines = [f"lanescope_{name}{_labels(labels)} {_number(value)}\n" for labels, value in samples]
     if lines:
-        yield f"# HELP lanescope_{name} {about}\n# TYPE lanescope_{name} gauge\n"
+        yield f"# HELP lanescope_{name} {about}\n# TYPE lanescope_{name} {kind}\n"
         yield from lines
 
 
@@ -28,6 +28,11 @@ def unique(samples: Iterable[Sample]) -> list[Sample]:
     for labels, value in samples:
         found.setdefault(tuple(labels.items()), value)
     return [(dict(labels), value) for labels, value in found.items()]
+
+
+def _number(value: float) -> str:
+    """Whole numbers to the last digit: counters of bytes have more than ten."""
+    return f"{value:.0f}" if value == int(value) else f"{value:.10g}"
 
 
 def _labels(labels: dict[str, str]) -> str:

@@ -1,0 +1,198 @@
+"""What a watch without an end keeps: counters in segments of a minute, the oldest of which go.
+
+Layout of its folder::
+
+    manifest.json, machine.toml   as of every watch; the state stays "running"
+    segments/BEGIN-END.parquet    counters of that time, in the layout of counters.parquet
+    session/                      the watch that goes on, with the spools that become segments
+
+Times are those of the system's clock when a segment was written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lanescope.errors import InputError
+from lanescope.trace.columns import read_counter_file, write_counter_file
+from lanescope.trace.counter_spool import counters_after
+from lanescope.trace.timeline import Counters, Timeline
+from lanescope.trace.watch_folder import SPOOL
+
+SEGMENTS, SESSION = "segments", "session"
+#: What is read where nobody says how much.
+DEFAULT_LAST_NS = 3600 * 10**9
+#: More records are not read at once: 4 GB in memory.
+MOST_RECORDS = 100_000_000
+
+Key = tuple[str, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A file of counters, and what its name says; the end is the last record's."""
+
+    path: Path
+    begin_ns: int
+    end_ns: int
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether a run folder is of a watch without an end."""
+    return (folder / SEGMENTS).is_dir()
+
+
+def segments_in(folder: Path) -> list[Segment]:
+    """Return the segments of a folder, the oldest first."""
+    found = []
+    for path in folder.glob(f"{SEGMENTS}/*-*.parquet"):
+        begin, _, end = path.stem.partition("-")
+        if begin.isdecimal() and end.isdecimal():
+            found.append(Segment(path, int(begin), int(end)))
+    return sorted(found, key=lambda one: one.end_ns)
+
+
+def write_segment(folder: Path, counters: Sequence[Counters]) -> Segment:
+    """Write counters as the newest segment.
+
+    Raises
+    ------
+    OSError
+        If there is no room.
+    ValueError
+        If there are no records.
+    """
+    begin = min(int(one.end_ns[0]) for one in counters)
+    end = max(int(one.end_ns[-1]) for one in counters)
+    path = folder / SEGMENTS / f"{begin}-{end}.parquet"
+    write_counter_file(path, counters)
+    return Segment(path, begin, end)
+
+
+def prune(folder: Path, keep_ns: int, most_bytes: int) -> int:
+    """Remove the segments that are too old or too many; return the bytes that are left.
+
+    Parameters
+    ----------
+    keep_ns
+        Segments that ended so long before the newest one go.
+    most_bytes
+        The oldest go until the others have no more.
+    """
+    segments = segments_in(folder)
+    sizes = {one.path: _size(one.path) for one in segments}
+    left = sum(sizes.values())
+    for one in segments[:-1]:
+        if one.end_ns >= segments[-1].end_ns - keep_ns and left <= most_bytes:
+            break
+        with contextlib.suppress(OSError):
+            one.path.unlink()
+            left -= sizes[one.path]
+    return left
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def read_kept(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
+    """Return the last of what is kept, up to what was counted a second ago.
+
+    Raises
+    ------
+    InputError
+        If nothing is kept, a file is damaged, or that is more than can be read at once.
+    """
+    segments = segments_in(folder)
+    newest = segments[-1].end_ns if segments else 0
+    tails = [one for one in _tails(folder / SESSION / SPOOL, newest) if len(one)]
+    end = max([newest, *(int(one.end_ns[-1]) for one in tails)])
+    if not end:
+        raise InputError(f"{folder} holds nothing yet; look again in a minute")
+    begin = end - last_ns
+    pieces = [
+        one
+        for segment in segments
+        if segment.end_ns > begin
+        for one in read_counter_file(segment.path)
+    ]
+    if (count := sum(map(len, pieces))) > MOST_RECORDS:
+        raise InputError(
+            f"the last {last_ns // 10**9} s hold {count} records, more than can be read at once; "
+            "give a shorter --last"
+        )
+    kept = joined([*pieces, *tails])
+    chosen = tuple(found for one in kept if len(found := _since(one, begin)) > 1)
+    first = min((int(one.end_ns[0]) for one in chosen), default=begin)
+    return Timeline(max(first, begin), end, chosen)
+
+
+def joined(pieces: Iterable[Counters]) -> tuple[Counters, ...]:
+    """Return pieces of counters, which come in the order of time, as one for each source and link.
+
+    A piece that begins with the last record of the one before goes on from there.
+    """
+    found: dict[Key, list[Counters]] = {}
+    for piece in pieces:
+        found.setdefault((piece.source, piece.gpu, piece.link), []).append(piece)
+    return tuple(_joined(own) for own in found.values())
+
+
+def _joined(pieces: Sequence[Counters]) -> Counters:
+    columns: dict[str, list[Any]] = {}
+    ends = [0, *(int(piece.end_ns[-1]) for piece in pieces)]
+    for end, piece in zip(ends, pieces, strict=False):
+        new = piece.end_ns > end
+        for name in ("end_ns", "rx_bytes", "tx_bytes", "known"):
+            columns.setdefault(name, []).append(getattr(piece, name)[new])
+        if pieces[0].own is not None:
+            columns.setdefault("own", []).append(piece.maybe_own[new])
+    whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in columns.items()}
+    lost = sum(piece.lost_samples for piece in pieces)
+    return dataclasses.replace(pieces[0], **whole, lost_samples=lost, cpu_seconds=None)
+
+
+def _since(counters: Counters, begin_ns: int) -> Counters:
+    first = int(np.searchsorted(counters.end_ns, begin_ns))
+    return counters.rows(slice(max(first - 1, 0), None))
+
+
+def _tails(spool: Path, after_ns: int) -> Iterator[Counters]:
+    """Yield what spools hold behind a time; one that cannot be read now is being written."""
+    for path in sorted(spool.glob("*.g*.bin")):
+        with contextlib.suppress(InputError, OSError):
+            yield counters_after(path, after_ns)
+
+
+def release(path: Path, end: int) -> bool:
+    """Give the disk back what a file holds between its first 4 KiB and an offset.
+
+    Returns
+    -------
+    bool
+        False where the file system cannot do that.
+    """
+    import ctypes
+
+    block, punch_hole, keep_size = 4096, 2, 1
+    length = end // block * block - block
+    if length <= 0:
+        return True
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+        return bool(libc.fallocate(descriptor, punch_hole | keep_size, block, length) == 0)
+    finally:
+        os.close(descriptor)

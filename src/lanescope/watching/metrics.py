@@ -1,0 +1,125 @@
+"""What a watch without an end counts, as metrics for Prometheus, and who serves them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from lanescope.codec.prometheus import Sample, metric
+from lanescope.errors import InputError
+from lanescope.watching.keeping import EDGES, Keeper
+
+DEFAULT_ADDRESS = "127.0.0.1:9469"
+_LOOPBACK = "127.0.0.1"
+_PATIENCE_S = 10.0
+
+
+def metrics_of(keeper: Keeper) -> str:
+    """Return the metrics of a watch that goes on."""
+    lines: list[str] = []
+    for name, about, column in (
+        ("received", "Bytes that a GPU received over a link, protocol included.", "received_bytes"),
+        ("sent", "Bytes that a GPU sent over a link, protocol included.", "sent_bytes"),
+    ):
+        samples: list[Sample] = [
+            ({"gpu": str(gpu), "link": link, "source": source}, float(getattr(one, column)))
+            for (source, gpu, link), one in sorted(keeper.totals.items())
+        ]
+        lines += metric(f"link_{name}_bytes_total", about, samples, kind="counter")
+    rates, shares = [], []
+    for one in keeper.directions:
+        labels = {"gpu": str(one.gpu), "direction": one.direction}
+        if one.rates.now_gbs is not None:
+            rates.append((labels, one.rates.now_gbs * 1e9))
+        if one.share_of_limit is not None:
+            shares.append((labels, one.share_of_limit))
+    lines += metric("link_payload_bytes_per_second", "Payload of the last 100 ms.", rates)
+    lines += metric("link_use_ratio", "The same as a share of what the link can carry.", shares)
+    lines += _use(keeper)
+    lost = [
+        ({"gpu": str(gpu), "direction": direction}, float(count))
+        for (gpu, direction), count in sorted(keeper.lost_samples.items())
+    ]
+    about = "Samples that counters lost since they were begun."
+    lines += metric("link_lost_samples_total", about, lost, kind="counter")
+    lines += metric("kept_bytes", "Bytes of kept segments.", [({}, float(keeper.kept_bytes))])
+    about = "Records that were dropped as there was no room on the disk."
+    dropped: list[Sample] = [({}, float(keeper.lost_records))]
+    lines += metric("dropped_records_total", about, dropped, kind="counter")
+    return "".join(lines)
+
+
+def _use(keeper: Keeper) -> Iterator[str]:
+    """Yield the histogram of links' use: how many seconds each was used up to which share."""
+    name = "lanescope_link_use_seconds"
+    if not keeper.use:
+        return
+    yield f"# HELP {name} Seconds by the share of the link that was used.\n"
+    yield f"# TYPE {name} histogram\n"
+    for (gpu, direction), use in sorted(keeper.use.items()):
+        labels, so_far = f'gpu="{gpu}",direction="{direction}"', 0
+        for edge, count in zip((*map(str, EDGES), "+Inf"), use.counts, strict=True):
+            so_far += count
+            yield f'{name}_bucket{{{labels},le="{edge}"}} {so_far}\n'
+        yield f"{name}_sum{{{labels}}} {use.total:.10g}\n{name}_count{{{labels}}} {so_far}\n"
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Return where to serve: ``9469`` and ``:9469`` are of this machine alone.
+
+    Raises
+    ------
+    InputError
+        If it is no address.
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise InputError(
+            f"--metrics {text} is no address; give a port, such as 9469, or an address and a port, "
+            "such as 0.0.0.0:9469"
+        )
+    return host.strip("[]") or _LOOPBACK, int(port)
+
+
+@contextlib.contextmanager
+def serving(address: tuple[str, int], text: Callable[[], str]) -> Iterator[int]:
+    """Serve a text at ``/metrics`` until the block is left; yields the port.
+
+    Raises
+    ------
+    InputError
+        If the address is in use, or not this machine's.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _PATIENCE_S
+
+        def do_GET(self) -> None:
+            found = self.path.partition("?")[0] in ("/", "/metrics")
+            content = (text() if found else "see /metrics\n").encode()
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing of requests."""
+
+    try:
+        server = ThreadingHTTPServer(address, Handler)
+    except OSError as error:
+        raise InputError(
+            f"metrics cannot be served at {address[0]}:{address[1]}: {error.strerror}; give "
+            "another --metrics ADDRESS, or --metrics off"
+        ) from error
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, name="lanescope-metrics", daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()

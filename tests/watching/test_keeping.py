@@ -1,0 +1,275 @@
+"""A watch without an end, by a source that makes its records up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lanescope._core import native
+from lanescope.errors import InputError
+from lanescope.machine import Gpu, Machine, NumaNode
+from lanescope.trace import segments
+from lanescope.trace.counter_spool import RECORD, counter_header
+from lanescope.trace.segments import prune, read_kept, segments_in, write_segment
+from lanescope.trace.store import read_watch
+from lanescope.trace.timeline import Counters
+from lanescope.watching import keeping, kept_folder
+from lanescope.watching.keeping import Keeper
+from lanescope.watching.kept_folder import Keeping
+from lanescope.watching.metrics import address_of, metrics_of, serving
+from lanescope.watching.sources.base import Availability, Source, SourceReport
+from tests.patience import PATIENCE_S, until
+
+MS = 1_000_000
+MACHINE = Machine(
+    "node", nodes=(NumaNode(0, ((0,),)),), gpus=tuple(Gpu(i, "GPU", node=0) for i in range(8))
+)
+
+
+class Simulated:
+    """Appends 1,000 bytes to each GPU and 500 from it every ms, for some seconds."""
+
+    name = "pm"
+
+    def __init__(self, folder: Path, gpus: int = 2, seconds: float = 1e9) -> None:
+        self._folder, self._gpus, self._seconds = folder, gpus, seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def available(self, machine: Machine, *, thorough: bool = False) -> Availability:
+        return Availability(True)
+
+    def prepare(self) -> None:
+        pass
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> SourceReport:
+        self._ended.set()
+        self._thread.join()
+        return SourceReport()
+
+    def environment(self) -> Mapping[str, str]:
+        return {}
+
+    def _run(self) -> None:
+        files = [(self._folder / f"pm.g{gpu}.bin").open("ab", 0) for gpu in range(self._gpus)]
+        begun = end_ns = native.watch_time_ns()
+        for gpu, file in enumerate(files):
+            file.write(counter_header("pm", gpu, MS).encode())
+            file.write(np.array((end_ns, 2**32 - 1, 2**32 - 1), RECORD).tobytes())
+        while not self._ended.wait(0.01):
+            if end_ns > begun + self._seconds * 1e9:
+                continue
+            records = np.zeros((native.watch_time_ns() - end_ns) // MS, RECORD)
+            records["end_ns"] = end_ns + MS * np.arange(1, records.size + 1)
+            records["rx_bytes"], records["tx_bytes"] = 1000, 500
+            end_ns += MS * records.size
+            for file in files:
+                file.write(records.tobytes())
+        for file in files:
+            file.close()
+
+
+def keeping_of(folder: Path, make: Callable[[Path], Source]) -> Keeping:
+    def sources(machine: Machine, spool: Path) -> Sequence[Source]:
+        return [make(spool)]
+
+    return Keeping(folder, 3600 * 10**9, 1 << 30, lambda: MACHINE, sources, "lanescope watch")
+
+
+def run_for(wanted: Keeping, keeper: Keeper, enough: Callable[[], bool]) -> int:
+    """Keep until something holds; return the number of restarts."""
+    restarts: list[int] = []
+
+    def stop() -> None:
+        until(enough)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    thread.start()
+    try:
+        assert wanted.run(keeper, lambda: restarts.append(1)) == signal.SIGTERM
+    finally:
+        thread.join()
+        signal.signal(signal.SIGTERM, before)
+    return len(restarts)
+
+
+def quick(folder: Path, most_bytes: int = 1 << 30) -> Keeper:
+    (folder / segments.SEGMENTS).mkdir(parents=True, exist_ok=True)
+    return Keeper(folder, 3600 * 10**9, most_bytes, look_seconds=0.05, segment_seconds=0.3)
+
+
+def test_all_that_was_counted_is_kept_without_gaps(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    keeper = quick(folder)
+    run_for(keeping_of(folder, Simulated), keeper, lambda: len(segments_in(folder)) >= 3)
+    assert not (folder / segments.SESSION).exists()
+    timeline = read_kept(folder)
+    assert [(c.source, c.gpu) for c in timeline.counters] == [("pm", 0), ("pm", 1)]
+    for counters in timeline.counters:
+        assert not counters.known[0]
+        assert counters.known[1:].all()
+        assert set(np.diff(counters.end_ns).tolist()) == {MS}
+        assert set(counters.rx_bytes[1:].tolist()) == {1000}
+    totals = keeper.totals["pm", 0, "pcie"]
+    assert totals.received_bytes == 1000 * (len(timeline.counters[0]) - 1)
+    assert read_watch(folder, 10**9 // 2).timeline.seconds == pytest.approx(0.5, abs=0.01)
+
+
+def test_it_goes_on_in_the_same_folder_and_in_no_other(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    for _ in range(2):
+        begun = len(segments_in(folder))
+        wanted = keeping_of(folder, Simulated)
+        run_for(wanted, quick(folder), lambda n=begun: len(segments_in(folder)) > n)  # type: ignore[misc]
+    (first, _) = read_kept(folder).counters
+    assert 2 <= np.count_nonzero(~first.known) <= 3  # the beginning, and the pause
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    with pytest.raises(InputError, match="holds files"):
+        keeping_of(tmp_path / "mine", Simulated).keeper()
+
+
+def test_silent_sources_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "SILENT_SECONDS", 0.4)
+    monkeypatch.setattr(kept_folder, "_PAUSE_SECONDS", 0.01)
+    made: list[Path] = []
+
+    def make(spool: Path) -> Source:
+        made.append(spool)
+        return Simulated(spool, seconds=0.2 if len(made) == 1 else 1e9)
+
+    folder = tmp_path / "kept"
+    keeper = quick(folder)
+    enough = lambda: len(made) == 2 and len(segments_in(folder)) >= 3  # noqa: E731
+    assert run_for(keeping_of(folder, make), keeper, enough) == 1
+    (first, _) = read_kept(folder).counters
+    assert np.count_nonzero(~first.known) >= 2
+    assert int(np.diff(first.end_ns).max()) > 300 * MS  # of which nothing is known
+
+
+VICTIM = """
+import sys
+sys.path.insert(0, ".")
+from pathlib import Path
+from tests.watching.test_keeping import Simulated, keeping_of, quick
+folder = Path(sys.argv[1])
+keeping_of(folder, Simulated).run(quick(folder), lambda: None)
+"""
+
+
+def test_after_a_kill_the_spools_are_read_too(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    with subprocess.Popen([sys.executable, "-c", VICTIM, str(folder)]) as victim:
+        until(lambda: len(segments_in(folder)) >= 2)
+        time.sleep(0.1)
+        victim.kill()
+    newest = segments_in(folder)[-1].end_ns
+    (counters, _) = read_kept(folder).counters
+    assert int(counters.end_ns[-1]) > newest
+    assert counters.known[1:].all()
+    assert set(np.diff(counters.end_ns).tolist()) == {MS}
+
+
+def piece(begin_ms: int, count: int) -> Counters:
+    known = np.ones(count, np.bool_)
+    known[0] = False
+    column = np.full(count, 7, np.int64)
+    ends = (1_795_000_000_000 + begin_ms + np.arange(count)) * MS
+    return Counters("pm", 0, MS, ends, column, column, known)
+
+
+def test_the_oldest_go_by_age_and_by_size(tmp_path: Path) -> None:
+    (tmp_path / segments.SEGMENTS).mkdir()
+    for begin in range(0, 10_000, 1000):
+        write_segment(tmp_path, [piece(begin, 1001)])
+    prune(tmp_path, 4 * 10**9, 1 << 30)
+    assert [s.begin_ns // MS % 10**5 for s in segments_in(tmp_path)] == list(
+        range(5000, 10_000, 1000)
+    )
+    size = segments_in(tmp_path)[0].path.stat().st_size
+    left = prune(tmp_path, 4 * 10**9, 3 * size + 100)
+    assert left <= 3 * size + 100
+    assert len(segments_in(tmp_path)) in (2, 3)
+    assert prune(tmp_path, 0, 0) > 0  # the newest stays
+    assert len(segments_in(tmp_path)) == 1
+
+
+def test_a_full_disk_drops_records_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    folder = tmp_path / "kept"
+    keeper = quick(folder)
+    monkeypatch.setattr(keeping, "write_segment", full)
+    run_for(keeping_of(folder, Simulated), keeper, lambda: keeper.lost_records > 100)
+    assert "No space left" in (keeper.problem or "")
+    assert "lanescope_dropped_records_total" in metrics_of(keeper)
+
+
+def test_what_became_a_segment_is_given_back_to_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    path.write_bytes(os.urandom(1 << 20))
+    if not segments.release(path, 1 << 20):
+        pytest.skip("this file system does not give back parts of files")
+    assert path.stat().st_size == 1 << 20
+    assert path.stat().st_blocks * 512 <= 16 << 10
+    assert any(path.read_bytes()[:4096])
+
+
+def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    keeper = quick(folder)
+    run_for(keeping_of(folder, Simulated), keeper, lambda: len(segments_in(folder)) >= 1)
+    with serving(("127.0.0.1", 0), lambda: metrics_of(keeper)) as port:
+        address = f"http://127.0.0.1:{port}"
+        with urllib.request.urlopen(f"{address}/metrics", timeout=PATIENCE_S) as answer:
+            text = answer.read().decode()
+        with pytest.raises(OSError, match="404"):
+            urllib.request.urlopen(f"{address}/other", timeout=PATIENCE_S)
+        with (
+            pytest.raises(InputError, match="give another --metrics"),
+            serving(("127.0.0.1", port), str),
+        ):
+            pass
+    total = keeper.totals["pm", 1, "pcie"].received_bytes
+    line = f'lanescope_link_received_bytes_total{{gpu="1",link="pcie",source="pm"}} {total}\n'
+    assert line in text
+    assert "# TYPE lanescope_link_received_bytes_total counter" in text
+    assert 'lanescope_link_payload_bytes_per_second{gpu="0",direction="h2d"}' in text
+
+
+def test_the_histogram_counts_seconds_by_share() -> None:
+    keeper = Keeper(Path(), 1, 1)
+    use = keeper.use.setdefault((0, "h2d"), keeping.Use())
+    for share in (0.0, 0.01, 0.6, 1.2):
+        use.add(share)
+    text = metrics_of(keeper)
+    assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="0.01"} 2\n' in text
+    assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="0.75"} 3\n' in text
+    assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="+Inf"} 4\n' in text
+    assert 'link_use_seconds_count{gpu="0",direction="h2d"} 4\n' in text
+
+
+def test_addresses_are_of_this_machine_unless_told_otherwise() -> None:
+    assert address_of("9469") == address_of(":9469") == ("127.0.0.1", 9469)
+    assert address_of("0.0.0.0:80") == ("0.0.0.0", 80)
+    for wrong in ("", "host", "1.2.3.4:0", ":70000"):
+        with pytest.raises(InputError, match="is no address"):
+            address_of(wrong)
