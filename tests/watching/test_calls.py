@@ -341,3 +341,33 @@ def test_it_waits_for_no_watch_that_is_over(source: CallsSource, tmp_path: Path)
     )
     assert time.monotonic() - begun < 5  # so long it would wait
     source.stop()
+
+
+def test_a_watch_within_a_watch(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    (tmp_path / "inner").mkdir()
+    outer = {**os.environ, **source.environment()}
+    inner = CallsSource(tmp_path / "inner", outer)
+    inner.start()
+    environment = {**outer, **inner.environment(), "MOCK_CUDA": str(program("mock_cuda"))}
+    assert environment["LD_PRELOAD"] == str(calls_library())
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5, times=3)"]
+    subprocess.run(command, env=environment, check=True, timeout=PATIENCE_S)
+    inner.stop()
+    source.stop()
+    for folder in (tmp_path, tmp_path / "inner"):
+        assert read_one(folder).operations.bytes.tolist() == [5, 5, 5]
+
+
+def test_a_program_with_address_sanitizer_runs(source: CallsSource, tmp_path: Path) -> None:
+    """Its runtime wants to be the first library, unless it is told otherwise."""
+    (tmp_path / "hi.cpp").write_text('#include <cstdio>\nint main() { std::puts("hi"); }\n')
+    command = [os.environ.get("CXX", "g++"), "-fsanitize=address", "hi.cpp", "-o", "hi"]
+    if subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("no AddressSanitizer")
+    source.start()
+    done = subprocess.run(
+        [tmp_path / "hi"], env=environment_of(source), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
+    source.stop()

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "inject/header.hpp"
 #include "inject/visible_gpus.hpp"
@@ -15,7 +16,8 @@ namespace lanescope::calls {
 
 namespace {
 
-constexpr const char* kFolder = "LANESCOPE_CALLS_FOLDER";
+constexpr const char* kFolders = "LANESCOPE_CALLS_FOLDER";  // with colons: a watch within a watch
+constexpr int kMostFolders = 4;
 
 std::atomic<Ring*> the_ring{nullptr};
 std::atomic<bool> has_tried{false};
@@ -34,11 +36,27 @@ void forget_in_child() noexcept {
   the_ring.store(nullptr);
 }
 
+/// @return the ring of the first folder that can have one, which adds to those of the others.
+Ring* rings_in(std::string_view folders) {
+  const std::string text = description();
+  Ring* first = nullptr;
+  Ring* last = nullptr;
+  for (int count = 0; count < kMostFolders && !folders.empty(); ++count) {
+    const std::size_t end = folders.find(':');
+    Ring* ring = Ring::create(std::string(folders.substr(0, end)), text);
+    folders.remove_prefix(end == std::string_view::npos ? folders.size() : end + 1);
+    if (ring == nullptr) continue;
+    if (last != nullptr) last->set_outer(ring);
+    last = ring;
+    if (first == nullptr) first = ring;
+  }
+  return first;
+}
+
 Ring* make() noexcept try {
   const std::lock_guard lock(making);
   if (has_tried.load()) return the_ring.load();
-  const char* folder = std::getenv(kFolder);
-  if (folder != nullptr && *folder != '\0') the_ring.store(Ring::create(folder, description()));
+  if (const char* folders = std::getenv(kFolders)) the_ring.store(rings_in(folders));
   if (the_ring.load() != nullptr) pthread_atfork(nullptr, nullptr, forget_in_child);
   has_tried.store(true, std::memory_order_release);
   return the_ring.load();
@@ -51,8 +69,8 @@ Ring* make() noexcept try {
 
 bool is_wanted() noexcept {
   static const bool wanted = [] {
-    const char* folder = std::getenv(kFolder);
-    return folder != nullptr && *folder != '\0';
+    const char* folders = std::getenv(kFolders);
+    return folders != nullptr && *folders != '\0';
   }();
   return wanted;
 }

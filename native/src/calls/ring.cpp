@@ -56,13 +56,11 @@ Ring* Ring::create(const std::string& folder, const std::string& text) noexcept 
 }
 
 Ring::Ring(char* file) noexcept
-    : numbers_(new(file) Numbers{}),
-      records_(reinterpret_cast<Record*>(file + kRecordsAt)),
-      has_ticks_(watch::ticks_are_steady()) {
+    : numbers_(new(file) Numbers{}), records_(reinterpret_cast<Record*>(file + kRecordsAt)) {
   std::memcpy(numbers_->magic, kMagic, sizeof kMagic);
   numbers_->records_at = kRecordsAt;
   numbers_->records = kRecords;
-  numbers_->has_ticks = has_ticks_ ? 1 : 0;
+  numbers_->has_ticks = watch::ticks_are_steady() ? 1 : 0;
   const watch::TickPair begun = watch::tick_pair();
   numbers_->start_ticks = begun.ticks;
   numbers_->start_ns = static_cast<std::uint64_t>(begun.monotonic_ns);
@@ -87,11 +85,13 @@ void Ring::add(const Copy& copy, std::uint64_t start, std::uint64_t end) noexcep
   record.destination_device = copy.destination_device;
   record.device = copy.device;
   record.sequence.store(number + 1, std::memory_order_release);
+  if (outer_ != nullptr) outer_->add(copy, start, end);
 }
 
 void Ring::add_graph_launch() noexcept {
   reinterpret_cast<std::atomic<std::uint64_t>&>(numbers_->graph_launches)
       .fetch_add(1, std::memory_order_relaxed);
+  if (outer_ != nullptr) outer_->add_graph_launch();
 }
 
 }  // namespace lanescope::calls

@@ -27,7 +27,8 @@ class Ring {
   /// @return null if that cannot be: no room, say.
   static Ring* create(const std::string& folder, const std::string& text) noexcept;
 
-  bool has_ticks() const noexcept { return has_ticks_; }
+  /// Add to another ring, too: that of a watch around this one's.
+  void set_outer(Ring* outer) noexcept { outer_ = outer; }
 
   void add(const Copy& copy, std::uint64_t start, std::uint64_t end) noexcept;
   void add_graph_launch() noexcept;
@@ -37,7 +38,7 @@ class Ring {
 
   Numbers* numbers_;
   Record* records_;
-  bool has_ticks_;
+  Ring* outer_ = nullptr;
 };
 
 }  // namespace lanescope::calls

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 PRELOAD_VARIABLE = "LD_PRELOAD"
 FOLDER_VARIABLE = "LANESCOPE_CALLS_FOLDER"
+#: A program with AddressSanitizer refuses to start where any library is loaded before its own.
+_ASAN_VARIABLE, _ANY_ORDER = "ASAN_OPTIONS", "verify_asan_link_order=0"
 _LIBRARY = "liblanescope_calls.so"
 #: From look to look at the rings, which hold 50 ms of 650,000 copies a second.
 _LOOK_SECONDS = 0.05
@@ -114,10 +117,13 @@ class CallsSource:
         library = calls_library()
         if library is None or self._rings is None:
             return {}
-        before = self._around.get(PRELOAD_VARIABLE)
+        before = _words(self._around.get(PRELOAD_VARIABLE, ""), " :")
+        outer = _words(self._around.get(FOLDER_VARIABLE, ""), ":")  # of a watch around this one
+        asan = self._around.get(_ASAN_VARIABLE)
         variables = {
-            PRELOAD_VARIABLE: f"{library}:{before}" if before else str(library),
-            FOLDER_VARIABLE: str(self._rings),
+            PRELOAD_VARIABLE: ":".join(dict.fromkeys((str(library), *before))),
+            FOLDER_VARIABLE: ":".join((str(self._rings), *outer)),
+            _ASAN_VARIABLE: f"{asan}:{_ANY_ORDER}" if asan else _ANY_ORDER,
             "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
         }
         ranges = injection_library()
@@ -209,6 +215,10 @@ class RingReader:
         except InputError as error:
             log.warning("%s", error)
             path.unlink(missing_ok=True)
+
+
+def _words(text: str, separators: str) -> list[str]:
+    return [word for word in re.split(f"[{separators}]", text) if word]
 
 
 def _new_folder(spools: Path) -> Path:
