@@ -107,6 +107,9 @@ API int cuMemcpyPeerAsync(std::uint64_t, void*, std::uint64_t, void*, std::size_
 API int cuMemcpy2D_v2(const void*) {
   return fails;
 }
+API int cuMemHostRegister_v2(void*, std::size_t, unsigned) {
+  return kSuccess;
+}
 API int cuStreamIsCapturing(void*, int* status) {
   *status = capturing ? 1 : 0;
   return kSuccess;

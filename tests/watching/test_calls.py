@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.trace.call_ring import CallRing
 from lanescope.trace.call_spool import RingSpool, recover
@@ -24,7 +25,7 @@ from lanescope.watching.sources import injection
 from lanescope.watching.sources.base import SourceReport
 from lanescope.watching.sources.calls import CallsSource, calls_library
 from tests.native.programs import program
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(calls_library() is None, reason="needs an installed lanescope")
 
@@ -294,6 +295,35 @@ def test_foreign_folders_are_not_emptied(tmp_path: Path) -> None:
     assert (precious / "calls.1.ring").read_text() == "mine"
 
 
+def test_a_run_of_somebody_else_reaches_no_rings_of_a_watch(
+    source: CallsSource, tmp_path: Path
+) -> None:
+    source.start()
+    rings = (tmp_path / RINGS).resolve()
+    stolen = tmp_path / "stolen"
+    stolen.mkdir()
+    (stolen / RINGS).symlink_to(rings)
+    recover(stolen)
+    assert rings.exists()
+    source.stop()
+    assert not rings.exists()
+
+
+def test_a_spool_that_is_a_link_is_not_written(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    text = """
+spool = os.environ["SPOOLS"] + f"/trace.{os.getpid()}.calls.bin"
+os.symlink(os.environ["MINE"], spool)
+to_gpu(5)
+"""
+    (tmp_path / "mine").touch()
+    variables = {"MINE": str(tmp_path / "mine"), "SPOOLS": str(tmp_path)}
+    command = [sys.executable, "-c", BEGIN + text]
+    subprocess.run(command, env=environment_of(source) | variables, check=True, timeout=PATIENCE_S)
+    source.stop()
+    assert (tmp_path / "mine").read_bytes() == b""
+
+
 def test_full_spools_leave_copies_out_and_say_so(run: Run, tmp_path: Path) -> None:
     (tmp_path / "limits").write_text("3000 0 0\n")
     run("to_gpu(8, times=1000)")
@@ -371,3 +401,127 @@ def test_a_program_with_address_sanitizer_runs(source: CallsSource, tmp_path: Pa
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
     source.stop()
+
+
+def test_a_program_that_may_write_no_large_files_goes_on(run: Run, tmp_path: Path) -> None:
+    done, _ = run(
+        """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+to_gpu(5)
+print("mine")
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "mine\n")
+    assert not list(tmp_path.glob("trace.*.bin"))
+
+
+def test_a_copy_that_cannot_be_recorded_changes_no_errno(run: Run) -> None:
+    done, _ = run(
+        """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+copy = ctypes.CFUNCTYPE(ctypes.c_int, U64, P, SIZE, use_errno=True)(
+    ctypes.cast(cuda.cuMemcpyHtoD_v2, P).value
+)
+ctypes.set_errno(77)
+print(copy(GPU0, at, 5), ctypes.get_errno())
+"""
+    )
+    assert done.stdout == "0 77\n"
+
+
+def test_rings_of_processes_that_have_ended_are_removed(
+    source: CallsSource, tmp_path: Path
+) -> None:
+    source.start()
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5)"]
+    for _ in range(3):
+        subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    rings = (tmp_path / RINGS).resolve()
+    until(lambda: not list(rings.glob("calls.*.ring")))
+    traces = [read_trace_spool(path) for path in tmp_path.glob("trace.*.bin")]
+    assert [trace.operations.bytes.tolist() for trace in traces] == [[5]] * 3
+    assert all(trace.process.complete for trace in traces)
+    assert source.stop().reason is None
+
+
+def test_a_ring_that_is_none_harms_no_other(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    rings = (tmp_path / RINGS).resolve()
+    (rings / "calls.1.ring").write_bytes(bytes(8192))  # not begun yet, for ever
+    (rings / "calls.2.ring").write_bytes(os.urandom(1 << 20))
+    (rings / "calls.3.ring").mkdir()
+    (rings / "calls.4.ring").symlink_to("/dev/zero")
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5)"]
+    subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    (rings / "calls.3.ring").rmdir()
+    report = source.stop()
+    assert "Copies of a process cannot be read" in (report.reason or "")
+    assert read_one(tmp_path).operations.bytes.tolist() == [5]
+
+
+SHIM = """
+#include <dlfcn.h>
+#include <cstddef>
+#include <cstdlib>
+using Copy = int (*)(unsigned long long, const void*, std::size_t);
+static Copy driver = reinterpret_cast<Copy>(
+    dlsym(dlopen(std::getenv("MOCK_CUDA"), RTLD_NOW), "cuMemcpyHtoD_v2"));
+static int calls = 0;
+extern "C" int cuMemcpyHtoD_v2(unsigned long long to, const void* from, std::size_t bytes) {
+  ++calls;
+  return driver(to, from, bytes);
+}
+extern "C" int shim_calls() { return calls; }
+"""
+
+
+def test_what_others_put_before_the_driver_stays_there(run: Run, tmp_path: Path) -> None:
+    """Libraries that share a GPU do so; each copy is recorded once."""
+    (tmp_path / "shim.cpp").write_text(SHIM)
+    compiler = os.environ.get("CXX", "g++")
+    options = ["-shared", "-fPIC", "-Wl,-Bsymbolic", "shim.cpp", "-o", "libshim.so", "-ldl"]
+    subprocess.run([compiler, *options], cwd=tmp_path, check=True)
+    done, _ = run(
+        f"""
+shim = ctypes.CDLL({str(tmp_path / "libshim.so")!r})
+for size in range(1, 6):
+    assert shim.cuMemcpyHtoD_v2(U64(GPU0), P(at), SIZE(size)) == 0
+print(shim.shim_calls())
+"""
+    )
+    assert done.stdout == "5\n"
+    assert read_one(tmp_path).operations.bytes.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_memory_that_is_pinned_later_is_known_at_once(run: Run, tmp_path: Path) -> None:
+    run(
+        """
+to_gpu(5, times=2)
+cuda.mock_pinned(U64(at), U64(4096), 0)
+cuda.cuMemHostRegister_v2(P(at), SIZE(4096), 0)
+to_gpu(5)
+"""
+    )
+    kinds = read_one(tmp_path).operations.source_kind.tolist()
+    assert kinds == [MemoryKind.PAGEABLE, MemoryKind.PAGEABLE, MemoryKind.PINNED]
+
+
+def test_programs_of_another_c_library_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = b"/lib/ld-musl-x86_64.so.1\0"
+    header = b"\x7fELF\x02" + bytes(27) + (64).to_bytes(8, "little") + bytes(14)
+    header += (56).to_bytes(2, "little") + (1).to_bytes(2, "little")
+    segment = (3).to_bytes(8, "little") + (200).to_bytes(8, "little") + bytes(16)
+    segment += len(name).to_bytes(8, "little")
+    program = tmp_path / "program"
+    program.write_bytes((header.ljust(64, b"\0") + segment).ljust(200, b"\0") + name)
+    program.chmod(0o755)
+    assert injection.interpreter_of([str(program)]) == "ld-musl-x86_64.so.1"
+    assert injection.interpreter_of([sys.executable]).startswith("ld-linux")
+    assert injection.interpreter_of(["/bin/no-such-program"]) == ""
+    monkeypatch.setattr(injection, "_DRIVERS", (tmp_path,))
+    with pytest.raises(NotMeasuredError, match="has musl for its C library"):
+        CallsSource(tmp_path, program=[str(program)]).start()

@@ -94,8 +94,10 @@ def run_for(wanted: Keeping, keeper: Keeper, enough: Callable[[], bool]) -> int:
     restarts: list[int] = []
 
     def stop() -> None:
-        until(enough)
-        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            until(enough)
+        finally:  # else it would go on for ever
+            os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=stop)
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)

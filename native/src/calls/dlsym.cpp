@@ -9,6 +9,7 @@
 #include <atomic>
 #include <string_view>
 
+#include "calls/in_place_of.hpp"
 #include "calls/real_dlsym.hpp"
 #include "calls/recorder.hpp"
 #include "calls/wrappers.hpp"
@@ -130,14 +131,7 @@ CUresult found2(const char* name, void** function, int version, cuuint64_t flags
 }
 
 void* wrapped_find(bool second, void* function) noexcept {
-  if (second) {
-    void* own = reinterpret_cast<void*>(&found2);
-    if (function != own) find2.store(reinterpret_cast<Find2>(function));
-    return own;
-  }
-  void* own = reinterpret_cast<void*>(&found1);
-  if (function != own) find1.store(reinterpret_cast<Find1>(function));
-  return own;
+  return second ? swapped(find2, &found2, function) : swapped(find1, &found1, function);
 }
 
 void wrap_found(const char* name, void** function, int version, cuuint64_t flags) {
@@ -175,7 +169,10 @@ void* driver_symbol(const char* name) noexcept {
 void* lanescope_driver_dlsym(void* handle, const char* name) {
   using namespace lanescope::calls;
   void* function = real_dlsym(handle, name);
-  if (function == nullptr || is_own(function) || !is_wanted()) return function;
+  if (function == nullptr) return nullptr;
+  // of the program itself, where ours are the first: without a driver there are none
+  if (is_own(function)) return driver_symbol(name) == nullptr ? nullptr : function;
+  if (!is_wanted()) return function;
   const std::string_view symbol(name);
   // What CUDA begins with; nobody looks it up who does not use it at once.
   if (symbol == "cuInit" || symbol.starts_with("cuGetProcAddress"))

@@ -4,6 +4,8 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <atomic>
+
 #include "calls/real_dlsym.hpp"
 #include "calls/recorder.hpp"
 #include "calls/wrappers.hpp"
@@ -25,10 +27,13 @@ Function wrapper_of(const char* symbol) noexcept {
 
 }  // namespace lanescope::calls
 
-#define LANESCOPE_EXPORTED(symbol, parameters, arguments)                                   \
-  extern "C" __attribute__((visibility("default"))) CUresult symbol parameters {            \
-    static const auto call = lanescope::calls::wrapper_of<CUresult(*) parameters>(#symbol); \
-    return call == nullptr ? CUDA_ERROR_NOT_INITIALIZED : call arguments;                   \
+#define LANESCOPE_EXPORTED(symbol, parameters, arguments)                         \
+  extern "C" __attribute__((visibility("default"))) CUresult symbol parameters {  \
+    static std::atomic<CUresult(*) parameters> found{nullptr};                    \
+    if (found.load() == nullptr) /* the driver may be loaded later */             \
+      found.store(lanescope::calls::wrapper_of<CUresult(*) parameters>(#symbol)); \
+    const auto call = found.load();                                               \
+    return call == nullptr ? CUDA_ERROR_NOT_INITIALIZED : call arguments;         \
   }
 // Both with the default stream that all threads share, and with one for each thread.
 #define LANESCOPE_EXPORTED_2(symbol, ending, parameters, arguments) \
@@ -36,9 +41,10 @@ Function wrapper_of(const char* symbol) noexcept {
   LANESCOPE_EXPORTED(symbol##ending, parameters, arguments)
 
 extern "C" __attribute__((visibility("default"))) CUresult cuInit(unsigned flags) {
-  static const auto call = lanescope::calls::wrapper_of<CUresult (*)(unsigned)>("cuInit");
+  const auto call = lanescope::calls::wrapper_of<CUresult (*)(unsigned)>("cuInit");
+  if (call == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (lanescope::calls::is_wanted()) lanescope::inject::wait_until_ready();
-  return call == nullptr ? CUDA_ERROR_NOT_INITIALIZED : call(flags);
+  return call(flags);
 }
 LANESCOPE_EXPORTED_2(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr a, const void* b, size_t c), (a, b, c))
 LANESCOPE_EXPORTED_2(cuMemcpyHtoDAsync_v2, _ptsz,
@@ -63,6 +69,10 @@ LANESCOPE_EXPORTED_2(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* a), (a
 LANESCOPE_EXPORTED_2(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* a, CUstream b), (a, b))
 LANESCOPE_EXPORTED_2(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* a), (a))
 LANESCOPE_EXPORTED_2(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* a, CUstream b), (a, b))
-LANESCOPE_EXPORTED(cuStreamBeginCapture_v2, (CUstream a, CUstreamCaptureMode b), (a, b))
-LANESCOPE_EXPORTED(cuStreamEndCapture, (CUstream a, CUgraph* b), (a, b))
-LANESCOPE_EXPORTED(cuGraphLaunch, (CUgraphExec a, CUstream b), (a, b))
+LANESCOPE_EXPORTED_2(cuStreamBeginCapture_v2, _ptsz, (CUstream a, CUstreamCaptureMode b), (a, b))
+LANESCOPE_EXPORTED_2(cuStreamBeginCaptureToGraph, _ptsz,
+                     (CUstream a, CUgraph b, const CUgraphNode* c, const CUgraphEdgeData* d,
+                      size_t e, CUstreamCaptureMode f),
+                     (a, b, c, d, e, f))
+LANESCOPE_EXPORTED_2(cuStreamEndCapture, _ptsz, (CUstream a, CUgraph* b), (a, b))
+LANESCOPE_EXPORTED_2(cuGraphLaunch, _ptsz, (CUgraphExec a, CUstream b), (a, b))

@@ -2,17 +2,20 @@
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdlib>
 
 namespace lanescope::calls {
 
 namespace {
 
-constexpr std::size_t kPages = 256;  // 4 KiB for each thread
+constexpr std::size_t kPages = 256;  // for each thread that copies
 constexpr int kPageBits = 12;
-constexpr std::uint32_t kMostUses = 256;
+constexpr std::uint16_t kMostUses = 256;
 
 /// What is asked of the driver; null where it cannot be.
 struct Driver {
@@ -50,19 +53,47 @@ MemoryPlace ask(std::uint64_t address) noexcept {
   return {kind == CU_MEMORYTYPE_HOST ? kPinned : kPageable, -1};
 }
 
+struct Page {
+  std::uint64_t number;  // and 1: nothing is remembered in zeros
+  std::uint32_t changes;
+  std::uint16_t uses;
+  MemoryPlace place;
+};
+
+std::atomic<std::uint32_t> changed{0};
+thread_local Page* own_pages = nullptr;  // not in the thread's own memory, which may be short
+
+/// @return what this thread remembers; null where there is no memory for it.
+Page* pages() noexcept {
+  if (own_pages != nullptr) return own_pages;
+  static const pthread_key_t at_end = [] {
+    pthread_key_t key{};
+    pthread_key_create(&key, [](void* pages) {
+      own_pages = nullptr;
+      std::free(pages);
+    });
+    return key;
+  }();
+  own_pages = static_cast<Page*>(std::calloc(kPages, sizeof(Page)));
+  if (own_pages != nullptr) pthread_setspecific(at_end, own_pages);
+  return own_pages;
+}
+
 }  // namespace
 
 MemoryPlace place_of(std::uint64_t address) noexcept {
-  struct Page {
-    std::uint64_t number;  // and 1: nothing is remembered in a new thread's zeros
-    std::uint32_t uses;
-    MemoryPlace place;
-  };
-  static thread_local std::array<Page, kPages> remembered;
+  Page* remembered = pages();
+  if (remembered == nullptr) return ask(address);
   const std::uint64_t number = (address >> kPageBits) + 1;
+  const std::uint32_t changes = changed.load(std::memory_order_relaxed);
   Page& page = remembered[number % kPages];
-  if (page.number != number || ++page.uses > kMostUses) page = {number, 0, ask(address)};
+  if (page.number != number || page.changes != changes || ++page.uses > kMostUses)
+    page = {number, changes, 0, ask(address)};
   return page.place;
+}
+
+void places_changed() noexcept {
+  changed.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::int16_t current_device() noexcept {

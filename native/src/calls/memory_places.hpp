@@ -13,8 +13,12 @@ struct MemoryPlace {
 constexpr std::uint8_t kPageable = 1, kPinned = 2, kDevice = 3, kArray = 4, kManaged = 5;
 
 /// @return where `address` lies, as the driver says. Each thread remembers the answers for some
-/// pages and asks again after some uses, as a page may be freed and come back as another kind.
+/// pages, and asks again after `places_changed`, or some uses: memory of the C library's is freed
+/// and comes back without a call of the driver's.
 MemoryPlace place_of(std::uint64_t address) noexcept;
+
+/// Host memory was pinned, or is no longer.
+void places_changed() noexcept;
 
 /// @return the GPU of the thread's context, -1: none.
 std::int16_t current_device() noexcept;

@@ -23,17 +23,30 @@ std::atomic<Ring*> the_ring{nullptr};
 std::atomic<bool> has_tried{false};
 std::mutex making;
 
+/// What the parent records is its own. A child that uses CUDA has been made before the parent did.
+void forget_in_child() noexcept {
+  the_ring.store(nullptr);
+  making.unlock();
+}
+
+/// Where rings are made, as the environment was when CUDA was first looked up.
+const std::string& folders() {
+  static const std::string found = [] {
+    const char* named = std::getenv(kFolders);
+    // No thread makes a ring while another one forks: its child would wait for it for ever.
+    if (named != nullptr)
+      pthread_atfork([] { making.lock(); }, [] { making.unlock(); }, forget_in_child);
+    return std::string(named == nullptr ? "" : named);
+  }();
+  return found;
+}
+
 std::string description() {
   std::string text = inject::header_line(inject::now_ns(), "", 0);
   inject::VisibleGpus gpus;
   gpus.find_driver();
   for (const std::string& address : gpus.addresses()) text += address + "\n";
   return text;
-}
-
-/// What the parent records is its own. A child that uses CUDA has been made before the parent did.
-void forget_in_child() noexcept {
-  the_ring.store(nullptr);
 }
 
 /// @return the ring of the first folder that can have one, which adds to those of the others.
@@ -56,8 +69,7 @@ Ring* rings_in(std::string_view folders) {
 Ring* make() noexcept try {
   const std::lock_guard lock(making);
   if (has_tried.load()) return the_ring.load();
-  if (const char* folders = std::getenv(kFolders)) the_ring.store(rings_in(folders));
-  if (the_ring.load() != nullptr) pthread_atfork(nullptr, nullptr, forget_in_child);
+  the_ring.store(rings_in(folders()));
   has_tried.store(true, std::memory_order_release);
   return the_ring.load();
 } catch (...) {  // no memory
@@ -67,12 +79,8 @@ Ring* make() noexcept try {
 
 }  // namespace
 
-bool is_wanted() noexcept {
-  static const bool wanted = [] {
-    const char* folders = std::getenv(kFolders);
-    return folders != nullptr && *folders != '\0';
-  }();
-  return wanted;
+bool is_wanted() noexcept try { return !folders().empty(); } catch (...) {  // no memory
+  return false;
 }
 
 Ring* ring() noexcept {

@@ -26,6 +26,8 @@ struct Numbers {
   std::uint64_t start_ticks;                    ///< `ticks()` when the ring was made
   std::uint64_t start_ns;                       ///< and CLOCK_MONOTONIC
   alignas(64) std::atomic<std::uint64_t> next;  ///< number of the next record
+  std::uint64_t process;                        ///< its number in its namespace,
+  std::uint64_t pid_namespace;                  ///< which is this
 };
 static_assert(sizeof(Numbers) == 128 && offsetof(Numbers, next) == 64);
 constexpr char kMagic[8] = {'l', 's', 'c', 'a', 'l', 'l', 's', '1'};

@@ -4,10 +4,13 @@
 
 #include <atomic>
 #include <string>
+#include <type_traits>
 
 #include "calls/copy_apis.hpp"
+#include "calls/in_place_of.hpp"
 #include "calls/real_dlsym.hpp"
 #include "calls/recorder.hpp"
+#include "inject/same_errno.hpp"
 
 namespace lanescope::calls {
 
@@ -16,30 +19,25 @@ namespace {
 /// Copies into a stream that is captured happen when its graph is launched, if ever.
 std::atomic<int> captures{0};
 
-decltype(&cuStreamIsCapturing) capture_query() noexcept {
-  static const auto found =
-      reinterpret_cast<decltype(&cuStreamIsCapturing)>(driver_symbol("cuStreamIsCapturing"));
-  return found;
-}
-
+template <int kVariant>
 bool is_captured(CUstream stream) noexcept {
-  if (captures.load(std::memory_order_relaxed) == 0 || capture_query() == nullptr) return false;
+  static const auto query = reinterpret_cast<decltype(&cuStreamIsCapturing)>(
+      driver_symbol(kVariant == 0 ? "cuStreamIsCapturing" : "cuStreamIsCapturing_ptsz"));
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return capture_query()(stream, &status) == CUDA_SUCCESS &&
+  return query != nullptr && query(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-template <class... Arguments>
-bool is_captured(Arguments...) noexcept {
-  return false;
-}
-
-template <class First, class... Rest>
+/// @return whether a call with these arguments, the last of which is its stream, if it has one, was
+/// put into a graph.
+template <int kVariant, class First, class... Rest>
 bool goes_into_capture(First first, Rest... rest) noexcept {
-  if constexpr (sizeof...(rest) == 0)
-    return is_captured(first);
+  if constexpr (sizeof...(rest) > 0)
+    return goes_into_capture<kVariant>(rest...);
+  else if constexpr (std::is_same_v<First, CUstream>)
+    return captures.load(std::memory_order_relaxed) > 0 && is_captured<kVariant>(first);
   else
-    return goes_into_capture(rest...);
+    return false;
 }
 
 /// Of one call; `kVariant` 1 has a default stream for each thread.
@@ -56,20 +54,23 @@ struct Wrapper<Api, kCall, kVariant, void (*)(Copy&, Arguments...) noexcept> {
     const std::uint64_t start = now();
     const CUresult result = function(arguments...);
     const std::uint64_t end = now();
-    Ring* to = result == CUDA_SUCCESS ? ring() : nullptr;
-    if (to == nullptr || goes_into_capture(arguments...)) return result;
+    if (result == CUDA_SUCCESS) {
+      const inject::SameErrno guard;
+      record(start, end, arguments...);
+    }
+    return result;
+  }
+
+  static void record(std::uint64_t start, std::uint64_t end, Arguments... arguments) noexcept {
+    Ring* to = ring();
+    if (to == nullptr || goes_into_capture<kVariant>(arguments...)) return;
     Copy copy;
     copy.call = kCall;
     Api::describe(copy, arguments...);
     to->add(copy, start, end);
-    return result;
   }
 
-  static void* in_place_of(void* function) noexcept {
-    void* own = reinterpret_cast<void*>(&call);
-    if (function != own) original.store(reinterpret_cast<Function>(function));
-    return own;
-  }
+  static void* in_place_of(void* function) noexcept { return swapped(original, &call, function); }
 };
 
 /// What is known of one call: how it is found, and what stands in its place.
@@ -89,6 +90,8 @@ constexpr Entry entry() {
           {Wrapper<Api, kCall, 0, Function>::in_place_of,
            Wrapper<Api, kCall, 1, Function>::in_place_of}};
 }
+
+constexpr int kSecondHostCalls = 6050;  // since then all of those have their arguments of today
 
 // The places are the numbers of calls in records, which src/lanescope/trace/call_ring.py names.
 constexpr Entry kEntries[] = {
@@ -113,6 +116,7 @@ constexpr Entry kEntries[] = {
 template <int kVariant>
 struct Captures {
   static inline std::atomic<decltype(&cuStreamBeginCapture)> begin{nullptr};
+  static inline std::atomic<decltype(&cuStreamBeginCaptureToGraph)> begin_into{nullptr};
   static inline std::atomic<decltype(&cuStreamEndCapture)> end{nullptr};
   static inline std::atomic<decltype(&cuGraphLaunch)> launch{nullptr};
 
@@ -121,30 +125,63 @@ struct Captures {
     if (result == CUDA_SUCCESS) captures.fetch_add(1);
     return result;
   }
+  static CUresult began_into(CUstream stream, CUgraph graph, const CUgraphNode* nodes,
+                             const CUgraphEdgeData* edges, std::size_t count,
+                             CUstreamCaptureMode mode) {
+    const CUresult result = begin_into.load()(stream, graph, nodes, edges, count, mode);
+    if (result == CUDA_SUCCESS) captures.fetch_add(1);
+    return result;
+  }
   static CUresult ended(CUstream stream, CUgraph* graph) {
     const CUresult result = end.load()(stream, graph);
-    if (result != CUDA_ERROR_ILLEGAL_STATE && captures.load() > 0) captures.fetch_sub(1);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+      captures.fetch_sub(1);
     return result;
   }
   static CUresult launched(CUgraphExec graph, CUstream stream) {
-    if (Ring* to = ring()) to->add_graph_launch();
-    return launch.load()(graph, stream);
+    const CUresult result = launch.load()(graph, stream);
+    const inject::SameErrno guard;
+    if (Ring* to = result == CUDA_SUCCESS ? ring() : nullptr) to->add_graph_launch();
+    return result;
   }
 };
-
-template <class Function>
-void* swapped(std::atomic<Function>& original, Function own, void* function) noexcept {
-  if (function != reinterpret_cast<void*>(own))
-    original.store(reinterpret_cast<Function>(function));
-  return reinterpret_cast<void*>(own);
-}
 
 template <int kVariant>
 void* wrapped_graph_call(std::string_view name, void* function) noexcept {
   using Own = Captures<kVariant>;
   if (name == "cuStreamBeginCapture") return swapped(Own::begin, &Own::began, function);
+  if (name == "cuStreamBeginCaptureToGraph")
+    return swapped(Own::begin_into, &Own::began_into, function);
   if (name == "cuStreamEndCapture") return swapped(Own::end, &Own::ended, function);
   if (name == "cuGraphLaunch") return swapped(Own::launch, &Own::launched, function);
+  return function;
+}
+
+/// A call after which memory of the host may be of another kind.
+template <int kCall, class Function>
+struct Change;
+
+template <int kCall, class... Arguments>
+struct Change<kCall, CUresult (*)(Arguments...)> {
+  static inline std::atomic<CUresult (*)(Arguments...)> original{nullptr};
+
+  static CUresult call(Arguments... arguments) {
+    const CUresult result = original.load(std::memory_order_relaxed)(arguments...);
+    places_changed();
+    return result;
+  }
+
+  static void* in_place_of(void* function) noexcept { return swapped(original, &call, function); }
+};
+
+void* wrapped_change(std::string_view name, void* function) noexcept {
+  if (name == "cuMemHostRegister")
+    return Change<0, decltype(&cuMemHostRegister)>::in_place_of(function);
+  if (name == "cuMemHostUnregister")
+    return Change<1, decltype(&cuMemHostUnregister)>::in_place_of(function);
+  if (name == "cuMemHostAlloc") return Change<2, decltype(&cuMemHostAlloc)>::in_place_of(function);
+  if (name == "cuMemAllocHost") return Change<3, decltype(&cuMemAllocHost)>::in_place_of(function);
+  if (name == "cuMemFreeHost") return Change<4, decltype(&cuMemFreeHost)>::in_place_of(function);
   return function;
 }
 
@@ -156,6 +193,8 @@ void* wrapped_entry(std::string_view name, int cuda_version, bool per_thread,
     if (entry.name == name)
       return cuda_version < entry.least_version ? function
                                                 : entry.in_place_of[per_thread ? 1 : 0](function);
+  if (cuda_version >= kSecondHostCalls)
+    if (void* change = wrapped_change(name, function); change != function) return change;
   // that of the first versions has no mode
   if (name == "cuStreamBeginCapture" && cuda_version < 10010) return function;
   return per_thread ? wrapped_graph_call<1>(name, function) : wrapped_graph_call<0>(name, function);
@@ -172,6 +211,11 @@ void* wrapped_symbol(std::string_view symbol, void* function) noexcept {
   for (const Entry& entry : kEntries)
     if (symbol.starts_with(entry.name) && symbol.substr(entry.name.size()) == entry.suffix)
       return entry.in_place_of[per_thread ? 1 : 0](function);
+  const bool second = symbol.ends_with("_v2");
+  const std::string_view base = second ? symbol.substr(0, symbol.size() - 3) : symbol;
+  // these two have a second form, the first of which has other arguments or is the same
+  if (second == (base == "cuMemHostRegister" || base == "cuMemAllocHost"))
+    if (void* change = wrapped_change(base, function); change != function) return change;
   if (symbol == "cuStreamBeginCapture") return function;  // of the first versions, without a mode
   if (symbol == "cuStreamBeginCapture_v2") symbol = "cuStreamBeginCapture";
   return per_thread ? wrapped_graph_call<1>(symbol, function)

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cerrno>
-
 #include "inject/activation.hpp"
+#include "inject/same_errno.hpp"
 
 namespace lanescope::inject {
 
@@ -20,17 +19,5 @@ void ranges_begun() noexcept;
 
 /// @return whether it does by now.
 bool ranges_in_use() noexcept;
-
-/// Keeps errno as the program had it.
-class SameErrno {
- public:
-  SameErrno() noexcept : before_(errno) {}
-  ~SameErrno() { errno = before_; }
-  SameErrno(const SameErrno&) = delete;
-  SameErrno& operator=(const SameErrno&) = delete;
-
- private:
-  int before_;
-};
 
 }  // namespace lanescope::inject

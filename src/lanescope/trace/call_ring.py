@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope._core import native
+from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.trace_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind, Table
@@ -50,6 +52,8 @@ _NUMBERS = np.dtype(
         ("start_ticks", "<u8"),
         ("start_ns", "<i8"),
         ("next", "<u8"),
+        ("process", "<u8"),
+        ("pid_namespace", "<u8"),
     ]
 )
 _TEXT_AT = 4096
@@ -73,6 +77,11 @@ _RECORDS = np.dtype(
 )
 #: What comes before a ring can be read.
 _LEAST_BYTES = _TEXT_AT
+#: A record that is not whole after so many looks never will be: its thread was ended.
+_MOST_LOOKS = 20
+#: No program makes more calls, nor copies so much at once.
+_MOST_RECORDS, _MOST_BYTES = 1 << 62, 1 << 60
+_MOST_DEVICES = 1024
 
 
 class RingNotReadyError(Exception):
@@ -113,9 +122,10 @@ class CallRing:
 
     def __init__(self, path: Path) -> None:
         try:
-            with path.open("rb") as file:
-                if path.stat().st_size < _LEAST_BYTES:
+            with open_file(path, inner=1) as file:
+                if os.fstat(file.fileno()).st_size < _LEAST_BYTES:
                     raise RingNotReadyError
+                self._file = os.dup(file.fileno())
                 self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}") from error
@@ -127,16 +137,31 @@ class CallRing:
         if self._map[: len(_MAGIC)] != _MAGIC or not count or len(self._map) < whole:
             raise InputError(f"{path} is no ring of calls; remove it")
         self._records = np.ndarray((count,), _RECORDS, self._map, at)
+        self._whole = whole
         text = self._map[_TEXT_AT : _TEXT_AT + int(self._numbers["text_bytes"][0])]
-        self._header, _, addresses = text.partition(b"\n")
+        first, _, addresses = text.partition(b"\n")
+        self.header = _header_of(path, first)
         self.gpus = tuple(addresses.decode("ascii", "replace").split("\n")[:-1])
         self._done = 0
+        self._waited = (-1, 0)
+
+    def close(self) -> None:
+        """Give the descriptor back; nothing can be taken then."""
+        os.close(self._file)
 
     @property
-    def header(self) -> dict[str, Any]:
-        """The first line of the process's spool."""
-        found: dict[str, Any] = json.loads(self._header)
-        return found
+    def is_orphaned(self) -> bool:
+        """Whether its process is known to be no longer there."""
+        numbers = self._numbers[0]
+        try:
+            if int(numbers["pid_namespace"]) != os.stat("/proc/self/ns/pid").st_ino:
+                return False  # its number is another's here
+            os.kill(int(numbers["process"]), 0)
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):
+            return False
+        return False
 
     @property
     def graph_launches(self) -> int:
@@ -156,6 +181,12 @@ class CallRing:
         """Take no records before the one of this number."""
         self._done = records
 
+    def _waits_for(self, number: int) -> bool:
+        """Whether a record that is not whole is waited for; it is for some looks."""
+        before, looks = self._waited
+        self._waited = (number, looks + 1 if number == before else 1)
+        return self._waited[1] <= _MOST_LOOKS
+
     def take(self, *, last: bool = False) -> Taken:
         """Return what was recorded since the last time.
 
@@ -164,7 +195,12 @@ class CallRing:
         last
             Whether the program is no longer there, so that nothing is waited for.
         """
+        # what is no longer in the file cannot be read, and would end this process
+        if os.fstat(self._file).st_size < self._whole:
+            return Taken(np.empty(0, _RECORDS), 0)
         end, count = int(self._numbers["next"][0]), len(self._records)
+        if not self._done <= end < _MOST_RECORDS:
+            return Taken(np.empty(0, _RECORDS), 0)
         begin = max(self._done, end - count)
         lost = begin - self._done
         places = np.arange(begin, end) % count
@@ -172,12 +208,33 @@ class CallRing:
         wanted = np.arange(begin + 1, end + 1, dtype=np.uint64)
         now = self._records["sequence"][places]  # a record may be overwritten while it is read
         waiting = np.flatnonzero(now < wanted)
-        if waiting.size and not last:
+        if waiting.size and not last and self._waits_for(begin + int(waiting[0])):
             end = begin + int(waiting[0])
             records, wanted, now = (part[: end - begin] for part in (records, wanted, now))
-        whole = (records["sequence"] == wanted) & (now == wanted)
+        whole = (records["sequence"] == wanted) & (now == wanted) & _are_possible(records)
         self._done = end
         return Taken(records[whole], lost + int(np.count_nonzero(~whole)))
+
+
+def _header_of(path: Path, line: bytes) -> dict[str, Any]:
+    """Return the first line of a process's spool; raises InputError if it is none."""
+    try:
+        found = json.loads(line)
+        if not isinstance(found, dict) or not isinstance(found.get("command"), list):
+            raise ValueError
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is no ring of calls; remove it") from error
+    return found
+
+
+def _are_possible(records: Table) -> npt.NDArray[np.bool_]:
+    """Return which records can be: a program can write anything into its own ring."""
+    fine: npt.NDArray[np.bool_] = (records["bytes"] >= 0) & (records["bytes"] < _MOST_BYTES)
+    for name in ("source_kind", "destination_kind"):
+        fine &= records[name] <= max(MemoryKind)
+    for name in ("source_device", "destination_device", "device"):
+        fine &= (records[name] >= -1) & (records[name] < _MOST_DEVICES)
+    return fine & (records["call"] < len(CALL_NAMES)) & (records["thread"] < 1 << 31)
 
 
 class TickClock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from lanescope._core import native
 from lanescope.codec.files import read_bytes
+from lanescope.codec.opening import opened_folder
 from lanescope.errors import InputError
 from lanescope.trace.call_ring import (
     CallRing,
@@ -48,6 +50,16 @@ class RingSpool:
             self._written = self._skip_known(read_bytes(path, inner=2))
         else:
             self._append(spool_start(ring))
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the process is known to be no longer there."""
+        return self._ring.is_orphaned
+
+    def close(self) -> None:
+        """Append what is left, and the end."""
+        self.read(last=True)
+        self._ring.close()
 
     def read(self, *, last: bool = False) -> None:
         """Append what was recorded since the last time; at last also the end."""
@@ -98,7 +110,12 @@ class RingSpool:
         return content + count_record(Kind.END, now, self._written)
 
     def _append(self, content: bytes) -> None:
-        with contextlib.suppress(OSError), self._path.open("ab") as file:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with (
+            contextlib.suppress(OSError, InputError),
+            opened_folder(self._path.parent, inner=1) as folder,
+            open(os.open(self._path.name, flags, 0o644, dir_fd=folder), "ab") as file,
+        ):
             file.write(content)
 
 
@@ -115,5 +132,5 @@ def recover(spools: Path) -> None:
     for path in rings_in(rings):
         with contextlib.suppress(RingNotReadyError, InputError):
             ring = CallRing(path)
-            RingSpool(ring, spool_of(path, spools), SpoolRoom(spools)).read(last=True)
+            RingSpool(ring, spool_of(path, spools), SpoolRoom(spools)).close()
     remove_rings(spools)

@@ -150,14 +150,22 @@ def write_columns(
             _write_side(folder / name, side)
 
 
-def write_counter_file(path: Path, counters: Sequence[Counters]) -> None:
-    """Write counters into a file of their own, as `write_columns` writes those of a watch."""
-    _write_series(path, [Series(one, _pieces(one)) for one in counters], _OF_COUNTERS)
+def write_counter_file(path: Path, counters: Sequence[Counters], inner: int = 1) -> None:
+    """Write counters into a file of their own, as `write_columns` writes those of a watch.
+
+    Parameters
+    ----------
+    inner
+        How many of the path's last names lie in a run folder.
+    """
+    series = [Series(one, _pieces(one)) for one in counters]
+    _write_series(path, series, _OF_COUNTERS, inner)
 
 
-def read_counter_file(path: Path) -> tuple[Counters, ...]:
+def read_counter_file(path: Path, inner: int = 1) -> tuple[Counters, ...]:
     """Read what `write_counter_file` wrote; raises InputError."""
-    return tuple(in_memory(one) for one in _read_series(Counters, path, _OF_COUNTERS, FAR_NS))
+    found = _read_series(Counters, path, _OF_COUNTERS, FAR_NS, inner)
+    return tuple(in_memory(one) for one in found)
 
 
 def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
@@ -242,7 +250,7 @@ def _pieces(counters: Counters) -> Iterator[Counters]:
         yield dataclasses.replace(counters, **columns, own=own)
 
 
-def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None:
+def _write_series(path: Path, series: Sequence[Series], layout: _Layout, inner: int = 1) -> None:
     """Write the records of all series, one after the other, in memory for one piece."""
     import pyarrow as pa
 
@@ -255,7 +263,7 @@ def _write_series(path: Path, series: Sequence[Series], layout: _Layout) -> None
         for number, one in enumerate(series)
         for piece in one.pieces
     )
-    write_tables(path, schema, tables)
+    write_tables(path, schema, tables, inner)
 
 
 def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa.Table:
@@ -267,13 +275,14 @@ def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa
 
 
 def _read_series(
-    kind: type[_OneSeries], path: Path, layout: _Layout, span_ns: int
+    kind: type[_OneSeries], path: Path, layout: _Layout, span_ns: int, inner: int = 1
 ) -> tuple[_OneSeries, ...]:
     """Return all series: arrays where they are short, else columns that stay in the file.
 
     There are no more records than the time of the watch has room for.
     """
-    records = ParquetRecords(path, {**layout.records, "series": (0, 2**15)}, optional=(_OWN,))
+    wanted = {**layout.records, "series": (0, 2**15)}
+    records = ParquetRecords(path, wanted, optional=(_OWN,), inner=inner)
     series = metadata_of(records.file, path, "series", tuple[layout.told, ...])  # type: ignore[name-defined]
     if records.rows > max(MOST_IN_MEMORY, len(series) * span_ns // _LEAST_INTERVAL_NS):
         raise InputError(
@@ -391,9 +400,9 @@ def stored_operations(path: Path, names: tuple[str, ...], inner: int = 1) -> Ope
     return with_stored(Operations.of(names), records, 0, records.rows)
 
 
-def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table], inner: int = 1) -> None:
     """Write tables of one schema as row groups of one file."""
-    replace_when_written(path, lambda file: _fill(file, schema, tables))
+    replace_when_written(path, lambda file: _fill(file, schema, tables), inner)
 
 
 def _fill(file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:

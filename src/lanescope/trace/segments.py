@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from lanescope.codec.opening import opened_folder
 from lanescope.errors import InputError
 from lanescope.trace.columns import read_counter_file, write_counter_file
 from lanescope.trace.counter_spool import counters_after
@@ -51,9 +52,14 @@ def is_kept(folder: Path) -> bool:
 
 
 def segments_in(folder: Path) -> list[Segment]:
-    """Return the segments of a folder, the oldest first."""
+    """Return the segments of a folder, the oldest first; raises InputError if that is a link."""
     found = []
-    for path in folder.glob(f"{SEGMENTS}/*-*.parquet"):
+    try:
+        with opened_folder(folder / SEGMENTS, inner=1) as place:
+            names = os.listdir(place)
+    except FileNotFoundError:  # nothing is kept yet
+        return []
+    for path in (folder / SEGMENTS / name for name in names if name.endswith(".parquet")):
         begin, _, end = path.stem.partition("-")
         if begin.isdecimal() and end.isdecimal():
             found.append(Segment(path, int(begin), int(end)))
@@ -73,7 +79,7 @@ def write_segment(folder: Path, counters: Sequence[Counters]) -> Segment:
     begin = min(int(one.end_ns[0]) for one in counters)
     end = max(int(one.end_ns[-1]) for one in counters)
     path = folder / SEGMENTS / f"{begin}-{end}.parquet"
-    write_counter_file(path, counters)
+    write_counter_file(path, counters, inner=2)
     return Segment(path, begin, end)
 
 
@@ -93,8 +99,8 @@ def prune(folder: Path, keep_ns: int, most_bytes: int) -> int:
     for one in segments[:-1]:
         if one.end_ns >= segments[-1].end_ns - keep_ns and left <= most_bytes:
             break
-        with contextlib.suppress(OSError):
-            one.path.unlink()
+        with contextlib.suppress(OSError), opened_folder(folder / SEGMENTS, inner=1) as place:
+            os.unlink(one.path.name, dir_fd=place)
             left -= sizes[one.path]
     return left
 
@@ -125,7 +131,7 @@ def read_kept(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
         one
         for segment in segments
         if segment.end_ns > begin
-        for one in read_counter_file(segment.path)
+        for one in read_counter_file(segment.path, inner=2)
     ]
     if (count := sum(map(len, pieces))) > MOST_RECORDS:
         raise InputError(

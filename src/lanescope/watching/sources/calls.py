@@ -7,7 +7,7 @@ and a program that is killed loses nothing.
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import os
 import re
 import shutil
@@ -15,14 +15,21 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope._core import native
-from lanescope.errors import InputError, NotMeasuredError
+from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.ring_folder import PREFIX, RINGS, SHARED_MEMORY, remove_rings, rings_in
+from lanescope.trace.ring_folder import (
+    PREFIX,
+    RINGS,
+    SHARED_MEMORY,
+    claim,
+    remove_rings,
+    rings_in,
+)
 from lanescope.trace.spool_room import SpoolRoom
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.injection import (
@@ -30,6 +37,7 @@ from lanescope.watching.sources.injection import (
     beside_core,
     has_driver,
     injection_library,
+    interpreter_of,
     rights_report,
 )
 
@@ -45,8 +53,6 @@ _LIBRARY = "liblanescope_calls.so"
 _LOOK_SECONDS = 0.05
 #: Rings are in shared memory where that has so much room.
 _LEAST_FREE_BYTES = 32 << 20
-
-log = logging.getLogger(__name__)
 
 
 class CallsSource:
@@ -102,6 +108,12 @@ class CallsSource:
         there = self.available()
         if not there.ok:
             raise NotMeasuredError(there.reason or "", there.remedy)
+        if interpreter_of(self._program).startswith("ld-musl"):
+            raise NotMeasuredError(
+                f"{self._program[0]} has musl for its C library, which cannot load what records "
+                "calls.",
+                "Watch with --trace always if it uses CUDA.",
+            )
         try:
             self._rings = _new_folder(self._folder)
         except OSError as error:
@@ -117,6 +129,7 @@ class CallsSource:
         library = calls_library()
         if library is None or self._rings is None:
             return {}
+        library = _without_separators(library, self._rings)
         before = _words(self._around.get(PRELOAD_VARIABLE, ""), " :")
         outer = _words(self._around.get(FOLDER_VARIABLE, ""), ":")  # of a watch around this one
         asan = self._around.get(_ASAN_VARIABLE)
@@ -150,11 +163,20 @@ class CallsSource:
                 "away; or watch with --trace always.",
                 cpu_seconds=self._reader.cpu_seconds,
             )
-        return SourceReport(cpu_seconds=self._reader.cpu_seconds)
+        return SourceReport(self._reader.failure, cpu_seconds=self._reader.cpu_seconds)
 
 
 class RingReader:
     """Appends what lies in rings to spools, in a thread of its own, until it is stopped.
+
+    Rings of processes that have ended are removed: they take memory.
+
+    Attributes
+    ----------
+    processes
+        How many made a ring.
+    failure
+        What went wrong with the first ring that cannot be read; None if all can.
 
     Parameters
     ----------
@@ -167,15 +189,13 @@ class RingReader:
     def __init__(self, rings: Path, spools: Path) -> None:
         self._rings, self._spools = rings, spools
         self._open: dict[Path, RingSpool] = {}
+        self._refused: set[Path] = set()
+        self.processes = 0
+        self.failure: str | None = None
         self._room = SpoolRoom(spools)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lanescope-calls", daemon=True)
         self.cpu_seconds: float | None = None
-
-    @property
-    def processes(self) -> int:
-        """How many processes made a ring."""
-        return len(self._open)
 
     def start(self) -> None:
         """Begin; signals stay those of the thread that calls."""
@@ -198,23 +218,49 @@ class RingReader:
 
     def _read(self, *, last: bool = False) -> None:
         for path in rings_in(self._rings):
-            if path not in self._open:
-                self._add(path)
-        for spool in self._open.values():
-            spool.read(last=last)
+            if path not in self._open and path not in self._refused:
+                self._attempt(path, self._add)
+        for path in list(self._open):
+            self._attempt(path, self._close if last else self._follow)
+
+    def _attempt(self, path: Path, step: Callable[[Path], None]) -> None:
+        """Do something with a ring; one that cannot be read is nobody else's loss."""
+        try:
+            step(path)
+        except Exception as error:  # a program can write anything into its own ring
+            self._open.pop(path, None)
+            self._refused.add(path)
+            self.failure = self.failure or f"Copies of a process cannot be read: {error}."
 
     def _add(self, path: Path) -> None:
         # only now: what it loads takes longer than many programs
         from lanescope.trace.call_ring import CallRing, RingNotReadyError
         from lanescope.trace.call_spool import RingSpool, spool_of
 
-        try:
+        with contextlib.suppress(RingNotReadyError):
             self._open[path] = RingSpool(CallRing(path), spool_of(path, self._spools), self._room)
-        except RingNotReadyError:
+            self.processes += 1
+
+    def _follow(self, path: Path) -> None:
+        spool = self._open[path]
+        if not spool.is_orphaned:
+            spool.read()
             return
-        except InputError as error:
-            log.warning("%s", error)
-            path.unlink(missing_ok=True)
+        self._close(path)
+        path.unlink(missing_ok=True)
+
+    def _close(self, path: Path) -> None:
+        self._open.pop(path).close()
+
+
+def _without_separators(library: Path, rings: Path) -> Path:
+    """Return a path that LD_PRELOAD can hold: the loader takes blanks and colons for separators."""
+    if not re.search(r"[\s:]", str(library)):
+        return library
+    link = rings / library.name
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(library)
+    return link
 
 
 def _words(text: str, separators: str) -> list[str]:
@@ -230,11 +276,13 @@ def _new_folder(spools: Path) -> Path:
     try:
         if shutil.disk_usage(SHARED_MEMORY).free >= _LEAST_FREE_BYTES:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=SHARED_MEMORY))
+            claim(folder, spools)
             link.symlink_to(folder)
             return folder
     except OSError:  # no such folder, or not ours to write
         pass
     link.mkdir()
+    claim(link, spools)
     return link.absolute()
 
 

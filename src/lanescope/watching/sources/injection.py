@@ -72,3 +72,31 @@ def gains_rights(name: str, environment: Mapping[str, str]) -> bool:
     user = found.st_mode & stat.S_ISUID and found.st_uid != os.getuid()
     group = found.st_mode & stat.S_ISGID and found.st_gid != os.getgid()
     return bool(user or group)
+
+
+def interpreter_of(program: Sequence[str]) -> str:
+    """Return the name of the loader that a program names, such as ``ld-linux-x86-64.so.2``.
+
+    Empty for scripts, programs without one, and what cannot be read.
+    """
+    try:
+        path = shutil.which(program[0]) or program[0]
+        with open(path, "rb") as file:
+            head = file.read(1 << 16)
+        if head[:5] != b"\x7fELF\x02":  # of 64 bits
+            return ""
+        table, size, count = (
+            int.from_bytes(head[at : at + length], "little")
+            for at, length in ((32, 8), (54, 2), (56, 2))
+        )
+        for entry in (head[table + size * i : table + size * (i + 1)] for i in range(count)):
+            if int.from_bytes(entry[:4], "little") == _INTERPRETER:
+                begin, length = (int.from_bytes(entry[at : at + 8], "little") for at in (8, 32))
+                return Path(head[begin : begin + length].rstrip(b"\0").decode()).name
+    except (OSError, IndexError, UnicodeDecodeError):
+        pass
+    return ""
+
+
+#: The kind of an ELF segment that names the loader.
+_INTERPRETER = 3
