@@ -76,7 +76,7 @@ def report(
         option(
             Duration("--last", 1_000_000_000, 400 * 86_400 * 10**9, "from 1s to 400d"),
             metavar="TIME",
-            help="Of a watch with --keep: only so much before its newest record, such as 10min.",
+            help="Of a watch without an end: only so much before its newest record, such as 10min.",
             shown="1h",
         ),
     ] = None,
@@ -87,7 +87,7 @@ def report(
     if out is not None and export != "csv":
         File("--out", TRACES if export else PAGES)(str(out))
     if last is not None and is_capture(run):
-        raise InputError("--last is of a watch with --keep, and a capture of nsys is none")
+        raise InputError("--last is of a watch without an end, and a capture of nsys is none")
     if _report_reproduction(run, out, others=json or csv or bool(export or plots), static=static):
         return
     if _report_analysis(run, out, plots, json=json, static=static, others=csv or bool(export)):

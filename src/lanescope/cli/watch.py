@@ -17,7 +17,7 @@ from lanescope.cli.fault import report_fault
 from lanescope.cli.options import option, size_option
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
-from lanescope.units.values import Duration, File, Folder, OneOf, Real, Whole
+from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole
 
 if TYPE_CHECKING:
     from lanescope.findings.trace.evaluate import Evaluation
@@ -90,12 +90,12 @@ def watch(
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(
-            "--metrics",
+        option(
+            Value("--metrics"),
             metavar="ADDRESS",
             help="With --keep: where metrics for Prometheus are served, a port or an address and a "
-            "port, or 'off'; default: 127.0.0.1:9469.",
-            show_default=False,
+            "port, or 'off'.",
+            shown="127.0.0.1:9469",
         ),
     ] = None,
     live: Annotated[

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from lanescope.codec.prometheus import Sample, metric
 from lanescope.errors import InputError
+from lanescope.units.bandwidth import bytes_a_second
 from lanescope.watching.keeping import EDGES, Keeper
 
 DEFAULT_ADDRESS = "127.0.0.1:9469"
@@ -32,7 +33,7 @@ def metrics_of(keeper: Keeper) -> str:
     for one in keeper.directions:
         labels = {"gpu": str(one.gpu), "direction": one.direction}
         if one.rates.now_gbs is not None:
-            rates.append((labels, one.rates.now_gbs * 1e9))
+            rates.append((labels, bytes_a_second(one.rates.now_gbs)))
         if one.share_of_limit is not None:
             shares.append((labels, one.share_of_limit))
     lines += metric("link_payload_bytes_per_second", "Payload of the last 100 ms.", rates)
