@@ -311,8 +311,8 @@ def _ended_early(manifest: WatchManifest, folder: Path, *, quiet: bool) -> Progr
         assert manifest.end_ns is not None, "it has ended"
         lasted = (manifest.end_ns - manifest.start_ns) * 1e-9
         print(
-            f"Watched {lasted:.3g} s. The program ended before counters were ready and did not use "
-            f"CUDA, whose first use would have waited for them: there is nothing to report.\n"
+            f"Watched {lasted:.3g} s. The program ended before counters were ready, and no use of "
+            "CUDA was noticed, which would have waited for them: there is nothing to report.\n"
             f"run:  {folder}",
             file=sys.stderr,
         )
