@@ -20,6 +20,7 @@ from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.trace import segments
 from lanescope.trace.counter_spool import RECORD, counter_header
+from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.segments import prune, read_kept, segments_in, write_segment
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Counters
@@ -267,6 +268,24 @@ def test_the_histogram_counts_seconds_by_share() -> None:
     assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="0.75"} 3\n' in text
     assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="+Inf"} 4\n' in text
     assert 'link_use_seconds_count{gpu="0",direction="h2d"} 4\n' in text
+
+
+def test_errors_of_links_are_metrics(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    (folder / segments.SEGMENTS).mkdir(parents=True)
+    counts = iter(range(1, 1000))
+    keeper = Keeper(
+        folder,
+        3600 * 10**9,
+        1 << 30,
+        look_seconds=0.05,
+        segment_seconds=0.2,
+        read_errors=lambda machine: (LinkErrors(0, pcie_replays=next(counts)),),
+    )
+    run_for(keeping_of(folder, Simulated), keeper, lambda: len(segments_in(folder)) >= 2)
+    (line,) = [line for line in metrics_of(keeper).splitlines() if "link_errors_total{" in line]
+    assert line.startswith('lanescope_link_errors_total{gpu="0",kind="pcie-replays"} ')
+    assert int(line.split()[1]) >= 2
 
 
 def test_addresses_are_of_this_machine_unless_told_otherwise() -> None:

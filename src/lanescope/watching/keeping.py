@@ -21,6 +21,7 @@ from lanescope.interruption import ENDING
 from lanescope.machine import Machine
 from lanescope.trace.codes import IntArray
 from lanescope.trace.limits import Ceilings
+from lanescope.trace.link_error_log import LinkErrors, Reading, read_now
 from lanescope.trace.segments import Key, prune, release, write_segment
 from lanescope.trace.timeline import Counters
 from lanescope.watching.interrupting import handling
@@ -75,7 +76,7 @@ class Keeper:
         That of the segments.
     keep_ns, most_bytes
         How much of it is kept: the last so long, and no more than so many bytes.
-    look_seconds, segment_seconds
+    look_seconds, segment_seconds, read_errors
         For tests.
     """
 
@@ -86,6 +87,7 @@ class Keeper:
         most_bytes: int,
         look_seconds: float = LOOK_SECONDS,
         segment_seconds: float = SEGMENT_SECONDS,
+        read_errors: Reading = read_now,
     ) -> None:
         self.totals: dict[Key, Totals] = {}
         self.use: dict[tuple[int, str], Use] = {}
@@ -93,9 +95,11 @@ class Keeper:
         self.kept_bytes = 0
         self.lost_records = 0
         self.lost_samples: dict[tuple[int, str], int] = {}
+        self.link_errors: tuple[LinkErrors, ...] = ()
         self.problem: str | None = None
         self._folder, self._keep_ns, self._most_bytes = folder, keep_ns, most_bytes
         self._look_seconds, self._segment_seconds = look_seconds, segment_seconds
+        self._read_errors = read_errors
         self._pending: dict[Key, list[Counters]] = {}
         self._last: dict[Key, Counters] = {}
         self._count = 0
@@ -114,7 +118,8 @@ class Keeper:
         """Keep what sources append to a folder, until the block is left; then no spool is left."""
         watch = LiveWatch(spool, machine, ceilings, self._take)
         ended = threading.Event()
-        thread = threading.Thread(target=self._run, args=(watch, ended), name="lanescope-keeping")
+        thread = threading.Thread(target=self._run, args=(watch, machine, ended))
+        thread.name = "lanescope-keeping"
         self._heard = self._begun = time.monotonic()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         thread.start()
@@ -128,11 +133,13 @@ class Keeper:
             for path in spool.glob("*.g*.bin*"):
                 path.unlink(missing_ok=True)
 
-    def _run(self, watch: LiveWatch, ended: threading.Event) -> None:
+    def _run(self, watch: LiveWatch, machine: Machine, ended: threading.Event) -> None:
+        self.link_errors = self._read_errors(machine)
         while not ended.wait(self._look_seconds):
             self._look(watch)
             if time.monotonic() - self._begun > self._segment_seconds or self._count > MOST_PENDING:
                 self._write(watch)
+                self.link_errors = self._read_errors(machine)
         self._look(watch)
         self._write(watch)
 

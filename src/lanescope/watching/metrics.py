@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +40,14 @@ def metrics_of(keeper: Keeper) -> str:
     lines += metric("link_payload_bytes_per_second", "Payload of the last 100 ms.", rates)
     lines += metric("link_use_ratio", "The same as a share of what the link can carry.", shares)
     lines += _use(keeper)
+    errors: list[Sample] = [
+        ({"gpu": str(one.gpu), "kind": kind.replace("_", "-")}, float(count))
+        for one in keeper.link_errors
+        for kind, count in dataclasses.asdict(one).items()
+        if kind != "gpu" and count is not None
+    ]
+    about = "Errors that a link has counted since the driver was loaded."
+    lines += metric("link_errors_total", about, errors, kind="counter")
     lost = [
         ({"gpu": str(gpu), "direction": direction}, float(count))
         for (gpu, direction), count in sorted(keeper.lost_samples.items())
