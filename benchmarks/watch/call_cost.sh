@@ -1,6 +1,6 @@
 #!/bin/sh
 # What recording costs a call that copies, without a GPU: sh benchmarks/watch/call_cost.sh
-# 64 pages of host memory and as many of a GPU; nobody reads the ring meanwhile.
+# Needs what `make test` installs. 64 pages of host memory and as many of a GPU; nobody reads the ring meanwhile.
 set -eu
 driver=$(.venv/bin/python -m tests.native.programs mock_cuda)
 library=$(.venv/bin/python -c "from lanescope.watching.sources.calls import calls_library as f; print(f())")

@@ -2,15 +2,15 @@
 
 ::
 
-    python benchmarks/watch/cost.py --turns 7 --ways none default trace --out FILE.json \
+    python benchmarks/watch/cost.py --turns 7 --methods none default trace --out FILE.json \
         [--processes N] -- PROGRAM [ARGUMENTS]...
 
 The program prints when its work began and ended (``steps``), as ``python -m lanescope.examples
 ... --json`` and ``benchmarks/watch/training.py`` do, so that neither its start nor lanescope's
 counts, or, as ``benchmarks/watch/loops.py`` does, the quartiles of an iteration's time of each of
-its loops (``loops``), of which the medians are compared. FILE gets every time, and for each way of
-watching the median slowdown against the turn's own unwatched run with a 95 % interval of the median
-(order statistics) and the range. ``attributed`` is the share of the payload counted to and from the
+its loops (``loops``), of which the medians are compared. FILE gets every time, and for each method
+of watching the median slowdown against the turn's own unwatched run with a 95 % interval of the
+median (order statistics) and the range. ``attributed`` is the share of the payload counted to and from the
 GPU that is in recorded copies, and ``counted`` how far the payload is off from them, in each turn.
 """
 
@@ -29,7 +29,7 @@ import numpy as np
 
 from lanescope.results.statistics import median_interval
 
-WAYS: dict[str, list[str] | None] = {
+METHODS: dict[str, list[str] | None] = {
     "none": None,
     "default": [],
     "pm-100khz": ["--source", "pm", "--interval", "10us"],
@@ -53,17 +53,19 @@ sys.exit(max(one.returncode for one in all))
 """
 
 
-def times_of(program: list[str], way: list[str] | None) -> tuple[dict[str, float], dict[str, Any]]:
+def times_of(
+    program: list[str], method: list[str] | None
+) -> tuple[dict[str, float], dict[str, Any]]:
     """Run the program once; return the seconds of its work by its own account, and the summary."""
     with tempfile.TemporaryDirectory() as folder:
         summary = Path(folder) / "summary.json"
         watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--json", str(summary)]
         watch += ["--out", f"{folder}/run"]
-        command = program if way is None else [*watch, *way, "--", *program]
+        command = program if method is None else [*watch, *method, "--", *program]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-        watched = json.loads(summary.read_text()) if way is not None else {}
+        watched = json.loads(summary.read_text()) if method is not None else {}
     printed = json.loads(done.stdout.strip().splitlines()[-1])
     if "loops" in printed:
         return {name: one["iteration_s"][1] for name, one in printed["loops"].items()}, watched
@@ -75,7 +77,7 @@ def shares(summary: dict[str, Any]) -> dict[str, float]:
     """Return the share of each direction's counted payload that is in recorded copies."""
     return {
         direction["direction"]: direction["traced_bytes"] / direction["counter_bytes"]
-        for direction in summary.get("ways") or summary.get("directions") or ()
+        for direction in summary.get("ways", ())
         if direction.get("counter_bytes") and direction.get("traced_bytes")
     }
 
@@ -83,7 +85,7 @@ def shares(summary: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=10)
-    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=["none", "default"])
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=["none", "default"])
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("program", nargs=argparse.REMAINDER, help="after --")
@@ -91,24 +93,26 @@ def main() -> None:
     program = [word for word in arguments.program if word != "--"]
     if arguments.processes > 1:
         program = [sys.executable, "-c", TOGETHER, str(arguments.processes), *program]
-    ways = list(dict.fromkeys(["none", *arguments.ways]))
-    runs: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
-    attributed: dict[str, list[dict[str, float]]] = {way: [] for way in ways if way != "none"}
+    methods = list(dict.fromkeys(["none", *arguments.methods]))
+    runs: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
+    attributed: dict[str, list[dict[str, float]]] = {
+        method: [] for method in methods if method != "none"
+    }
     for turn in range(arguments.turns):
-        for way in ways if turn % 2 == 0 else ways[::-1]:
-            seconds, summary = times_of(program, WAYS[way])
-            runs[way].append(seconds)
-            if way != "none":
-                attributed[way].append(shares(summary))
+        for method in methods if turn % 2 == 0 else methods[::-1]:
+            seconds, summary = times_of(program, METHODS[method])
+            runs[method].append(seconds)
+            if method != "none":
+                attributed[method].append(shares(summary))
         # after every turn: one that is stopped early leaves what it has measured
         content = {"program": arguments.program, "processes": arguments.processes, "seconds": runs}
         content |= {"slowdown": slowdowns(runs), "attributed": attributed}
         arguments.out.write_text(json.dumps(content, indent=1) + "\n")
-    for way, loops in slowdowns(runs).items():
+    for method, loops in slowdowns(runs).items():
         for loop, slower in loops.items():
             (low, high), (least, most) = slower["interval"], slower["range"]
             print(
-                f"{way} {loop}: {slower['median']:+.2%} ({low:+.2%} to {high:+.2%}; range "
+                f"{method} {loop}: {slower['median']:+.2%} ({low:+.2%} to {high:+.2%}; range "
                 f"{least:+.2%} to {most:+.2%})"
             )
     for loop in runs["none"][0]:
@@ -116,13 +120,13 @@ def main() -> None:
 
 
 def slowdowns(runs: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, Any]]:
-    """Return the slowdown by each way and loop against its own turn's unwatched run."""
+    """Return the slowdown by each method and loop against its own turn's unwatched run."""
     found: dict[str, dict[str, Any]] = {}
-    for way in (way for way in runs if way != "none"):
-        turns = list(zip(runs["none"], runs[way], strict=False))
+    for method in (method for method in runs if method != "none"):
+        turns = list(zip(runs["none"], runs[method], strict=False))
         for loop in turns[0][0] if turns else ():
             ratios = [watched[loop] / plain[loop] - 1 for plain, watched in turns]
-            found.setdefault(way, {})[loop] = {
+            found.setdefault(method, {})[loop] = {
                 "median": statistics.median(ratios),
                 "interval": median_interval(np.array(ratios)),
                 "range": (min(ratios), max(ratios)),

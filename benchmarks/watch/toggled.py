@@ -85,9 +85,9 @@ def compared(found: list[tuple[str, float]]) -> dict[str, Any]:
     """Return each phase on against the phases off before and after it."""
     slow = []
     for i, (state, median) in enumerate(found):
-        beside = [m for s, m in found[max(i - 1, 0) : i + 2] if s == "off"]
-        if state == "on" and beside:
-            slow.append(median / statistics.mean(beside) * 100 - 100)
+        around = [m for s, m in found[max(i - 1, 0) : i + 2] if s == "off"]
+        if state == "on" and around:
+            slow.append(median / statistics.mean(around) * 100 - 100)
     off = [median for state, median in found if state == "off"]
     return {
         "median": statistics.median(slow) if slow else None,

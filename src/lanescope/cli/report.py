@@ -179,9 +179,9 @@ def _watch(
         return run, out or (result_path(Path(name).parent, place, place) if page else None)
     folder = find_run(name)
     if last_ns is not None:
-        from lanescope.watching.kept_folder import require_kept
+        from lanescope.watching.continuous import require_continuous
 
-        require_kept(folder)
+        require_continuous(folder)
     if not is_watch(folder):
         return None
     run = read_watch(folder, last_ns)

@@ -85,7 +85,7 @@ def watch(
             Duration("--keep", 60 * 10**9, 400 * 86_400 * 10**9, "from 60s to 400d"),
             metavar="TIME",
             help="With --all: watch for ever and keep the last so long, such as 24h, in --out or "
-            "the run 'kept'; 'lanescope report kept --last 10min' shows it.",
+            "the run 'continuous'; 'lanescope report continuous --last 10min' shows it.",
         ),
     ] = None,
     metrics: Annotated[
@@ -215,9 +215,9 @@ def watch(
     """
     names = None if not source else tuple(dict.fromkeys(source))
     if keep is not None:
-        from lanescope.cli.keep import keep_watching
+        from lanescope.cli.watch_continuous import watch_continuously
 
-        return keep_watching(keep, names, interval, metrics, out, max_spool, quiet=quiet)
+        return watch_continuously(keep, names, interval, metrics, out, max_spool, quiet=quiet)
     with reporting_interruptions(nothing_begun=True):
         from lanescope.interruption import Interrupted
         from lanescope.watching.requests import request_watch

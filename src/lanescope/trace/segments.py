@@ -46,7 +46,7 @@ class Segment:
     end_ns: int
 
 
-def is_kept(folder: Path) -> bool:
+def is_continuous(folder: Path) -> bool:
     """Whether a run folder is of a watch without an end."""
     return (folder / SEGMENTS).is_dir()
 
@@ -57,7 +57,7 @@ def segments_in(folder: Path) -> list[Segment]:
     try:
         with opened_folder(folder / SEGMENTS, inner=1) as place:
             names = os.listdir(place)
-    except FileNotFoundError:  # nothing is kept yet
+    except FileNotFoundError:  # nothing is stored yet
         return []
     for path in (folder / SEGMENTS / name for name in names if name.endswith(".parquet")):
         begin, _, end = path.stem.partition("-")
@@ -112,13 +112,13 @@ def _size(path: Path) -> int:
         return 0
 
 
-def read_kept(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
-    """Return the last of what is kept, up to what was counted a second ago.
+def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
+    """Return the last of what is stored, up to what was counted a second ago.
 
     Raises
     ------
     InputError
-        If nothing is kept, a file is damaged, or that is more than can be read at once.
+        If nothing is stored, a file is damaged, or that is more than can be read at once.
     """
     segments = segments_in(folder)
     newest = segments[-1].end_ns if segments else 0
@@ -138,8 +138,8 @@ def read_kept(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
             f"the last {last_ns // 10**9} s hold {count} records, more than can be read at once; "
             "give a shorter --last"
         )
-    kept = joined([*pieces, *tails])
-    chosen = tuple(found for one in kept if len(found := _since(one, begin)) > 1)
+    whole = joined([*pieces, *tails])
+    chosen = tuple(found for one in whole if len(found := _since(one, begin)) > 1)
     first = min((int(one.end_ns[0]) for one in chosen), default=begin)
     return Timeline(max(first, begin), end, chosen)
 

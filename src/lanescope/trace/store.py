@@ -35,7 +35,7 @@ from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
 from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_turns
-from lanescope.trace.segments import DEFAULT_LAST_NS, is_kept, read_kept
+from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last
 from lanescope.trace.spool import read_spools
 from lanescope.trace.time_checks import FAR_NS
 from lanescope.trace.timeline import Timeline
@@ -105,8 +105,8 @@ def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
     if (verb := verb_of(folder)) != WATCH:
         raise InputError(f"{folder} is a run of {shown(verb)} and no watch; name another")
     manifest = read_manifest(WatchManifest, folder)
-    if is_kept(folder):
-        timeline = read_kept(folder, last_ns or DEFAULT_LAST_NS)
+    if is_continuous(folder):
+        timeline = read_last(folder, last_ns or DEFAULT_LAST_NS)
         manifest = dataclasses.replace(
             manifest,
             start_ns=timeline.start_ns,

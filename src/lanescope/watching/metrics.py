@@ -11,14 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from lanescope.codec.prometheus import Sample, metric
 from lanescope.errors import InputError
 from lanescope.units.bandwidth import bytes_a_second
-from lanescope.watching.keeping import EDGES, Keeper
+from lanescope.watching.segment_writer import EDGES, SegmentWriter
 
 DEFAULT_ADDRESS = "127.0.0.1:9469"
 _LOOPBACK = "127.0.0.1"
 _PATIENCE_S = 10.0
 
 
-def metrics_of(keeper: Keeper) -> str:
+def metrics_of(writer: SegmentWriter) -> str:
     """Return the metrics of a watch that goes on."""
     lines: list[str] = []
     for name, about, column in (
@@ -27,11 +27,11 @@ def metrics_of(keeper: Keeper) -> str:
     ):
         samples: list[Sample] = [
             ({"gpu": str(gpu), "link": link, "source": source}, float(getattr(one, column)))
-            for (source, gpu, link), one in sorted(keeper.totals.items())
+            for (source, gpu, link), one in sorted(writer.totals.items())
         ]
         lines += metric(f"link_{name}_bytes_total", about, samples, kind="counter")
     rates, shares = [], []
-    for one in keeper.directions:
+    for one in writer.directions:
         labels = {"gpu": str(one.gpu), "direction": one.direction}
         if one.rates.now_gbs is not None:
             rates.append((labels, bytes_a_second(one.rates.now_gbs)))
@@ -39,10 +39,10 @@ def metrics_of(keeper: Keeper) -> str:
             shares.append((labels, one.share_of_limit))
     lines += metric("link_payload_bytes_per_second", "Payload of the last 100 ms.", rates)
     lines += metric("link_use_ratio", "The same as a share of what the link can carry.", shares)
-    lines += _use(keeper)
+    lines += _use(writer)
     errors: list[Sample] = [
         ({"gpu": str(one.gpu), "kind": kind.replace("_", "-")}, float(count))
-        for one in keeper.link_errors
+        for one in writer.link_errors
         for kind, count in dataclasses.asdict(one).items()
         if kind != "gpu" and count is not None
     ]
@@ -50,25 +50,26 @@ def metrics_of(keeper: Keeper) -> str:
     lines += metric("link_errors_total", about, errors, kind="counter")
     lost = [
         ({"gpu": str(gpu), "direction": direction}, float(count))
-        for (gpu, direction), count in sorted(keeper.lost_samples.items())
+        for (gpu, direction), count in sorted(writer.lost_samples.items())
     ]
     about = "Samples that counters lost since they were begun."
     lines += metric("link_lost_samples_total", about, lost, kind="counter")
-    lines += metric("kept_bytes", "Bytes of kept segments.", [({}, float(keeper.kept_bytes))])
+    stored: list[Sample] = [({}, float(writer.stored_bytes))]
+    lines += metric("stored_bytes", "Bytes of the segments on the disk.", stored)
     about = "Records that were dropped as there was no room on the disk."
-    dropped: list[Sample] = [({}, float(keeper.lost_records))]
+    dropped: list[Sample] = [({}, float(writer.lost_records))]
     lines += metric("dropped_records_total", about, dropped, kind="counter")
     return "".join(lines)
 
 
-def _use(keeper: Keeper) -> Iterator[str]:
+def _use(writer: SegmentWriter) -> Iterator[str]:
     """Yield the histogram of links' use: how many seconds each was used up to which share."""
     name = "lanescope_link_use_seconds"
-    if not keeper.use:
+    if not writer.use:
         return
     yield f"# HELP {name} Seconds by the share of the link that was used.\n"
     yield f"# TYPE {name} histogram\n"
-    for (gpu, direction), use in sorted(keeper.use.items()):
+    for (gpu, direction), use in sorted(writer.use.items()):
         labels, so_far = f'gpu="{gpu}",direction="{direction}"', 0
         for edge, count in zip((*map(str, EDGES), "+Inf"), use.counts, strict=True):
             so_far += count

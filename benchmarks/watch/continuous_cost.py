@@ -2,7 +2,7 @@
 
 ::
 
-    python benchmarks/watch/keep_cost.py --gpus 8 --hertz 1000 --seconds 200 --out FILE.json
+    python benchmarks/watch/continuous_cost.py --gpus 8 --hertz 1000 --seconds 200 --out FILE.json
 
 Another process appends records of a busy link as samplers do; this one makes segments
 of them, keeps the last minute, and serves metrics, which are fetched every 5 s. Counted is its
@@ -28,8 +28,8 @@ from pathlib import Path
 from live_cost import grow
 
 from lanescope.machine import Gpu, Machine, NumaNode
-from lanescope.trace.segments import read_kept, segments_in
-from lanescope.watching.kept_folder import Keeping
+from lanescope.trace.segments import read_last, segments_in
+from lanescope.watching.continuous import ContinuousWatch
 from lanescope.watching.metrics import metrics_of, serving
 from lanescope.watching.sources.base import Availability, SourceReport
 
@@ -75,16 +75,16 @@ def main() -> None:
     machine = Machine("made-up", nodes=(NumaNode(0, ((0,),)),), gpus=gpus)
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "kept"
-        keeping = Keeping(
+        folder = Path(place) / "watch"
+        wanted = ContinuousWatch(
             folder,
             KEEP_NS,
             1 << 40,
             lambda: machine,
             lambda _, spool: [Grown(spool, arguments.gpus, arguments.hertz)],
-            "keep_cost.py",
+            "continuous_cost.py",
         )
-        keeper = keeping.keeper()
+        writer = wanted.writer()
 
         def measure(port: int) -> None:
             time.sleep(WARM_UP_SECONDS)
@@ -97,15 +97,15 @@ def main() -> None:
             found["core"] = (time.process_time() - before) / lasted
             found["grown_kib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
             found["segments"] = len(segments_in(folder))
-            found["kept_bytes"] = keeper.kept_bytes
+            found["stored_bytes"] = writer.stored_bytes
             spools = list((folder / "session/spool").glob("*.bin"))
             found["spool_disk_bytes"] = sum(path.stat().st_blocks * 512 for path in spools)
             os.kill(os.getpid(), signal.SIGTERM)
 
-        with serving(("127.0.0.1", 0), lambda: metrics_of(keeper)) as port:
+        with serving(("127.0.0.1", 0), lambda: metrics_of(writer)) as port:
             threading.Thread(target=measure, args=(port,)).start()
-            keeping.run(keeper, lambda: None)
-        counters = read_kept(folder, 50 * 10**9).counters
+            wanted.run(writer, lambda: None)
+        counters = read_last(folder, 50 * 10**9).counters
         found["unknown_records"] = sum(int((~one.known[1:]).sum()) for one in counters)
     found |= {"gpus": arguments.gpus, "hertz": arguments.hertz, "seconds": arguments.seconds}
     text = json.dumps({**found, "argv": sys.argv[1:3]}, indent=1) + "\n"

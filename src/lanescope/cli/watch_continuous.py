@@ -18,7 +18,7 @@ _PERIOD_NS = 10_000_000
 _DECODE_PERIOD_NS = 400_000_000
 
 
-def keep_watching(
+def watch_continuously(
     keep_ns: int,
     names: tuple[str, ...] | None,
     interval_ns: int | None,
@@ -41,7 +41,7 @@ def keep_watching(
         If a source cannot watch here, the folder is another's, or the address is taken.
     """
     from lanescope.machine import discover
-    from lanescope.watching.kept_folder import Keeping, default_folder
+    from lanescope.watching.continuous import ContinuousWatch, default_folder
     from lanescope.watching.metrics import metrics_of
     from lanescope.watching.source_choice import counters_for, counters_work, require_usable
     from lanescope.watching.source_request import SourceRequest
@@ -56,7 +56,7 @@ def keep_watching(
     require_usable(machine := discover(), request)
     if names is None and not counters_work(machine, request):
         raise NotMeasuredError("No counters work here.", "See 'lanescope doctor'.")
-    keeping = Keeping(
+    wanted = ContinuousWatch(
         (out or default_folder()).absolute(),
         keep_ns,
         most_bytes,
@@ -64,13 +64,13 @@ def keep_watching(
         lambda machine, spool: counters_for(machine, request, spool),
         shlex.join(["lanescope", *sys.argv[1:]]),
     )
-    keeper = keeping.keeper()
-    with _served(metrics, lambda: metrics_of(keeper)) as where:
-        _say(f"keeping the last {_text(keep_ns)} in {keeping.folder}{where}", quiet=quiet)
-        keeping.run(keeper, lambda: _say("sources say nothing; they begin anew", quiet=False))
-    if keeper.problem is not None:
-        _say(keeper.problem, quiet=False)
-    _say(f"'lanescope report {keeping.folder} --last 10min' shows what is kept", quiet=quiet)
+    writer = wanted.writer()
+    with _served(metrics, lambda: metrics_of(writer)) as where:
+        _say(f"storing the last {_text(keep_ns)} in {wanted.folder}{where}", quiet=quiet)
+        wanted.run(writer, lambda: _say("sources say nothing; they begin anew", quiet=False))
+    if writer.problem is not None:
+        _say(writer.problem, quiet=False)
+    _say(f"'lanescope report {wanted.folder} --last 10min' shows it", quiet=quiet)
 
 
 @contextlib.contextmanager

@@ -19,14 +19,14 @@ from lanescope.machine.files import dumps_machine
 from lanescope.store.folder import MACHINE, RunFolder
 from lanescope.store.folders import default_runs_folder, require_new
 from lanescope.trace.manifest import WATCH, WatchManifest
-from lanescope.trace.segments import SEGMENTS, SESSION, is_kept, segments_in
+from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, segments_in
 from lanescope.watching.interrupting import interruptible
-from lanescope.watching.keeping import Keeper, Kept
+from lanescope.watching.segment_writer import ContinuousWait, SegmentWriter
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.sources.base import Source
 
-#: Where it is kept if nobody says so.
-NAME = "kept"
+#: Its run if no folder is named.
+NAME = "continuous"
 #: Spools are given back to the disk as they grow, so that their lengths say nothing.
 _NO_LIMIT = 1 << 60
 #: Before sources that said nothing are begun anew.
@@ -37,7 +37,7 @@ Sources = Callable[[Machine, Path], Sequence[Source]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Keeping:
+class ContinuousWatch:
     """What to keep, and how much of it.
 
     Attributes
@@ -59,7 +59,7 @@ class Keeping:
     sources: Sources
     command: str
 
-    def keeper(self) -> Keeper:
+    def writer(self) -> SegmentWriter:
         """Return what makes the segments.
 
         Raises
@@ -67,16 +67,16 @@ class Keeping:
         InputError
             If the folder is something else.
         """
-        if self.folder.exists() and not is_kept(self.folder):
+        if self.folder.exists() and not is_continuous(self.folder):
             require_new(self.folder)
         with writing_to(self.folder):
             (self.folder / SEGMENTS).mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(self.folder).free
         held = sum(segment.path.stat().st_size for segment in segments_in(self.folder))
         most = (free + held) // _SHARE_OF_FREE if self.most_bytes is None else self.most_bytes
-        return Keeper(self.folder, self.keep_ns, most)
+        return SegmentWriter(self.folder, self.keep_ns, most)
 
-    def run(self, keeper: Keeper, restarted: Callable[[], None]) -> int:
+    def run(self, writer: SegmentWriter, restarted: Callable[[], None]) -> int:
         """Watch until Ctrl-C or SIGTERM, and return its number.
 
         Sources that say nothing for long are begun anew: `restarted` is called then.
@@ -89,16 +89,18 @@ class Keeping:
         with RunFolder(self.folder, WATCH) as own:
             try:
                 with interruptible():
-                    return self._sessions(own, keeper, restarted)
+                    return self._sessions(own, writer, restarted)
             except Interrupted as error:  # between two sessions, or before the first
                 return error.number
 
-    def _sessions(self, own: RunFolder, keeper: Keeper, restarted: Callable[[], None]) -> int:
+    def _sessions(
+        self, own: RunFolder, writer: SegmentWriter, restarted: Callable[[], None]
+    ) -> int:
         while True:
             machine = self.machine()
             self._describe(own, machine)
-            ending = Kept(keeper)
-            self._session(machine, keeper, ending)
+            ending = ContinuousWait(writer)
+            self._session(machine, writer, ending)
             if ending.signal is not None:
                 return ending.signal
             restarted()
@@ -118,7 +120,7 @@ class Keeping:
             )
         )
 
-    def _session(self, machine: Machine, keeper: Keeper, ending: Kept) -> None:
+    def _session(self, machine: Machine, writer: SegmentWriter, ending: ContinuousWait) -> None:
         place = self.folder / SESSION
         shutil.rmtree(place, ignore_errors=True)  # of one that was killed
         request = Watch(
@@ -127,7 +129,7 @@ class Keeping:
             self.command,
             lambda spool: self.sources(machine, spool),
             place,
-            lambda spool: keeper.keeping(spool, machine),
+            lambda spool: writer.writing(spool, machine),
             _NO_LIMIT,
         )
         try:
@@ -141,7 +143,7 @@ def default_folder() -> Path:
     return default_runs_folder() / NAME
 
 
-def require_kept(folder: Path) -> None:
+def require_continuous(folder: Path) -> None:
     """Refuse a folder that is not of a watch without an end; raises InputError."""
-    if not is_kept(folder):
+    if not is_continuous(folder):
         raise InputError(f"{folder} is no watch that keeps the last of it; leave --last out")

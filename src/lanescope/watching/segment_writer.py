@@ -1,4 +1,4 @@
-"""A watch without an end: what it counts becomes segments, of which the newest are kept."""
+"""A watch without an end: what it counts becomes segments, of which the newest stay."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Use:
         self.total += share
 
 
-class Keeper:
+class SegmentWriter:
     """Makes segments of what sources count, and sums it up.
 
     Parameters
@@ -75,7 +75,7 @@ class Keeper:
     folder
         That of the segments.
     keep_ns, most_bytes
-        How much of it is kept: the last so long, and no more than so many bytes.
+        How much of it stays: the last so long, and no more than so many bytes.
     look_seconds, segment_seconds, read_errors
         For tests.
     """
@@ -92,7 +92,7 @@ class Keeper:
         self.totals: dict[Key, Totals] = {}
         self.use: dict[tuple[int, str], Use] = {}
         self.directions: tuple[LiveDirection, ...] = ()
-        self.kept_bytes = 0
+        self.stored_bytes = 0
         self.lost_records = 0
         self.lost_samples: dict[tuple[int, str], int] = {}
         self.link_errors: tuple[LinkErrors, ...] = ()
@@ -112,14 +112,14 @@ class Keeper:
         return time.monotonic() - self._heard > SILENT_SECONDS
 
     @contextlib.contextmanager
-    def keeping(
+    def writing(
         self, spool: Path, machine: Machine, ceilings: Ceilings | None = None
     ) -> Iterator[None]:
         """Keep what sources append to a folder, until the block is left; then no spool is left."""
         watch = LiveWatch(spool, machine, ceilings, self._take)
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(watch, machine, ended))
-        thread.name = "lanescope-keeping"
+        thread.name = "lanescope-segments"
         self._heard = self._begun = time.monotonic()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         thread.start()
@@ -175,12 +175,12 @@ class Keeper:
             except (OSError, InputError) as error:
                 self.problem = f"a segment cannot be written: {error}"
                 if attempt == 0:
-                    self.kept_bytes = prune(self._folder, self._keep_ns, self.kept_bytes // 2)
+                    self.stored_bytes = prune(self._folder, self._keep_ns, self.stored_bytes // 2)
                 else:
                     self.lost_records += self._count
         self._last = {key: _end_of(parts[-1]) for key, parts in self._pending.items()}
         self._pending, self._count = {}, 0
-        self.kept_bytes = prune(self._folder, self._keep_ns, self._most_bytes)
+        self.stored_bytes = prune(self._folder, self._keep_ns, self._most_bytes)
         for path, end in watch.done():
             with contextlib.suppress(OSError):
                 self._releases = release(path, end) and self._releases
@@ -238,7 +238,7 @@ def _shift_ns() -> int:
 
 
 @dataclass
-class Kept:
+class ContinuousWait:
     """What ends a watch without an end: Ctrl-C, SIGTERM, or sources that say nothing any more.
 
     Attributes
@@ -247,7 +247,7 @@ class Kept:
         Which has come; None before, and where sources are to be begun anew.
     """
 
-    keeper: Keeper
+    writer: SegmentWriter
     signal: int | None = None
     program: tuple[str, ...] = ()
     traceable: bool = False
@@ -256,7 +256,7 @@ class Kept:
     def wait(self, environment: Mapping[str, str]) -> None:
         """Wait for one of them."""
         with handling(ENDING, self._ended):
-            while self.signal is None and not self.keeper.is_silent:
+            while self.signal is None and not self.writer.is_silent:
                 time.sleep(0.1)
 
     def _ended(self, number: int, _: FrameType | None) -> None:

@@ -21,13 +21,13 @@ from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.trace import segments
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.link_error_log import LinkErrors
-from lanescope.trace.segments import prune, read_kept, segments_in, write_segment
+from lanescope.trace.segments import prune, read_last, segments_in, write_segment
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Counters
-from lanescope.watching import keeping, kept_folder
-from lanescope.watching.keeping import Keeper
-from lanescope.watching.kept_folder import Keeping
+from lanescope.watching import continuous, segment_writer
+from lanescope.watching.continuous import ContinuousWatch
 from lanescope.watching.metrics import address_of, metrics_of, serving
+from lanescope.watching.segment_writer import SegmentWriter
 from lanescope.watching.sources.base import Availability, Source, SourceReport
 from tests.patience import PATIENCE_S, until
 
@@ -83,14 +83,16 @@ class Simulated:
             file.close()
 
 
-def keeping_of(folder: Path, make: Callable[[Path], Source]) -> Keeping:
+def watch_of(folder: Path, make: Callable[[Path], Source]) -> ContinuousWatch:
     def sources(machine: Machine, spool: Path) -> Sequence[Source]:
         return [make(spool)]
 
-    return Keeping(folder, 3600 * 10**9, 1 << 30, lambda: MACHINE, sources, "lanescope watch")
+    return ContinuousWatch(
+        folder, 3600 * 10**9, 1 << 30, lambda: MACHINE, sources, "lanescope watch"
+    )
 
 
-def run_for(wanted: Keeping, keeper: Keeper, enough: Callable[[], bool]) -> int:
+def run_for(wanted: ContinuousWatch, writer: SegmentWriter, enough: Callable[[], bool]) -> int:
     """Keep until something holds; return the number of restarts."""
     restarts: list[int] = []
 
@@ -104,63 +106,63 @@ def run_for(wanted: Keeping, keeper: Keeper, enough: Callable[[], bool]) -> int:
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     thread.start()
     try:
-        assert wanted.run(keeper, lambda: restarts.append(1)) == signal.SIGTERM
+        assert wanted.run(writer, lambda: restarts.append(1)) == signal.SIGTERM
     finally:
         thread.join()
         signal.signal(signal.SIGTERM, before)
     return len(restarts)
 
 
-def quick(folder: Path, most_bytes: int = 1 << 30) -> Keeper:
+def quick(folder: Path, most_bytes: int = 1 << 30) -> SegmentWriter:
     (folder / segments.SEGMENTS).mkdir(parents=True, exist_ok=True)
-    return Keeper(folder, 3600 * 10**9, most_bytes, look_seconds=0.05, segment_seconds=0.3)
+    return SegmentWriter(folder, 3600 * 10**9, most_bytes, look_seconds=0.05, segment_seconds=0.3)
 
 
-def test_all_that_was_counted_is_kept_without_gaps(tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
-    keeper = quick(folder)
-    run_for(keeping_of(folder, Simulated), keeper, lambda: len(segments_in(folder)) >= 3)
+def test_all_that_was_counted_is_continuous_without_gaps(tmp_path: Path) -> None:
+    folder = tmp_path / "watch"
+    writer = quick(folder)
+    run_for(watch_of(folder, Simulated), writer, lambda: len(segments_in(folder)) >= 3)
     assert not (folder / segments.SESSION).exists()
-    timeline = read_kept(folder)
+    timeline = read_last(folder)
     assert [(c.source, c.gpu) for c in timeline.counters] == [("pm", 0), ("pm", 1)]
     for counters in timeline.counters:
         assert not counters.known[0]
         assert counters.known[1:].all()
         assert set(np.diff(counters.end_ns).tolist()) == {MS}
         assert set(counters.rx_bytes[1:].tolist()) == {1000}
-    totals = keeper.totals["pm", 0, "pcie"]
+    totals = writer.totals["pm", 0, "pcie"]
     assert totals.received_bytes == 1000 * (len(timeline.counters[0]) - 1)
     assert read_watch(folder, 10**9 // 2).timeline.seconds == pytest.approx(0.5, abs=0.01)
 
 
 def test_it_goes_on_in_the_same_folder_and_in_no_other(tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
+    folder = tmp_path / "watch"
     for _ in range(2):
         begun = len(segments_in(folder))
-        wanted = keeping_of(folder, Simulated)
+        wanted = watch_of(folder, Simulated)
         run_for(wanted, quick(folder), lambda n=begun: len(segments_in(folder)) > n)  # type: ignore[misc]
-    (first, _) = read_kept(folder).counters
+    (first, _) = read_last(folder).counters
     assert 2 <= np.count_nonzero(~first.known) <= 3  # the beginning, and the pause
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
     with pytest.raises(InputError, match="holds files"):
-        keeping_of(tmp_path / "mine", Simulated).keeper()
+        watch_of(tmp_path / "mine", Simulated).writer()
 
 
 def test_silent_sources_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "SILENT_SECONDS", 0.4)
-    monkeypatch.setattr(kept_folder, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(segment_writer, "SILENT_SECONDS", 0.4)
+    monkeypatch.setattr(continuous, "_PAUSE_SECONDS", 0.01)
     made: list[Path] = []
 
     def make(spool: Path) -> Source:
         made.append(spool)
         return Simulated(spool, seconds=0.2 if len(made) == 1 else 1e9)
 
-    folder = tmp_path / "kept"
-    keeper = quick(folder)
+    folder = tmp_path / "watch"
+    writer = quick(folder)
     enough = lambda: len(made) == 2 and len(segments_in(folder)) >= 3  # noqa: E731
-    assert run_for(keeping_of(folder, make), keeper, enough) == 1
-    (first, _) = read_kept(folder).counters
+    assert run_for(watch_of(folder, make), writer, enough) == 1
+    (first, _) = read_last(folder).counters
     assert np.count_nonzero(~first.known) >= 2
     assert int(np.diff(first.end_ns).max()) > 300 * MS  # of which nothing is known
 
@@ -169,20 +171,20 @@ VICTIM = """
 import sys
 sys.path.insert(0, ".")
 from pathlib import Path
-from tests.watching.test_keeping import Simulated, keeping_of, quick
+from tests.watching.test_continuous import Simulated, watch_of, quick
 folder = Path(sys.argv[1])
-keeping_of(folder, Simulated).run(quick(folder), lambda: None)
+watch_of(folder, Simulated).run(quick(folder), lambda: None)
 """
 
 
 def test_after_a_kill_the_spools_are_read_too(tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
+    folder = tmp_path / "watch"
     with subprocess.Popen([sys.executable, "-c", VICTIM, str(folder)]) as victim:
         until(lambda: len(segments_in(folder)) >= 2)
         time.sleep(0.1)
         victim.kill()
     newest = segments_in(folder)[-1].end_ns
-    (counters, _) = read_kept(folder).counters
+    (counters, _) = read_last(folder).counters
     assert int(counters.end_ns[-1]) > newest
     assert counters.known[1:].all()
     assert set(np.diff(counters.end_ns).tolist()) == {MS}
@@ -218,12 +220,12 @@ def test_a_full_disk_drops_records_and_says_so(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    folder = tmp_path / "kept"
-    keeper = quick(folder)
-    monkeypatch.setattr(keeping, "write_segment", full)
-    run_for(keeping_of(folder, Simulated), keeper, lambda: keeper.lost_records > 100)
-    assert "No space left" in (keeper.problem or "")
-    assert "lanescope_dropped_records_total" in metrics_of(keeper)
+    folder = tmp_path / "watch"
+    writer = quick(folder)
+    monkeypatch.setattr(segment_writer, "write_segment", full)
+    run_for(watch_of(folder, Simulated), writer, lambda: writer.lost_records > 100)
+    assert "No space left" in (writer.problem or "")
+    assert "lanescope_dropped_records_total" in metrics_of(writer)
 
 
 def test_what_became_a_segment_is_given_back_to_the_disk(tmp_path: Path) -> None:
@@ -237,10 +239,10 @@ def test_what_became_a_segment_is_given_back_to_the_disk(tmp_path: Path) -> None
 
 
 def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
-    keeper = quick(folder)
-    run_for(keeping_of(folder, Simulated), keeper, lambda: len(segments_in(folder)) >= 1)
-    with serving(("127.0.0.1", 0), lambda: metrics_of(keeper)) as port:
+    folder = tmp_path / "watch"
+    writer = quick(folder)
+    run_for(watch_of(folder, Simulated), writer, lambda: len(segments_in(folder)) >= 1)
+    with serving(("127.0.0.1", 0), lambda: metrics_of(writer)) as port:
         address = f"http://127.0.0.1:{port}"
         with urllib.request.urlopen(f"{address}/metrics", timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
@@ -251,7 +253,7 @@ def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
             serving(("127.0.0.1", port), str),
         ):
             pass
-    total = keeper.totals["pm", 1, "pcie"].received_bytes
+    total = writer.totals["pm", 1, "pcie"].received_bytes
     line = f'lanescope_link_received_bytes_total{{gpu="1",link="pcie",source="pm"}} {total}\n'
     assert line in text
     assert "# TYPE lanescope_link_received_bytes_total counter" in text
@@ -259,11 +261,11 @@ def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
 
 
 def test_the_histogram_counts_seconds_by_share() -> None:
-    keeper = Keeper(Path(), 1, 1)
-    use = keeper.use.setdefault((0, "h2d"), keeping.Use())
+    writer = SegmentWriter(Path(), 1, 1)
+    use = writer.use.setdefault((0, "h2d"), segment_writer.Use())
     for share in (0.0, 0.01, 0.6, 1.2):
         use.add(share)
-    text = metrics_of(keeper)
+    text = metrics_of(writer)
     assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="0.01"} 2\n' in text
     assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="0.75"} 3\n' in text
     assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="+Inf"} 4\n' in text
@@ -271,10 +273,10 @@ def test_the_histogram_counts_seconds_by_share() -> None:
 
 
 def test_errors_of_links_are_metrics(tmp_path: Path) -> None:
-    folder = tmp_path / "kept"
+    folder = tmp_path / "watch"
     (folder / segments.SEGMENTS).mkdir(parents=True)
     counts = iter(range(1, 1000))
-    keeper = Keeper(
+    writer = SegmentWriter(
         folder,
         3600 * 10**9,
         1 << 30,
@@ -282,8 +284,8 @@ def test_errors_of_links_are_metrics(tmp_path: Path) -> None:
         segment_seconds=0.2,
         read_errors=lambda machine: (LinkErrors(0, pcie_replays=next(counts)),),
     )
-    run_for(keeping_of(folder, Simulated), keeper, lambda: len(segments_in(folder)) >= 2)
-    (line,) = [line for line in metrics_of(keeper).splitlines() if "link_errors_total{" in line]
+    run_for(watch_of(folder, Simulated), writer, lambda: len(segments_in(folder)) >= 2)
+    (line,) = [line for line in metrics_of(writer).splitlines() if "link_errors_total{" in line]
     assert line.startswith('lanescope_link_errors_total{gpu="0",kind="pcie-replays"} ')
     assert int(line.split()[1]) >= 2
 
