@@ -10,8 +10,8 @@ The program prints when its work began and ended (``steps``), as ``python -m lan
 counts, or, as ``benchmarks/watch/loops.py`` does, the quartiles of an iteration's time of each of
 its loops (``loops``), of which the medians are compared. FILE gets every time, and for each method
 of watching the median slowdown against the turn's own unwatched run with a 95 % interval of the
-median (order statistics) and the range. ``attributed`` is the share of the payload counted to and from the
-GPU that is in recorded copies, and ``counted`` how far the payload is off from them, in each turn.
+median (order statistics) and the range. ``attributed`` is the share of the payload that is counted
+to and from the GPU which lies in recorded copies, in each turn.
 """
 
 from __future__ import annotations
