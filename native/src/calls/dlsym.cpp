@@ -145,10 +145,7 @@ void wrap_found(const char* name, void** function, int version, cuuint64_t flags
 
 /// @return whether a function is of this library: one of exported.cpp, found where it is first.
 bool is_own(const void* function) noexcept {
-  Dl_info of_function, of_this;
-  return dladdr(function, &of_function) != 0 &&
-         dladdr(reinterpret_cast<const void*>(&found1), &of_this) != 0 &&
-         of_function.dli_fbase == of_this.dli_fbase;
+  return are_together(function, reinterpret_cast<const void*>(&found1));
 }
 
 }  // namespace
