@@ -12,6 +12,7 @@
 #include "bindings.hpp"
 #include "watch/nvml_counters.hpp"
 #include "watch/pm_sampler.hpp"
+#include "watch/spool_room.hpp"
 #include "watch/ticks.hpp"
 #include "watch/worker.hpp"
 
@@ -26,6 +27,7 @@ using lanescope::watch::NvmlCounters;
 using lanescope::watch::NvmlTarget;
 using lanescope::watch::NvmlThroughput;
 using lanescope::watch::PmSampler;
+using lanescope::watch::SpoolRoom;
 
 namespace {
 
@@ -87,6 +89,19 @@ void bind_clock(nb::module_& module) {
         return std::tuple(pair.ticks, pair.monotonic_ns);
       },
       "The processor's counter, and CLOCK_MONOTONIC in ns at that time.");
+}
+
+void bind_room(nb::module_& module) {
+  nb::class_<SpoolRoom>(module, "SpoolRoom", "How much room the spools of a folder have left.")
+      .def(nb::init<std::string>(), "folder"_a)
+      .def(
+          "has",
+          [](SpoolRoom& room, std::uint64_t bytes) {
+            if (room.allowed(bytes) == lanescope::watch::Fineness::nothing) return false;
+            room.wrote(bytes);
+            return true;
+          },
+          "bytes"_a, "Whether so many more may be written; it is taken that they are then.");
 }
 
 void bind_nvml(nb::module_& module) {
@@ -158,5 +173,6 @@ void bind_watch(nb::module_& module) {
   bind_report(module);
   bind_sampler(module);
   bind_clock(module);
+  bind_room(module);
   bind_nvml(module);
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from lanescope.studies.watch_report.blocks import summary_sections
-from lanescope.trace.busy import GpuTime
 from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.operations import Operations
 from lanescope.trace.summarise import summarise
@@ -43,24 +45,30 @@ COPY, KERNEL = What.COPY, What.KERNEL
 PAGEABLE, PINNED = MemoryKind.PAGEABLE, MemoryKind.PINNED
 
 
-def test_time_in_calls_counts_once_where_threads_copy_together() -> None:
-    found = summarise(
+def test_the_busiest_thread_of_each_process_is_named_with_its_paths() -> None:
+    first, second = summarise(
         timeline(
             (7, COPY, PAGEABLE, 0, 20, 0, 20),
-            (7, COPY, PAGEABLE, 10, 30, 10, 30),
+            (7, COPY, PAGEABLE, 30, 40, 30, 40),
             (7, COPY, PINNED, 40, 41, 40, 45),
             (8, COPY, PINNED, 50, 52, 50, 60),
         )
     ).in_copies
-    assert [(one.pid, one.direction, one.memory, one.count) for one in found] == [
-        (7, None, None, 3),
-        (7, "h2d", "pageable", 2),
-        (7, "h2d", "pinned", 1),
-        (8, None, None, 1),
-        (8, "h2d", "pinned", 1),
+    assert (first.pid, first.command, second.pid) == (7, "run-7", 8)
+    assert [(one.direction, one.memory, one.count) for one in first.paths] == [
+        ("h2d", "pageable", 2),
+        ("h2d", "pinned", 1),
     ]
-    assert [one.seconds for one in found] == pytest.approx([0.031, 0.030, 0.001, 0.002, 0.002])
-    assert found[0].share == pytest.approx(0.31)
+    assert [one.seconds for one in first.paths] == pytest.approx([0.030, 0.001])
+    assert (first.seconds, second.seconds) == pytest.approx((0.031, 0.002))
+    assert first.share == pytest.approx(0.31)
+
+
+def test_calls_of_several_threads_are_not_added_up() -> None:
+    at_once = timeline((7, COPY, PAGEABLE, 0, 20, 0, 20), (7, COPY, PAGEABLE, 0, 30, 0, 30))
+    operations = replace(at_once.operations, thread=np.array([1, 2]))
+    (one,) = summarise(replace(at_once, operations=operations)).in_copies
+    assert (one.thread, one.seconds) == (2, pytest.approx(0.030))
 
 
 def test_a_gpu_waits_for_copies_that_no_kernel_hides() -> None:
@@ -71,9 +79,10 @@ def test_a_gpu_waits_for_copies_that_no_kernel_hides() -> None:
             (7, COPY, PINNED, 0, 1, 80, 90),
         )
     ).gpu_times
-    assert found == GpuTime(
-        0, pytest.approx(0.080), pytest.approx(35 / 80), pytest.approx(25 / 80), pytest.approx(0.25)
-    )
+    times = (found.seconds, found.computing, found.copying, found.either, found.both)
+    assert times == pytest.approx((0.080, 0.035, 0.030, 0.060, 0.005))
+    assert found.only_copying == pytest.approx(0.025)
+    assert (found.kernels, found.copies) == (1, 2)
 
 
 def test_the_summary_begins_with_it_in_words() -> None:
@@ -82,7 +91,10 @@ def test_the_summary_begins_with_it_in_words() -> None:
     )
     section = summary_sections(summary)[0]
     lines = printed(section.blocks[:2])
-    assert "Process 7 run-7 was 41.0 % of the watch in calls that copy: in 1 h2d copy of" in lines
+    words = (
+        "Process 7 run-7: its busiest thread was 41.0 % of the watch in calls that copy, in 1 h2d"
+    )
+    assert words in lines
     assert "g0 waited for copies 41.0 % of its time: it computed 50.0 % of the 100 ms" in lines
 
 

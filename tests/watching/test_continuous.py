@@ -290,7 +290,7 @@ def test_errors_of_links_are_metrics(tmp_path: Path) -> None:
     assert int(line.split()[1]) >= 2
 
 
-def test_addresses_are_of_this_machine_unless_told_otherwise() -> None:
+def test_metrics_are_on_loopback_unless_an_address_is_given() -> None:
     assert address_of("9469") == address_of(":9469") == ("127.0.0.1", 9469)
     assert address_of("0.0.0.0:80") == ("0.0.0.0", 80)
     for wrong in ("", "host", "1.2.3.4:0", ":70000"):

@@ -36,149 +36,115 @@ inline MemoryPlace place_of_part(CUmemorytype kind, const void* host, CUdevicept
   return place_of(kind == CU_MEMORYTYPE_HOST ? number_of(host) : device);
 }
 
-struct HostToDevice {
-  static constexpr const char* kName = "cuMemcpyHtoD";
+/// The same of a rectangle or a box.
+template <class Part>
+void set_parts(Copy& copy, const Part& part) noexcept {
+  set_places(copy, place_of_part(part.srcMemoryType, part.srcHost, part.srcDevice),
+             place_of_part(part.dstMemoryType, part.dstHost, part.dstDevice));
+}
+
+/// Calls that have had their arguments since the first version that has unified addresses, and
+/// those whose first form had sizes of 32 bits.
+struct FirstForm {
+  static constexpr const char* kSuffix = "";
+  static constexpr int kLeastVersion = 4000;
+};
+struct SecondForm {
   static constexpr const char* kSuffix = "_v2";
   static constexpr int kLeastVersion = 3020;
+};
+
+/// The asynchronous form of a call: the same arguments, and a stream.
+template <class Api, class Describe = decltype(&Api::describe)>
+struct OnStream;
+
+template <class Api, class... Arguments>
+struct OnStream<Api, void (*)(Copy&, Arguments...) noexcept> : Api {
+  static void describe(Copy& copy, Arguments... arguments, CUstream stream) noexcept {
+    Api::describe(copy, arguments...);
+    copy.stream = stream_number(stream);
+    copy.asynchronous = true;
+  }
+};
+
+struct HostToDevice : SecondForm {
+  static constexpr const char* kName = "cuMemcpyHtoD";
   static void describe(Copy& copy, CUdeviceptr to, const void* from, std::size_t bytes) noexcept {
     copy.bytes = bytes;
     set_ends(copy, number_of(from), to);
   }
 };
-
-struct HostToDeviceAsync : HostToDevice {
+struct HostToDeviceAsync : OnStream<HostToDevice> {
   static constexpr const char* kName = "cuMemcpyHtoDAsync";
-  static void describe(Copy& copy, CUdeviceptr to, const void* from, std::size_t bytes,
-                       CUstream stream) noexcept {
-    HostToDevice::describe(copy, to, from, bytes);
-    copy.stream = stream_number(stream);
-    copy.asynchronous = true;
-  }
 };
 
-struct DeviceToHost {
+struct DeviceToHost : SecondForm {
   static constexpr const char* kName = "cuMemcpyDtoH";
-  static constexpr const char* kSuffix = "_v2";
-  static constexpr int kLeastVersion = 3020;
   static void describe(Copy& copy, void* to, CUdeviceptr from, std::size_t bytes) noexcept {
     copy.bytes = bytes;
     set_ends(copy, from, number_of(to));
   }
 };
-
-struct DeviceToHostAsync : DeviceToHost {
+struct DeviceToHostAsync : OnStream<DeviceToHost> {
   static constexpr const char* kName = "cuMemcpyDtoHAsync";
-  static void describe(Copy& copy, void* to, CUdeviceptr from, std::size_t bytes,
-                       CUstream stream) noexcept {
-    DeviceToHost::describe(copy, to, from, bytes);
-    copy.stream = stream_number(stream);
-    copy.asynchronous = true;
-  }
 };
 
-struct DeviceToDevice {
-  static constexpr const char* kName = "cuMemcpyDtoD";
-  static constexpr const char* kSuffix = "_v2";
-  static constexpr int kLeastVersion = 3020;
-  static void describe(Copy& copy, CUdeviceptr to, CUdeviceptr from, std::size_t bytes) noexcept {
-    copy.bytes = bytes;
-    copy.asynchronous = true;  // the host does not wait for it
-    set_ends(copy, from, to);
-  }
-};
-
-struct DeviceToDeviceAsync : DeviceToDevice {
-  static constexpr const char* kName = "cuMemcpyDtoDAsync";
-  static void describe(Copy& copy, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
-                       CUstream stream) noexcept {
-    DeviceToDevice::describe(copy, to, from, bytes);
-    copy.stream = stream_number(stream);
-  }
-};
-
-struct Any {
+struct Any : FirstForm {
   static constexpr const char* kName = "cuMemcpy";
-  static constexpr const char* kSuffix = "";
-  static constexpr int kLeastVersion = 4000;
   static void describe(Copy& copy, CUdeviceptr to, CUdeviceptr from, std::size_t bytes) noexcept {
     copy.bytes = bytes;
     set_ends(copy, from, to);
   }
 };
-
-struct AnyAsync : Any {
+struct AnyAsync : OnStream<Any> {
   static constexpr const char* kName = "cuMemcpyAsync";
-  static void describe(Copy& copy, CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
-                       CUstream stream) noexcept {
-    Any::describe(copy, to, from, bytes);
-    copy.stream = stream_number(stream);
-    copy.asynchronous = true;
-  }
 };
 
-struct Peer {
+struct DeviceToDevice : SecondForm {
+  static constexpr const char* kName = "cuMemcpyDtoD";
+  static void describe(Copy& copy, CUdeviceptr to, CUdeviceptr from, std::size_t bytes) noexcept {
+    Any::describe(copy, to, from, bytes);
+    copy.asynchronous = true;  // the host does not wait for it
+  }
+};
+struct DeviceToDeviceAsync : OnStream<DeviceToDevice> {
+  static constexpr const char* kName = "cuMemcpyDtoDAsync";
+};
+
+struct Peer : FirstForm {
   static constexpr const char* kName = "cuMemcpyPeer";
-  static constexpr const char* kSuffix = "";
-  static constexpr int kLeastVersion = 4000;
   static void describe(Copy& copy, CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext,
                        std::size_t bytes) noexcept {
-    copy.bytes = bytes;
-    copy.asynchronous = true;
-    set_ends(copy, from, to);
+    DeviceToDevice::describe(copy, to, from, bytes);
   }
 };
-
-struct PeerAsync : Peer {
+struct PeerAsync : OnStream<Peer> {
   static constexpr const char* kName = "cuMemcpyPeerAsync";
-  static void describe(Copy& copy, CUdeviceptr to, CUcontext there, CUdeviceptr from,
-                       CUcontext here, std::size_t bytes, CUstream stream) noexcept {
-    Peer::describe(copy, to, there, from, here, bytes);
-    copy.stream = stream_number(stream);
-  }
 };
 
-struct Rectangle {
+struct Rectangle : SecondForm {
   static constexpr const char* kName = "cuMemcpy2D";
-  static constexpr const char* kSuffix = "_v2";
-  static constexpr int kLeastVersion = 3020;
   static void describe(Copy& copy, const CUDA_MEMCPY2D* what) noexcept {
     copy.bytes = what->WidthInBytes * what->Height;
-    set_places(copy, place_of_part(what->srcMemoryType, what->srcHost, what->srcDevice),
-               place_of_part(what->dstMemoryType, what->dstHost, what->dstDevice));
+    set_parts(copy, *what);
   }
 };
-
 struct RectangleUnaligned : Rectangle {
   static constexpr const char* kName = "cuMemcpy2DUnaligned";
 };
-
-struct RectangleAsync : Rectangle {
+struct RectangleAsync : OnStream<Rectangle> {
   static constexpr const char* kName = "cuMemcpy2DAsync";
-  static void describe(Copy& copy, const CUDA_MEMCPY2D* what, CUstream stream) noexcept {
-    Rectangle::describe(copy, what);
-    copy.stream = stream_number(stream);
-    copy.asynchronous = true;
-  }
 };
 
-struct Box {
+struct Box : SecondForm {
   static constexpr const char* kName = "cuMemcpy3D";
-  static constexpr const char* kSuffix = "_v2";
-  static constexpr int kLeastVersion = 3020;
   static void describe(Copy& copy, const CUDA_MEMCPY3D* what) noexcept {
     copy.bytes = what->WidthInBytes * what->Height * what->Depth;
-    set_places(copy, place_of_part(what->srcMemoryType, what->srcHost, what->srcDevice),
-               place_of_part(what->dstMemoryType, what->dstHost, what->dstDevice));
+    set_parts(copy, *what);
   }
 };
-
-struct BoxAsync : Box {
+struct BoxAsync : OnStream<Box> {
   static constexpr const char* kName = "cuMemcpy3DAsync";
-  static void describe(Copy& copy, const CUDA_MEMCPY3D* what, CUstream stream) noexcept {
-    Box::describe(copy, what);
-    copy.stream = stream_number(stream);
-    copy.asynchronous = true;
-  }
 };
 
 }  // namespace lanescope::calls

@@ -624,6 +624,14 @@ def watch_clock_ahead_ns() -> int:
 def watch_ticks() -> tuple[int, int]:
     """The processor's counter, and CLOCK_MONOTONIC in ns at that time."""
 
+class SpoolRoom:
+    """How much room the spools of a folder have left."""
+
+    def __init__(self, folder: str) -> None: ...
+
+    def has(self, bytes: int) -> bool:
+        """Whether so many more may be written; it is taken that they are then."""
+
 class Direction(enum.Enum):
     """What a GPU's link carries, as seen from the GPU."""
 

@@ -1,126 +1,155 @@
-"""What processes and GPUs spent their time with: in calls that copy, computing, copying, idle."""
+"""What threads and GPUs spent their time with: in calls that copy, computing, copying, idle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.trace.attribution import Share
-from lanescope.trace.codes import BoolArray, Direction, MemoryKind, among
+from lanescope.trace.attribution import groups_of
+from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, among
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
-from lanescope.trace.timeline import Timeline
+from lanescope.trace.timeline import Process, Timeline
 
-#: Only of those that moved the most bytes.
+#: Of so many processes, those that were in such calls for longest.
 _MOST_PROCESSES = 3
+
+#: Process, thread, direction and kind of host memory.
+_Key = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class InCopies:
-    """How long a process was in calls that copy, over one path; calls at the same time count once.
+class Path:
+    """Calls of a thread that copy one way, to or from one kind of host memory.
 
     Attributes
     ----------
     direction, memory
-        Such as ``h2d`` and ``pageable``; None for all paths together. The memory is also None
-        between GPUs.
+        Such as ``h2d`` and ``pageable``; the memory is None between GPUs.
     count, total_bytes, seconds
-        Calls, what they copied, and the time in them.
-    share
-        Of the watch.
+        The calls, what they copied, and the time in them.
     """
 
-    pid: int
-    direction: str | None
+    direction: str
     memory: str | None
     count: int
     total_bytes: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class InCopies:
+    """How long the thread of a process that copies most was in calls that copy.
+
+    Attributes
+    ----------
+    share
+        Of the watch.
+    paths
+        That with the most time first.
+    """
+
+    pid: int
+    command: str
+    thread: int
+    seconds: float
     share: float
+    paths: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GpuTime:
-    """What a GPU did from its first to its last operation, as far as copies and kernels tell.
+    """What a GPU did from its first to its last copy over its link, or kernel, in seconds.
 
     Attributes
     ----------
     seconds
         From the start of the first to the end of the last.
-    computing, only_copying, idle
-        Shares of it: with a kernel, with copies and no kernel, with neither.
+    computing, copying, either
+        With a kernel, with a copy, with one of them at least.
+    kernels, copies
+        How many there were.
     """
 
     gpu: int
     seconds: float
     computing: float
-    only_copying: float
-    idle: float
+    copying: float
+    either: float
+    kernels: int
+    copies: int
+
+    @property
+    def both(self) -> float:
+        """Seconds with a kernel and a copy at the same time."""
+        return self.computing + self.copying - self.either
+
+    @property
+    def only_copying(self) -> float:
+        """Seconds with a copy and no kernel."""
+        return self.either - self.computing
 
 
-def in_copies(timeline: Timeline, processes: tuple[Share, ...]) -> tuple[InCopies, ...]:
-    """Return the time in calls of the processes that moved most: in sum, then by path.
+def in_copies(timeline: Timeline) -> tuple[InCopies, ...]:
+    """Return the time in calls of each process's busiest thread, the longest first.
 
-    Parameters
-    ----------
-    processes
-        Shares by process, the largest first.
+    A thread is in one call at a time, so that its calls add up.
     """
     if timeline.seconds <= 0:
         return ()
-    found: list[InCopies] = []
-    for share in processes[:_MOST_PROCESSES]:
-        pid = int(share.name.split()[0])
-        found += _of_process(timeline.operations, pid, timeline.seconds)
-    return tuple(found)
+    found: dict[_Key, list[int]] = {}
+    for piece in timeline.operations.pieces():
+        rows = piece.rows(_called(piece))
+        _add(found, rows, (np.ones(len(rows), np.int64), rows.bytes, _lasted_ns(rows)))
+    threads: dict[tuple[int, int], list[Path]] = {}
+    for (pid, thread, direction, memory), (count, size, lasted) in found.items():
+        kind = MemoryKind(memory)
+        threads.setdefault((pid, thread), []).append(
+            Path(
+                Direction(direction).label, kind.label if kind else None, count, size, lasted * 1e-9
+            )
+        )
+    return _busiest(threads, timeline.processes, timeline.seconds)
 
 
-def _of_process(operations: Operations, pid: int, seconds: float) -> Iterator[InCopies]:
-    whole = _spent(operations, pid, None, seconds)
-    if whole is None:
-        return
-    yield whole
-    paths = {
-        (int(direction), int(memory))
-        for piece in operations.pieces()
-        for direction, memory in np.unique(
-            np.stack((piece.direction, piece.host_memory))[:, _called(piece) & (piece.pid == pid)],
-            axis=1,
-        ).T
-    }
-    parts = (_spent(operations, pid, path, seconds) for path in sorted(paths))
-    yield from sorted(filter(None, parts), key=lambda part: -part.seconds)
+def _busiest(
+    threads: dict[tuple[int, int], list[Path]], processes: Sequence[Process], watched: float
+) -> tuple[InCopies, ...]:
+    commands = {process.pid: process.command for process in processes}
+    best: dict[int, InCopies] = {}
+    for (pid, thread), paths in threads.items():
+        seconds = sum(path.seconds for path in paths)
+        if pid in best and best[pid].seconds >= seconds:
+            continue
+        ordered = tuple(sorted(paths, key=lambda path: -path.seconds))
+        command = commands.get(pid, "")
+        best[pid] = InCopies(pid, command, thread, seconds, seconds / watched, ordered)
+    return tuple(sorted(best.values(), key=lambda one: -one.seconds)[:_MOST_PROCESSES])
 
 
-def _spent(
-    operations: Operations, pid: int, path: tuple[int, int] | None, seconds: float
-) -> InCopies | None:
-    def chosen(o: Operations) -> BoolArray:
-        own = _called(o)
-        return own if path is None else own & (o.direction == path[0]) & (o.host_memory == path[1])
-
-    columns = ("call_start_ns", "call_end_ns", "bytes")
-    rows = operations.where(chosen, *columns, by="call_start_ns", pid=pid)
+def _add(found: dict[_Key, list[int]], rows: Operations, columns: Sequence[IntArray]) -> None:
     if not len(rows):
-        return None
-    spent = covered_ns(rows.call_start_ns, rows.call_end_ns) * 1e-9
-    direction, memory = (None, None) if path is None else (Direction(path[0]), MemoryKind(path[1]))
-    return InCopies(
-        pid,
-        direction.label if direction else None,
-        memory.label if memory else None,
-        len(rows),
-        rows.total("bytes"),
-        spent,
-        spent / seconds,
-    )
+        return
+    names = (rows.pid, rows.thread, rows.direction, rows.host_memory)
+    keys, group = groups_of([column.astype(np.int64) for column in names])
+    sums = np.zeros((len(columns), len(keys)), np.int64)
+    for row, column in zip(sums, columns, strict=True):
+        np.add.at(row, group, column)
+    for key, values in zip(keys.tolist(), sums.T.tolist(), strict=True):
+        so_far = found.setdefault(tuple(key), [0] * len(columns))
+        found[tuple(key)] = [a + b for a, b in zip(so_far, values, strict=True)]
 
 
 def _called(o: Operations) -> BoolArray:
     called: BoolArray = o.is_copy & (o.call_start_ns > 0) & (o.call_end_ns > o.call_start_ns)
     return called
+
+
+def _lasted_ns(o: Operations) -> IntArray:
+    lasted: IntArray = o.call_end_ns - o.call_start_ns
+    return lasted
 
 
 def gpu_times(timeline: Timeline) -> tuple[GpuTime, ...]:
@@ -130,19 +159,19 @@ def gpu_times(timeline: Timeline) -> tuple[GpuTime, ...]:
     return tuple(_of_gpu(operations, gpu) for gpu in gpus)
 
 
-def _of_gpu(operations: Operations, gpu: int) -> GpuTime:
-    def copies(o: Operations) -> BoolArray:
-        return o.is_copy & among(o.direction, (Direction.H2D, Direction.D2H))
+def _crosses(o: Operations) -> BoolArray:
+    """Copies over a GPU's link."""
+    return o.is_copy & among(o.direction, (Direction.H2D, Direction.D2H))
 
-    kernels = operations.where(lambda o: o.is_kernel, device=gpu)
-    either = operations.where(lambda o: o.is_kernel | copies(o), device=gpu)
-    ends = max(int(piece.end_ns.max()) for piece in either.pieces())
-    span = max(ends - int(either.start_ns[0]), 1)
-    computing, working = (covered_ns(o.start_ns, o.end_ns) for o in (kernels, either))
-    return GpuTime(
-        gpu,
-        span * 1e-9,
-        computing / span,
-        (working - computing) / span,
-        max(span - working, 0) / span,
-    )
+
+def _of_gpu(operations: Operations, gpu: int) -> GpuTime:
+    def covered(chosen: Callable[[Operations], BoolArray]) -> tuple[Operations, float]:
+        found = operations.where(chosen, device=gpu)
+        return found, covered_ns(found.start_ns, found.end_ns) * 1e-9
+
+    kernels, computing = covered(lambda o: o.is_kernel)
+    copies, copying = covered(_crosses)
+    both, either = covered(lambda o: _crosses(o) | o.is_kernel)
+    end = max(int(piece.end_ns.max()) for piece in both.pieces())
+    seconds = (end - int(both.start_ns[0])) * 1e-9
+    return GpuTime(gpu, seconds, computing, copying, either, len(kernels), len(copies))

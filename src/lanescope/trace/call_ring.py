@@ -75,8 +75,6 @@ _RECORDS = np.dtype(
         ("reserved", "<i2", 5),
     ]
 )
-#: What comes before a ring can be read.
-_LEAST_BYTES = _TEXT_AT
 #: A record that is not whole after so many looks never will be: its thread was ended.
 _MOST_LOOKS = 20
 #: No program makes more calls, nor copies so much at once.
@@ -123,9 +121,8 @@ class CallRing:
     def __init__(self, path: Path) -> None:
         try:
             with open_file(path, inner=1) as file:
-                if os.fstat(file.fileno()).st_size < _LEAST_BYTES:
+                if os.fstat(file.fileno()).st_size < _TEXT_AT:
                     raise RingNotReadyError
-                self._file = os.dup(file.fileno())
                 self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}") from error
@@ -145,23 +142,23 @@ class CallRing:
         self._done = 0
         self._waited = (-1, 0)
 
-    def close(self) -> None:
-        """Give the descriptor back; nothing can be taken then."""
-        os.close(self._file)
-
     @property
     def is_orphaned(self) -> bool:
         """Whether its process is known to be no longer there."""
-        numbers = self._numbers[0]
         try:
-            if int(numbers["pid_namespace"]) != os.stat("/proc/self/ns/pid").st_ino:
+            if int(self._numbers["pid_namespace"][0]) != os.stat("/proc/self/ns/pid").st_ino:
                 return False  # its number is another's here
-            os.kill(int(numbers["process"]), 0)
+            os.kill(self.process, 0)
         except ProcessLookupError:
             return True
         except (OSError, OverflowError):
             return False
         return False
+
+    @property
+    def process(self) -> int:
+        """The process's number, in its own namespace."""
+        return int(self._numbers["process"][0])
 
     @property
     def graph_launches(self) -> int:
@@ -196,7 +193,7 @@ class CallRing:
             Whether the program is no longer there, so that nothing is waited for.
         """
         # what is no longer in the file cannot be read, and would end this process
-        if os.fstat(self._file).st_size < self._whole:
+        if self._map.size() < self._whole:
             return Taken(np.empty(0, _RECORDS), 0)
         end, count = int(self._numbers["next"][0]), len(self._records)
         if not self._done <= end < _MOST_RECORDS:

@@ -24,13 +24,13 @@ from lanescope.trace.call_ring import (
 )
 from lanescope.trace.codes import IntArray
 from lanescope.trace.ring_folder import remove_rings, rings_in, rings_of
-from lanescope.trace.spool_room import SpoolRoom, is_held
-from lanescope.trace.trace_records import COUNTS, NO_ROOM, OPERATIONS, Kind, Records, Table
+from lanescope.trace.spool_room import is_held
+from lanescope.trace.trace_records import COUNTS, NO_ROOM, OPERATIONS, Kind, Records
 
 
-def spool_of(ring: Path, spools: Path) -> Path:
-    """Return where the copies of a ring go."""
-    return spools / f"trace.{ring.name.removeprefix('calls.').removesuffix('.ring')}.calls.bin"
+def spool_of(ring: CallRing, spools: Path) -> Path:
+    """Return where the copies of a ring go: a process's number is another's later."""
+    return spools / f"trace.{ring.process}.{ring.start()[1]}.calls.bin"
 
 
 class RingSpool:
@@ -42,10 +42,10 @@ class RingSpool:
         Of the spool; what it holds already stays, and is not read from the ring again.
     """
 
-    def __init__(self, ring: CallRing, path: Path, room: SpoolRoom) -> None:
+    def __init__(self, ring: CallRing, path: Path, room: native.SpoolRoom) -> None:
         self._ring, self._path, self._room = ring, path, room
         self._clock = TickClock(ring.start())
-        self._written = self._left_out = 0
+        self._written = self._left_out = self._lost = 0
         if path.exists():
             self._written = self._skip_known(read_bytes(path, inner=2))
         else:
@@ -56,33 +56,26 @@ class RingSpool:
         """Whether the process is known to be no longer there."""
         return self._ring.is_orphaned
 
-    def close(self) -> None:
-        """Append what is left, and the end."""
-        self.read(last=True)
-        self._ring.close()
-
     def read(self, *, last: bool = False) -> None:
         """Append what was recorded since the last time; at last also the end."""
         self._clock.update()
         taken = self._ring.take(last=last)
-        content = b""
-        if taken.lost:
-            content += count_record(Kind.LOSS, native.watch_time_ns(), taken.lost)
-        if len(taken.records):
-            content += self._records(taken.records)
+        self._lost += taken.lost
+        start, end = (self._times(taken.records[name]) for name in ("start", "end"))
+        content, count = spooled(taken.records, self._written, start, end), len(taken.records)
+        if count and not self._room.has(len(content)):
+            self._left_out += count
+            content, count = b"", 0
+        if self._lost:
+            content += count_record(Kind.LOSS, native.watch_time_ns(), self._lost)
         if last:
-            content += self._end()
-        if content:
-            self._append(content)
-
-    def _records(self, records: Table) -> bytes:
-        start, end = (self._times(records[name]) for name in ("start", "end"))
-        content = spooled(records, self._written, start, end)
-        if not self._room.has(len(content)):
-            self._left_out += len(records)
-            return b""
-        self._written += len(records)
-        return content
+            content += self._end(self._written + count)
+        if not content:
+            return
+        if self._append(content):
+            self._written, self._lost = self._written + count, 0
+        else:
+            self._lost += count
 
     def _times(self, column: npt.NDArray[np.uint64]) -> IntArray:
         if self._ring.has_ticks:
@@ -96,7 +89,7 @@ class RingSpool:
         self._ring.skip(written + int(records.table(Kind.LOSS, COUNTS)["records"].sum()))
         return written
 
-    def _end(self) -> bytes:
+    def _end(self, written: int) -> bytes:
         now, content = native.watch_time_ns(), b""
         if self._left_out:
             content += count_record(Kind.LOSS, now, self._left_out, NO_ROOM)
@@ -107,16 +100,22 @@ class RingSpool:
                 f"{launches} launches of CUDA graphs: copies in graphs are in no call and so not "
                 "recorded; --trace always traces them.",
             )
-        return content + count_record(Kind.END, now, self._written)
+        return content + count_record(Kind.END, now, written)
 
-    def _append(self, content: bytes) -> None:
+    def _append(self, content: bytes) -> bool:
+        """Append all of it or nothing; return whether that worked."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        with (
-            contextlib.suppress(OSError, InputError),
-            opened_folder(self._path.parent, inner=1) as folder,
-            open(os.open(self._path.name, flags, 0o644, dir_fd=folder), "ab") as file,
-        ):
-            file.write(content)
+        try:
+            with opened_folder(self._path.parent, inner=1) as folder:
+                descriptor = os.open(self._path.name, flags, 0o644, dir_fd=folder)
+            with open(descriptor, "ab", buffering=0) as file:
+                before = os.fstat(descriptor).st_size
+                if file.write(content) == len(content):
+                    return True
+                file.truncate(before)  # no half a record in the middle
+        except (OSError, InputError):
+            pass
+        return False
 
 
 def recover(spools: Path) -> None:
@@ -132,5 +131,6 @@ def recover(spools: Path) -> None:
     for path in rings_in(rings):
         with contextlib.suppress(RingNotReadyError, InputError):
             ring = CallRing(path)
-            RingSpool(ring, spool_of(path, spools), SpoolRoom(spools)).close()
+            room = native.SpoolRoom(str(spools))
+            RingSpool(ring, spool_of(ring, spools), room).read(last=True)
     remove_rings(spools)

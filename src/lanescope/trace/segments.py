@@ -93,16 +93,20 @@ def prune(folder: Path, keep_ns: int, most_bytes: int) -> int:
     most_bytes
         The oldest go until the others have no more.
     """
-    segments = segments_in(folder)
-    sizes = {one.path: _size(one.path) for one in segments}
-    left = sum(sizes.values())
+    segments, left = segments_in(folder), stored_bytes(folder)
     for one in segments[:-1]:
         if one.end_ns >= segments[-1].end_ns - keep_ns and left <= most_bytes:
             break
         with contextlib.suppress(OSError), opened_folder(folder / SEGMENTS, inner=1) as place:
+            size = _size(one.path)
             os.unlink(one.path.name, dir_fd=place)
-            left -= sizes[one.path]
+            left -= size
     return left
+
+
+def stored_bytes(folder: Path) -> int:
+    """Return what the segments of a folder take."""
+    return sum(_size(one.path) for one in segments_in(folder))
 
 
 def _size(path: Path) -> int:

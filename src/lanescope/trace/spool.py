@@ -93,7 +93,7 @@ def merged(processes: Iterable[Process]) -> tuple[Process, ...]:
     """Return processes, those with a spool of calls and one of ranges only once."""
     found: list[Process] = []
     for one in processes:
-        same = [p for p in found if p.pid == one.pid and CALL_TIMES in (p.timed_by, one.timed_by)]
+        same = [p for p in found if p.pid == one.pid and p.timed_by != one.timed_by]
         if not same:
             found.append(one)
             continue

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import math
 import os
 import shutil
-import time
 from pathlib import Path
 
 from lanescope.codec.opening import opened_folder
@@ -18,8 +16,6 @@ LIMITS = "limits"
 _SHARE, _RESERVED_SHARE = 4, 2
 #: So much is enough for what a program writes while it is watched.
 _MOST_RESERVED_BYTES = 4 << 30
-#: From count to count of what spools take.
-_RECOUNT_SECONDS = 1.0
 
 
 def write_limits(folder: Path, most_bytes: int | None = None) -> FolderLock:
@@ -57,41 +53,3 @@ def is_held(folder: Path) -> bool:
     except OSError:
         return False
     return False
-
-
-class SpoolRoom:
-    """How much room the spools of a watch have left, for writers in this process.
-
-    Parameters
-    ----------
-    folder
-        The spools', with the file of `write_limits`; without it there is no limit.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._counted_at = -math.inf
-        self._used = 0
-        try:
-            most, reserve = (folder / LIMITS).read_text().split()[:2]
-            self._limits = int(most), int(reserve)
-        except (OSError, ValueError):
-            self._limits = (-1, 0)
-
-    def has(self, count: int) -> bool:
-        """Say whether so many more bytes may be written; it is taken that they are then."""
-        most, reserve = self._limits
-        if most < 0:
-            return True
-        try:
-            if time.monotonic() - self._counted_at > _RECOUNT_SECONDS:
-                with os.scandir(self._folder) as entries:
-                    self._used = sum(e.stat().st_size for e in entries if e.is_file())
-                self._counted_at = time.monotonic()
-            free = shutil.disk_usage(self._folder).free
-        except OSError:
-            return False
-        if self._used + count > most or free - count < reserve:
-            return False
-        self._used += count
-        return True

@@ -146,12 +146,11 @@ def summarise(
     probed = probed_directions(timeline.probes)
     nvlinks = nvlink_directions(timeline, machine, ceilings)
     notes = _notes(timeline, directions, nvlinks) + nvlink_notes(nvlinks)
-    shares = attribution(timeline.operations, timeline.processes, timeline.ranges)
     return Summary(
         timeline.seconds,
         directions,
         copy_groups(timeline.operations),
-        shares,
+        attribution(timeline.operations, timeline.processes, timeline.ranges),
         _losses(timeline, directions, nvlinks),
         _costs(timeline),
         aligned,
@@ -159,7 +158,7 @@ def summarise(
         probed,
         nvlinks,
         managed=managed_directions(timeline),
-        in_copies=in_copies(timeline, tuple(one for one in shares if one.by == "process")),
+        in_copies=in_copies(timeline),
         gpu_times=gpu_times(timeline),
         by_call_times=_untimed(timeline),
     )

@@ -124,7 +124,7 @@ class Summary:
     turns
         What watching did cost it, where that was measured.
     in_copies
-        How long processes were in calls that copy.
+        How long the busiest threads of processes were in calls that copy.
     gpu_times
         What GPUs did whose kernels were traced.
     by_call_times

@@ -19,7 +19,7 @@ from lanescope.machine.files import dumps_machine
 from lanescope.store.folder import MACHINE, RunFolder
 from lanescope.store.folders import default_runs_folder, require_new
 from lanescope.trace.manifest import WATCH, WatchManifest
-from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, segments_in
+from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, stored_bytes
 from lanescope.watching.interrupting import interruptible
 from lanescope.watching.segment_writer import ContinuousWait, SegmentWriter
 from lanescope.watching.session import Watch, watch
@@ -72,8 +72,11 @@ class ContinuousWatch:
         with writing_to(self.folder):
             (self.folder / SEGMENTS).mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(self.folder).free
-        held = sum(segment.path.stat().st_size for segment in segments_in(self.folder))
-        most = (free + held) // _SHARE_OF_FREE if self.most_bytes is None else self.most_bytes
+        most = (
+            (free + stored_bytes(self.folder)) // _SHARE_OF_FREE
+            if self.most_bytes is None
+            else self.most_bytes
+        )
         return SegmentWriter(self.folder, self.keep_ns, most)
 
     def run(self, writer: SegmentWriter, restarted: Callable[[], None]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import signal
 import threading
 import time
@@ -22,7 +23,7 @@ from lanescope.machine import Machine
 from lanescope.trace.codes import IntArray
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.link_error_log import LinkErrors, Reading, read_now
-from lanescope.trace.segments import Key, prune, release, write_segment
+from lanescope.trace.segments import Key, prune, release, stored_bytes, write_segment
 from lanescope.trace.timeline import Counters
 from lanescope.watching.interrupting import handling
 from lanescope.watching.live import LiveDirection, LiveWatch
@@ -36,6 +37,8 @@ MOST_PENDING = 4_000_000
 SILENT_SECONDS = 30.0
 #: Upper edges of the histogram of a link's use, as shares of what it can carry.
 EDGES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+#: What is said where a disk, or a share of it, is full.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 #: The clock of the watch and the system's are compared to this.
 _SHIFTED_NS = 1_000_000_000
 
@@ -92,7 +95,7 @@ class SegmentWriter:
         self.totals: dict[Key, Totals] = {}
         self.use: dict[tuple[int, str], Use] = {}
         self.directions: tuple[LiveDirection, ...] = ()
-        self.stored_bytes = 0
+        self.stored_bytes = stored_bytes(folder)
         self.lost_records = 0
         self.lost_samples: dict[tuple[int, str], int] = {}
         self.link_errors: tuple[LinkErrors, ...] = ()
@@ -115,7 +118,7 @@ class SegmentWriter:
     def writing(
         self, spool: Path, machine: Machine, ceilings: Ceilings | None = None
     ) -> Iterator[None]:
-        """Keep what sources append to a folder, until the block is left; then no spool is left."""
+        """Write what sources append to a folder, until the block is left; then no spool is left."""
         watch = LiveWatch(spool, machine, ceilings, self._take)
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(watch, machine, ended))
@@ -168,16 +171,7 @@ class SegmentWriter:
         pieces = [self._whole(key) for key in self._pending]
         if not pieces:
             return
-        for attempt in range(2):
-            try:
-                write_segment(self._folder, pieces)
-                break
-            except (OSError, InputError) as error:
-                self.problem = f"a segment cannot be written: {error}"
-                if attempt == 0:
-                    self.stored_bytes = prune(self._folder, self._keep_ns, self.stored_bytes // 2)
-                else:
-                    self.lost_records += self._count
+        self._store(pieces)
         self._last = {key: _end_of(parts[-1]) for key, parts in self._pending.items()}
         self._pending, self._count = {}, 0
         self.stored_bytes = prune(self._folder, self._keep_ns, self._most_bytes)
@@ -189,6 +183,18 @@ class SegmentWriter:
                 f"{self._folder} is on a file system that does not give back parts of files, so "
                 "that spools grow until the watch ends; name another place by --out"
             )
+
+    def _store(self, pieces: list[Counters]) -> None:
+        for room_made in (False, True):
+            try:
+                write_segment(self._folder, pieces)
+                return
+            except (OSError, InputError) as error:
+                self.problem = f"a segment cannot be written: {error}"
+                if room_made or not isinstance(error, OSError) or error.errno not in _FULL:
+                    break
+                self.stored_bytes = prune(self._folder, self._keep_ns, self.stored_bytes // 2)
+        self.lost_records += self._count
 
     def _whole(self, key: Key) -> Counters:
         """Return what is pending of a source, from the end of the segment before on."""

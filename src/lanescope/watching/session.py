@@ -160,11 +160,11 @@ def watch(request: Watch) -> WatchRun:
                     time.sleep(_AFTERWARDS_SECONDS)
                 end_ns = native.watch_time_ns()  # before sources are stopped, which takes time
             finally:
-                late = _Late(records=(_TOO_SHORT,)) if early else _late(starting)
-                records = [_stopped(source, late.refused[source.name]) for source in late.sources]
-                records += [_stopped(source, refused[source.name]) for source in sources]
+                records = [_stopped(source, refused[source.name]) for source in sources]
                 running.clear()
-            ended = _ended(begun, outcome, end_ns, (*late.records, *records))
+                late = _Late(records=(_TOO_SHORT,)) if early else _late(starting)
+                counted = [_stopped(source, late.refused[source.name]) for source in late.sources]
+            ended = _ended(begun, outcome, end_ns, (*late.records, *counted, *records))
             if late.machine is not None:
                 ended = dataclasses.replace(ended, machine=late.machine)
                 folder.set_machine(late.machine)

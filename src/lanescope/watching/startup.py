@@ -126,6 +126,8 @@ class Starting:
             self._begun = Begun(machine, errors, sources, refused)
         except Exception as error:
             self._failure = error
+            while self._running:
+                self._running.pop().stop()
         finally:
             with contextlib.suppress(OSError):
                 (self._spool / READY).touch()

@@ -43,7 +43,7 @@ def find(
         *tiny_copies(operations, limits),
     ]
     if not any(process.left_out_kernels for process in timeline.processes):
-        found += no_overlap(operations, seconds)
+        found += no_overlap(summary.gpu_times, seconds)
     found += [
         *thrashing(timeline.managed, operations, limits),
         *resent(timeline),

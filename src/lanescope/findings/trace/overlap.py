@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 from lanescope.document.finding import Finding
 from lanescope.findings.trace.evidence import finding
-from lanescope.trace.codes import BoolArray, Direction, among
-from lanescope.trace.operations import Operations
-from lanescope.trace.rectangles import covered_ns
+from lanescope.trace.busy import GpuTime
 
 #: Both copies and kernels must cover so much of the watch for overlap to matter.
 LEAST_SHARE = 0.02
@@ -16,33 +14,17 @@ LEAST_SHARE = 0.02
 MOST_HIDDEN = 0.5
 
 
-def no_overlap(operations: Operations, watched_seconds: float) -> Iterator[Finding]:
+def no_overlap(times: Sequence[GpuTime], watched_seconds: float) -> Iterator[Finding]:
     """Yield a finding for each GPU whose copies and kernels take turns; needs traced kernels."""
-    for gpu in sorted(operations.values("device", lambda o: o.is_kernel)):
-        found = _finding(operations, gpu, watched_seconds)
+    for one in times:
+        found = _finding(one, watched_seconds)
         if found is not None:
             yield found
 
 
-def _crosses(o: Operations) -> BoolArray:
-    """Copies over a GPU's link."""
-    return o.is_copy & among(o.direction, (Direction.H2D, Direction.D2H))
-
-
-def _covered(
-    operations: Operations, gpu: int, chosen: Callable[[Operations], BoolArray]
-) -> tuple[int, int]:
-    """Return how many operations of a GPU are chosen, and how much time they cover."""
-    found = operations.where(chosen, device=gpu)
-    return len(found), covered_ns(found.start_ns, found.end_ns)
-
-
-def _finding(operations: Operations, gpu: int, watched: float) -> Finding | None:
-    copies, copied_ns = _covered(operations, gpu, _crosses)
-    kernels, worked_ns = _covered(operations, gpu, lambda o: o.is_kernel)
-    _, either_ns = _covered(operations, gpu, lambda o: _crosses(o) | o.is_kernel)
-    copied, worked, either = copied_ns * 1e-9, worked_ns * 1e-9, either_ns * 1e-9
-    hidden, least = copied + worked - either, min(copied, worked)
+def _finding(one: GpuTime, watched: float) -> Finding | None:
+    gpu, copied, worked, hidden = one.gpu, one.copying, one.computing, one.both
+    least = min(copied, worked)
     if watched <= 0 or least < LEAST_SHARE * watched or hidden > MOST_HIDDEN * least:
         return None
     return finding(
@@ -57,8 +39,8 @@ def _finding(operations: Operations, gpu: int, watched: float) -> Finding | None
             "There is GPU memory for two pieces at once.",
         ),
         (
-            f"{copies} copies cover {copied:.4g} s",
-            f"{kernels} kernels cover {worked:.4g} s",
+            f"{one.copies} copies cover {copied:.4g} s",
+            f"{one.kernels} kernels cover {worked:.4g} s",
             f"both at once {hidden:.4g} s",
         ),
     )

@@ -91,38 +91,34 @@ def summary_sections(
 
 def _in_words(summary: Summary) -> list[Block]:
     """Return what processes and GPUs spent their time with, a line each; none where unknown."""
-    lines = [_gpu_words(one) for one in summary.gpu_times]
-    commands = {share.name.split()[0]: share.name for share in summary.shares_by("process")}
-    for whole in summary.in_copies:
-        if whole.direction is not None or whole.share < _LEAST_SHARE:
-            continue
-        paths = [one for one in summary.in_copies if one.pid == whole.pid and one.direction]
-        name = shortened(commands.get(str(whole.pid), str(whole.pid)), _MOST_NAME)
-        lines.append(
-            f"Process {name} was {fmt.percent_text(whole.share)} of the watch in calls that copy"
-            + (f", most of it {_path_words(paths[0])}" if len(paths) > 1 else "")
-            + (f": {_path_words(paths[0])}" if len(paths) == 1 else "")
-            + "."
-        )
+    lines = [_gpu_words(one) for one in summary.gpu_times if one.seconds > 0]
+    lines += [_process_words(one) for one in summary.in_copies if one.share >= _LEAST_SHARE]
     return [Bullets(lines)] if lines else []
+
+
+def _process_words(one: InCopies) -> str:
+    name = shortened(f"{one.pid} {one.command}".rstrip(), _MOST_NAME)
+    first, *others = one.paths
+    share, longest = fmt.percent_text(one.share), fmt.seconds_text(first.seconds)
+    memory = f" of {first.memory} memory" if first.memory else ""
+    copies = fmt.count_text(first.count, f"{first.direction} copy", f"{first.direction} copies")
+    return (
+        f"Process {name}: its busiest thread was {share} of the watch in calls that copy, "
+        f"{'most of it ' if others else ''}in {copies}{memory} ({longest}, "
+        f"{fmt.sum_text(first.total_bytes)})."
+    )
 
 
 def _gpu_words(one: GpuTime) -> str:
     waited, computed, idle = (
-        fmt.percent_text(share) for share in (one.only_copying, one.computing, one.idle)
+        fmt.percent_text(part / one.seconds)
+        for part in (one.only_copying, one.computing, max(one.seconds - one.either, 0.0))
     )
     return (
         f"g{one.gpu} waited for copies {waited} of its time: it computed {computed} of the "
         f"{fmt.seconds_text(one.seconds)} from its first to its last operation, and was idle "
         f"{idle}."
     )
-
-
-def _path_words(one: InCopies) -> str:
-    memory = f" of {one.memory} memory" if one.memory else ""
-    copies = fmt.count_text(one.count, f"{one.direction} copy", f"{one.direction} copies")
-    share, moved = fmt.percent_text(one.share), fmt.sum_text(one.total_bytes)
-    return f"in {copies}{memory} ({share}, {moved})"
 
 
 def _directions(directions: Sequence[DirectionSummary], most: int) -> list[Block]:

@@ -30,14 +30,14 @@ from lanescope.trace.ring_folder import (
     remove_rings,
     rings_in,
 )
-from lanescope.trace.spool_room import SpoolRoom
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.injection import (
     NVTX_VARIABLE,
-    beside_core,
     has_driver,
     injection_library,
+    installed_library,
     interpreter_of,
+    other_nvtx,
     rights_report,
 )
 
@@ -140,7 +140,7 @@ class CallsSource:
             "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
         }
         ranges = injection_library()
-        if ranges is None or self._around.get(NVTX_VARIABLE):
+        if ranges is None or other_nvtx(self._around):
             return variables
         return variables | {
             NVTX_VARIABLE: str(ranges),
@@ -192,7 +192,7 @@ class RingReader:
         self._refused: set[Path] = set()
         self.processes = 0
         self.failure: str | None = None
-        self._room = SpoolRoom(spools)
+        self._room = native.SpoolRoom(str(spools))
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lanescope-calls", daemon=True)
         self.cpu_seconds: float | None = None
@@ -238,7 +238,8 @@ class RingReader:
         from lanescope.trace.call_spool import RingSpool, spool_of
 
         with contextlib.suppress(RingNotReadyError):
-            self._open[path] = RingSpool(CallRing(path), spool_of(path, self._spools), self._room)
+            ring = CallRing(path)
+            self._open[path] = RingSpool(ring, spool_of(ring, self._spools), self._room)
             self.processes += 1
 
     def _follow(self, path: Path) -> None:
@@ -250,7 +251,7 @@ class RingReader:
         path.unlink(missing_ok=True)
 
     def _close(self, path: Path) -> None:
-        self._open.pop(path).close()
+        self._open.pop(path).read(last=True)
 
 
 def _without_separators(library: Path, rings: Path) -> Path:
@@ -288,4 +289,4 @@ def _new_folder(spools: Path) -> Path:
 
 def calls_library() -> Path | None:
     """Return the library that records calls; None if there is none."""
-    return beside_core(_LIBRARY)
+    return installed_library(_LIBRARY)

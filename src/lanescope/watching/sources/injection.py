@@ -29,10 +29,10 @@ def has_driver() -> bool:
 
 def injection_library() -> Path | None:
     """Return the library that traces; None if there is none."""
-    return beside_core(INJECTION_LIBRARY)
+    return installed_library(INJECTION_LIBRARY)
 
 
-def beside_core(name: str) -> Path | None:
+def installed_library(name: str) -> Path | None:
     """Return a library that lies beside the native core; None if there is none."""
     core = importlib.util.find_spec("lanescope._native")
     if core is None or core.origin is None:

@@ -1,0 +1,76 @@
+"""Programs whose calls are recorded, with a driver for tests and no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lanescope.trace.ring_folder import RINGS
+from lanescope.trace.trace_spool import Trace, read_trace_spool
+from lanescope.watching.sources import injection
+from lanescope.watching.sources.base import SourceReport
+from lanescope.watching.sources.calls import CallsSource, calls_library
+from tests.native.programs import program
+from tests.patience import PATIENCE_S
+
+needs_calls = pytest.mark.skipif(calls_library() is None, reason="needs an installed lanescope")
+
+# What a test program begins with: the driver for tests says by addresses what is whose memory.
+BEGIN = """
+import ctypes, os, signal, sys, threading
+cuda = ctypes.CDLL(os.environ["MOCK_CUDA"])
+GPU0, GPU1 = 1 << 46, (1 << 46) + (1 << 40)
+U64, P, SIZE = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
+host = ctypes.create_string_buffer(1 << 20)
+at = ctypes.addressof(host)
+def found(name, version=12000, flags=0):
+    function = P()
+    cuda.cuGetProcAddress_v2(name.encode(), ctypes.byref(function), version, U64(flags), None)
+    return ctypes.CFUNCTYPE(ctypes.c_int, U64, U64, SIZE, P)(function.value)
+def to_gpu(size, gpu=GPU0, times=1):
+    for _ in range(times):
+        assert cuda.cuMemcpyHtoD_v2(U64(gpu), P(at), SIZE(size)) == 0
+"""
+
+Ended = tuple["subprocess.CompletedProcess[str]", SourceReport]
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CallsSource:
+    monkeypatch.setattr(injection, "_DRIVERS", (tmp_path,))
+    return CallsSource(tmp_path)
+
+
+def environment_of(source: CallsSource) -> dict[str, str]:
+    return {**os.environ, **source.environment(), "MOCK_CUDA": str(program("mock_cuda"))}
+
+
+@pytest.fixture
+def run(source: CallsSource, tmp_path: Path) -> Run:
+    def run_program(text: str) -> Ended:
+        source.start()
+        done = subprocess.run(
+            [sys.executable, "-c", BEGIN + text],
+            env=environment_of(source),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        report = source.stop()
+        assert not (tmp_path / RINGS).exists()
+        assert not done.stderr, done.stderr
+        return done, report
+
+    return run_program
+
+
+def read_one(folder: Path) -> Trace:
+    (path,) = folder.glob("trace.*.bin")
+    return read_trace_spool(path)

@@ -1,0 +1,282 @@
+"""Recording of calls where disks are full, rings damaged, programs odd, or lanescope is killed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lanescope._core import native
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.machine import Machine
+from lanescope.trace.call_ring import CallRing, RingNotReadyError
+from lanescope.trace.call_spool import RingSpool, recover, spool_of
+from lanescope.trace.ring_folder import RINGS
+from lanescope.trace.spool import read_spools
+from lanescope.trace.trace_spool import read_trace_spool
+from lanescope.watching.sources import injection
+from lanescope.watching.sources.calls import CallsSource
+from tests.patience import PATIENCE_S, until
+from tests.watching import recording
+from tests.watching.recording import BEGIN, Run, environment_of, needs_calls, read_one
+
+pytestmark = needs_calls
+source, run = recording.source, recording.run  # fixtures
+
+
+def stop_reading(source: CallsSource) -> None:
+    assert source._reader is not None
+    source._reader.stop()
+
+
+def test_what_is_overwritten_is_counted_as_lost(source: CallsSource, tmp_path: Path) -> None:
+    """The ring holds 32,768 records; nobody reads it while 40,000 are made."""
+    source.start()
+    stop_reading(source)
+    command = [sys.executable, "-c", BEGIN + "to_gpu(8, times=40000)"]
+    subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
+    spool = tmp_path / "trace.1.calls.bin"
+    RingSpool(CallRing(path), spool, native.SpoolRoom(str(tmp_path))).read(last=True)
+    trace = read_trace_spool(spool)
+    assert len(trace.operations) == 32768
+    assert trace.process.lost_records == 40000 - 32768
+    recover(tmp_path)
+
+
+def test_after_a_kill_of_lanescope_rings_are_read_once(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    begun_ns = time.time_ns()
+    text = "to_gpu(5, times=50)\nprint(flush=True)\ninput()\nto_gpu(6)"
+    with subprocess.Popen(
+        [sys.executable, "-c", BEGIN + text],
+        env=environment_of(source),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as talking:
+        assert talking.stdout is not None
+        talking.stdout.readline()
+        (ring,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
+        spool = spool_of(CallRing(ring), tmp_path)
+        RingSpool(CallRing(ring), spool, native.SpoolRoom(str(tmp_path))).read()
+        stop_reading(source)  # it never saw this process, or appends nothing more than its end
+        talking.communicate(b"\n", timeout=PATIENCE_S)
+    recover(tmp_path)
+    assert read_trace_spool(spool).operations.bytes.tolist() == [5] * 50 + [6]
+    assert not ring.exists()
+    recover(tmp_path)  # does nothing
+    assert len(read_spools(tmp_path, Machine(name="m"), begun_ns, None).operations) == 51
+
+
+def test_foreign_folders_are_not_emptied(tmp_path: Path) -> None:
+    precious, run = tmp_path / "precious", tmp_path / "run"
+    precious.mkdir()
+    run.mkdir()
+    (precious / "calls.1.ring").write_text("mine")
+    (run / RINGS).symlink_to(precious)
+    recover(run)
+    assert (precious / "calls.1.ring").read_text() == "mine"
+
+
+def test_a_run_of_somebody_else_reaches_no_rings_of_a_watch(
+    source: CallsSource, tmp_path: Path
+) -> None:
+    source.start()
+    rings = (tmp_path / RINGS).resolve()
+    stolen = tmp_path / "stolen"
+    stolen.mkdir()
+    (stolen / RINGS).symlink_to(rings)
+    recover(stolen)
+    assert rings.exists()
+    source.stop()
+    assert not rings.exists()
+
+
+def test_a_spool_that_is_a_link_is_not_written(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    stop_reading(source)
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5)"]
+    subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    (ring,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
+    (tmp_path / "mine").touch()
+    link = tmp_path / "trace.1.calls.bin"
+    link.symlink_to(tmp_path / "mine")
+    with pytest.raises(InputError, match="symbolic link"):
+        RingSpool(CallRing(ring), link, native.SpoolRoom(str(tmp_path)))
+    assert (tmp_path / "mine").read_bytes() == b""
+    recover(tmp_path)
+
+
+def test_what_a_full_disk_does_not_take_is_lost_and_counted(
+    source: CallsSource, tmp_path: Path
+) -> None:
+    source.start()
+    stop_reading(source)
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5, times=1000)"]
+    subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    (ring,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
+    path = tmp_path / "trace.1.calls.bin"
+    spool = RingSpool(CallRing(ring), path, native.SpoolRoom(str(tmp_path)))
+    size = path.stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:  # half of a record fits
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, before[1]))
+        spool.read()
+        assert path.stat().st_size == size
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    spool.read(last=True)
+    trace = read_trace_spool(path)
+    assert (len(trace.operations), trace.process.lost_records) == (0, 1000)
+    recover(tmp_path)
+
+
+def test_rings_that_are_never_ready_take_no_descriptors(tmp_path: Path) -> None:
+    path = tmp_path / "calls.1.ring"
+    path.write_bytes(bytes(1 << 16))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        with pytest.raises(RingNotReadyError):
+            CallRing(path)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_full_spools_leave_copies_out_and_say_so(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "limits").write_text("3000 0 0\n")
+    run("to_gpu(8, times=1000)")
+    trace = read_one(tmp_path)
+    assert trace.process.left_out + len(trace.operations) == 1000
+    assert trace.process.left_out > 900
+
+
+def test_a_program_with_address_sanitizer_runs(source: CallsSource, tmp_path: Path) -> None:
+    """Its runtime wants to be the first library, unless it is told otherwise."""
+    (tmp_path / "hi.cpp").write_text('#include <cstdio>\nint main() { std::puts("hi"); }\n')
+    command = [os.environ.get("CXX", "g++"), "-fsanitize=address", "hi.cpp", "-o", "hi"]
+    if subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("no AddressSanitizer")
+    source.start()
+    done = subprocess.run(
+        [tmp_path / "hi"], env=environment_of(source), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
+    source.stop()
+
+
+def test_a_program_that_may_write_no_large_files_goes_on(run: Run, tmp_path: Path) -> None:
+    done, _ = run(
+        """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+to_gpu(5)
+print("mine")
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "mine\n")
+    assert not list(tmp_path.glob("trace.*.bin"))
+
+
+def test_a_copy_that_cannot_be_recorded_changes_no_errno(run: Run) -> None:
+    done, _ = run(
+        """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+copy = ctypes.CFUNCTYPE(ctypes.c_int, U64, P, SIZE, use_errno=True)(
+    ctypes.cast(cuda.cuMemcpyHtoD_v2, P).value
+)
+ctypes.set_errno(77)
+print(copy(GPU0, at, 5), ctypes.get_errno())
+"""
+    )
+    assert done.stdout == "0 77\n"
+
+
+def test_rings_of_processes_that_have_ended_are_removed(
+    source: CallsSource, tmp_path: Path
+) -> None:
+    source.start()
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5)"]
+    for _ in range(3):
+        subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    rings = (tmp_path / RINGS).resolve()
+    until(lambda: not list(rings.glob("calls.*.ring")))
+    traces = [read_trace_spool(path) for path in tmp_path.glob("trace.*.bin")]
+    assert [trace.operations.bytes.tolist() for trace in traces] == [[5]] * 3
+    assert all(trace.process.complete for trace in traces)
+    assert source.stop().reason is None
+
+
+def test_a_ring_that_is_none_harms_no_other(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    rings = (tmp_path / RINGS).resolve()
+    (rings / "calls.1.ring").write_bytes(bytes(8192))  # not begun yet, for ever
+    (rings / "calls.2.ring").write_bytes(os.urandom(1 << 20))
+    (rings / "calls.3.ring").mkdir()
+    (rings / "calls.4.ring").symlink_to("/dev/zero")
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5)"]
+    subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    (rings / "calls.3.ring").rmdir()
+    report = source.stop()
+    assert "Copies of a process cannot be read" in (report.reason or "")
+    assert read_one(tmp_path).operations.bytes.tolist() == [5]
+
+
+SHIM = """
+#include <dlfcn.h>
+#include <cstddef>
+#include <cstdlib>
+using Copy = int (*)(unsigned long long, const void*, std::size_t);
+static Copy driver = reinterpret_cast<Copy>(
+    dlsym(dlopen(std::getenv("MOCK_CUDA"), RTLD_NOW), "cuMemcpyHtoD_v2"));
+static int calls = 0;
+extern "C" int cuMemcpyHtoD_v2(unsigned long long to, const void* from, std::size_t bytes) {
+  ++calls;
+  return driver(to, from, bytes);
+}
+extern "C" int shim_calls() { return calls; }
+"""
+
+
+def test_what_others_put_before_the_driver_stays_there(run: Run, tmp_path: Path) -> None:
+    """Libraries that share a GPU do so; each copy is recorded once."""
+    (tmp_path / "shim.cpp").write_text(SHIM)
+    compiler = os.environ.get("CXX", "g++")
+    options = ["-shared", "-fPIC", "-Wl,-Bsymbolic", "shim.cpp", "-o", "libshim.so", "-ldl"]
+    subprocess.run([compiler, *options], cwd=tmp_path, check=True)
+    done, _ = run(
+        f"""
+shim = ctypes.CDLL({str(tmp_path / "libshim.so")!r})
+for size in range(1, 6):
+    assert shim.cuMemcpyHtoD_v2(U64(GPU0), P(at), SIZE(size)) == 0
+print(shim.shim_calls())
+"""
+    )
+    assert done.stdout == "5\n"
+    assert read_one(tmp_path).operations.bytes.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_programs_of_another_c_library_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = b"/lib/ld-musl-x86_64.so.1\0"
+    header = b"\x7fELF\x02" + bytes(27) + (64).to_bytes(8, "little") + bytes(14)
+    header += (56).to_bytes(2, "little") + (1).to_bytes(2, "little")
+    segment = (3).to_bytes(8, "little") + (200).to_bytes(8, "little") + bytes(16)
+    segment += len(name).to_bytes(8, "little")
+    program = tmp_path / "program"
+    program.write_bytes((header.ljust(64, b"\0") + segment).ljust(200, b"\0") + name)
+    program.chmod(0o755)
+    assert injection.interpreter_of([str(program)]) == "ld-musl-x86_64.so.1"
+    assert injection.interpreter_of([sys.executable]).startswith("ld-linux")
+    assert injection.interpreter_of(["/bin/no-such-program"]) == ""
+    monkeypatch.setattr(injection, "_DRIVERS", (tmp_path,))
+    with pytest.raises(NotMeasuredError, match="has musl for its C library"):
+        CallsSource(tmp_path, program=[str(program)]).start()
