@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from lanescope.machine import Machine
 from lanescope.trace.call_ring import CallRing, RingNotReadyError
 from lanescope.trace.call_spool import RingSpool, recover, spool_of
 from lanescope.trace.ring_folder import RINGS
-from lanescope.trace.spool import read_spools
+from lanescope.trace.spool import merged, read_spools
+from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import CallsSource
@@ -280,3 +282,28 @@ def test_programs_of_another_c_library_are_left_alone(
     monkeypatch.setattr(injection, "_DRIVERS", (tmp_path,))
     with pytest.raises(NotMeasuredError, match="has musl for its C library"):
         CallsSource(tmp_path, program=[str(program)]).start()
+
+
+def test_a_process_with_the_number_of_an_earlier_one_has_its_own_spool(
+    source: CallsSource, tmp_path: Path
+) -> None:
+    source.start()
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5)"]
+    rings = []
+    for _ in range(2):
+        subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+        (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
+        rings.append(CallRing(path))
+        until(lambda path=path: not path.exists())  # type: ignore[misc]
+    source.stop()
+    spools = {spool_of(ring, tmp_path).name.removeprefix(f"trace.{ring.process}") for ring in rings}
+    assert len(spools) == 2  # differ by more than the number
+
+
+def test_only_a_trace_and_calls_of_one_process_are_one() -> None:
+    calls = Process(7, "run", 1, timed_by=CALL_TIMES)
+    again = replace(calls, command="exec")
+    assert merged([calls, again]) == (calls, again)
+    assert merged([replace(calls, timed_by="gpu", lost_records=2), calls]) == (
+        replace(calls, lost_records=2),
+    )

@@ -296,3 +296,20 @@ def test_metrics_are_on_loopback_unless_an_address_is_given() -> None:
     for wrong in ("", "host", "1.2.3.4:0", ":70000"):
         with pytest.raises(InputError, match="is no address"):
             address_of(wrong)
+
+
+def test_what_is_stored_stays_where_no_room_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    folder = tmp_path / "watch"
+    (folder / segments.SEGMENTS).mkdir(parents=True)
+    now_ms = time.time_ns() // MS - 1_795_000_000_000
+    for begin in range(now_ms - 5000, now_ms, 1000):
+        write_segment(folder, [piece(begin, 1001)])
+    writer = quick(folder)
+    monkeypatch.setattr(segment_writer, "write_segment", refused)
+    run_for(watch_of(folder, Simulated), writer, lambda: writer.lost_records > 100)
+    assert len(segments_in(folder)) == 5

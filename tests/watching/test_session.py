@@ -20,6 +20,7 @@ from lanescope.trace.counter_spool import counter_header
 from lanescope.trace.store import is_watch, read_watch
 from lanescope.watching.session import NotStoredError, Watch, watch
 from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.startup import Startup
 from lanescope.watching.waiting import Launched
 from tests.patience import PATIENCE_S, until
 
@@ -210,3 +211,21 @@ def test_other_folders_are_told_apart(tmp_path, change, sentence):
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
     with pytest.raises(InputError, match=sentence):
         read_watch(run.folder)
+
+
+def test_where_the_machine_cannot_be_looked_at_all_sources_are_stopped(tmp_path):
+    def missing():
+        raise InputError("no such machine")
+
+    made = []
+
+    def sources(folder):
+        made.append(Pretended(folder))
+        return made
+
+    startup = Startup(missing, lambda machine, folder: ())
+    program = Launched(("true",))
+    out = tmp_path / "run"
+    with pytest.raises(NotStoredError, match="no such machine"):
+        watch(Watch(MACHINE, program, "lanescope watch", sources, out, startup=startup))
+    assert made[0].calls == ["prepare", "start", "stop"]
