@@ -6,7 +6,8 @@
 
 ``train``: a pinned batch of 32 MiB to the GPU, about 80 kernels, 4 bytes back, which the thread
 waits for. ``launch``: hundreds of kernels that are shorter than their launches. ``tiny``: 64 copies
-of 1 KiB and a wait. ``loader``: a DataLoader with two workers and a thread that pins.
+of 1 KiB and a wait. ``loader``: a DataLoader with two workers and a thread that pins. ``pair``:
+``train`` on two GPUs at once, which then exchange 32 MiB over NVLink in each direction.
 
 Prints, as JSON, for each loop how many iterations there were and the quartiles of their times in
 seconds (``loops``).
@@ -28,28 +29,57 @@ MIB = 1 << 20
 WARM_UP = 20
 
 
-def train() -> Callable[[], None]:
-    """Train nine layers on batches of 8192 rows of 1024 floats, in TF32."""
+def training(gpu: torch.device) -> Callable[[], torch.Tensor]:
+    """Return a step that trains on a GPU and returns the loss, which is not waited for.
+
+    Nine layers, batches of 8192 rows of 1024 floats, in TF32.
+    """
     torch.set_float32_matmul_precision("high")
     widths = [1024] * 9 + [1000]
     layers: list[torch.nn.Module] = []
     for inputs, outputs in pairwise(widths):
         layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
-    model = torch.nn.Sequential(*layers[:-1]).to(GPU)
+    model = torch.nn.Sequential(*layers[:-1]).to(gpu)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     batches = [torch.randn(8192, 1024).pin_memory() for _ in range(4)]
-    labels = torch.randint(0, 1000, (8192,), device=GPU)
+    labels = torch.randint(0, 1000, (8192,), device=gpu)
     turn = 0
 
-    def step() -> None:
+    def step() -> torch.Tensor:
         nonlocal turn
         turn += 1
-        batch = batches[turn % 4].to(GPU, non_blocking=True)
+        batch = batches[turn % 4].to(gpu, non_blocking=True)
         optimizer.zero_grad(set_to_none=True)
         loss = torch.nn.functional.cross_entropy(model(batch), labels)
         loss.backward()
         optimizer.step()
-        loss.item()
+        return loss
+
+    return step
+
+
+def train() -> Callable[[], None]:
+    """Train, and read each loss."""
+    begun = training(GPU)
+
+    def step() -> None:
+        begun().item()
+
+    return step
+
+
+def pair() -> Callable[[], None]:
+    """Train on two GPUs, and exchange 32 MiB."""
+    gpus = [torch.device(f"cuda:{i}") for i in range(2)]
+    trained = [training(gpu) for gpu in gpus]
+    own, other = ([torch.ones(8 << 20, device=gpu) for gpu in gpus] for _ in range(2))
+
+    def step() -> None:
+        losses = [begun() for begun in trained]
+        other[1].copy_(own[0], non_blocking=True)
+        other[0].copy_(own[1], non_blocking=True)
+        for loss in losses:
+            loss.item()
 
     return step
 
@@ -115,7 +145,7 @@ def loader() -> Callable[[], None]:
     return step
 
 
-LOOPS = {"train": train, "launch": launch, "tiny": tiny, "loader": loader}
+LOOPS = {"train": train, "launch": launch, "tiny": tiny, "loader": loader, "pair": pair}
 
 
 def measure(name: str, seconds: float) -> dict[str, object]:

@@ -4,12 +4,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <array>
-#include <bit>
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <random>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,7 +14,7 @@
 #include "bindings.hpp"
 #include "watch/counter_stream.hpp"
 #include "watch/own_traffic.hpp"
-#include "watch/sample_memo.hpp"
+#include "watch/sample_formula.hpp"
 #include "watch/spool_file.hpp"
 #include "watch/worker.hpp"
 
@@ -28,7 +24,7 @@ using lanescope::watch::CounterRecord;
 using lanescope::watch::CounterStream;
 using lanescope::watch::GrowingCounter;
 using lanescope::watch::OwnTraffic;
-using lanescope::watch::SampleMemo;
+using lanescope::watch::SampleFormula;
 using lanescope::watch::SpoolFile;
 using lanescope::watch::WrappingCounter;
 
@@ -67,52 +63,31 @@ void bind_stream(nb::module_& testing) {
           "Samples, lost ones, gaps, repeated ones.");
 }
 
-/// Looks up samples of two 4-byte counts, both normally distributed, and tells the memo what it
-/// asks for: of how many that was, and how many it told wrongly.
-std::pair<std::uint64_t, std::uint64_t> draw(SampleMemo& memo, std::uint64_t samples, double mean,
-                                             double first_sigma, double second_sigma,
-                                             std::uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  std::normal_distribution<double> normal;
-  const auto count = [&](double sigma) {
-    return static_cast<std::uint32_t>(std::round(std::fmax(mean + sigma * normal(generator), 0)));
-  };
-  std::uint64_t asked = 0, wrong = 0;
-  for (std::uint64_t i = 0; i < samples; ++i) {
-    const std::array counts{count(first_sigma), count(second_sigma)};
-    const std::array<double, 2> values{static_cast<double>(counts[0]),
-                                       static_cast<double>(counts[1])};
-    const double* found = memo.find(std::bit_cast<std::array<std::uint8_t, 8>>(counts).data());
-    if (found == nullptr) {
-      ++asked;
-      memo.learn(values);
+/// Looks up samples that lie one after the other, of which `values` are what CUPTI would evaluate;
+/// how many were evaluated, and how many of the others were found wrongly.
+std::pair<std::uint64_t, std::uint64_t> run(SampleFormula& formula, const nb::bytes& samples,
+                                            const std::vector<std::vector<double>>& values) {
+  const auto* bytes = static_cast<const std::uint8_t*>(samples.data());
+  const std::size_t size = samples.size() / std::max<std::size_t>(values.size(), 1);
+  std::uint64_t evaluated = 0, wrong = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (const double* found = formula.find(bytes + i * size)) {
+      wrong += !std::equal(values[i].begin(), values[i].end(), found);
     } else {
-      wrong += found[0] != values[0] || found[1] != values[1];
+      ++evaluated;
+      formula.learn(values[i]);
     }
   }
-  return {asked, wrong};
+  return {evaluated, wrong};
 }
 
-void bind_memo(nb::module_& testing) {
-  nb::class_<SampleMemo>(testing, "SampleMemo", "Values of samples, found by their bytes.")
+void bind_formula(nb::module_& testing) {
+  nb::class_<SampleFormula>(testing, "SampleFormula", "Values of samples, from their bytes.")
       .def(nb::init<std::size_t, std::size_t>(), "bytes"_a, "values"_a)
-      .def(
-          "find",
-          [](SampleMemo& self, const nb::bytes& sample) {
-            const double* found = self.find(static_cast<const std::uint8_t*>(sample.data()));
-            return found == nullptr ? std::optional<double>() : *found;
-          },
-          "sample"_a, "The first value, or None.")
-      .def(
-          "learn",
-          [](SampleMemo& self, const std::vector<double>& values,
-             const std::vector<std::uint64_t>& times) { self.learn(values, times); },
-          "values"_a, "times"_a = std::vector<std::uint64_t>())
-      .def("forget", &SampleMemo::forget)
-      .def("contradictions", &SampleMemo::contradictions)
-      .def("memory_bytes", &SampleMemo::memory_bytes)
-      .def("draw", &draw, "samples"_a, "mean"_a, "first_sigma"_a, "second_sigma"_a, "seed"_a,
-           "Looks up random samples of 8 bytes; how many it asked for, and told wrongly.");
+      .def("run", &run, "samples"_a, "values"_a,
+           "Look up samples in turn: how many were evaluated, and how many found wrongly.")
+      .def("forget", &SampleFormula::forget)
+      .def("contradictions", &SampleFormula::contradictions);
   nb::class_<OwnTraffic>(testing, "OwnTraffic", "When a sampler used its link.")
       .def(nb::init<>())
       .def("add", &OwnTraffic::add, "begin_ns"_a, "end_ns"_a)
@@ -123,7 +98,7 @@ void bind_memo(nb::module_& testing) {
 
 void bind_watch_testing(nb::module_& testing) {
   bind_stream(testing);
-  bind_memo(testing);
+  bind_formula(testing);
   nb::class_<WrappingCounter>(testing, "WrappingCounter", "Follows a counter of 32 bits.")
       .def(nb::init<double>(), "most_per_second"_a)
       .def("advance", &WrappingCounter::advance, "value"_a, "elapsed_ns"_a);

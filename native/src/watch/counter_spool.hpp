@@ -15,7 +15,7 @@ struct CounterReport {
   std::uint64_t restarts = 0;         ///< Times that sampling was begun anew after an overflow.
   std::uint64_t reads = 0;            ///< Calls that fetched samples.
   std::uint64_t asked = 0;            ///< Samples whose values CUPTI was asked for.
-  std::uint64_t contradictions = 0;   ///< See `SampleMemo`.
+  std::uint64_t contradictions = 0;   ///< See `SampleFormula`.
   double cpu_seconds = 0;             ///< Of the sampler's thread, all in all.
   double decode_cpu_seconds = 0;      ///< Of them: fetching samples.
   double evaluate_cpu_seconds = 0;    ///< Of them: turning samples into bytes.

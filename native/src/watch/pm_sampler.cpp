@@ -120,8 +120,8 @@ void PmSampler::complete() {
   report_.contradictions = session_.contradictions();
   if (report_.contradictions > 0)
     report_.errors.push_back(
-        "CUPTI's samples do not lie in memory as expected, so that some may be wrong, up to 256 of "
-        "each that look alike.");
+        "CUPTI's samples do not follow from their bytes as expected, so that some may be wrong: "
+        "one in 128 was checked.");
 }
 
 Decoded PmSampler::decode(CounterImage& image) {

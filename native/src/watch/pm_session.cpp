@@ -106,7 +106,7 @@ void PmSession::reopen() {
   stopped.pPmSamplingObject = object_.get();
   api_->stop.attempt(stopped);  // it may be in any state
   object_.reset();
-  memo_->forget();
+  formula_->forget();
   enable();
 }
 
@@ -127,10 +127,7 @@ void PmSession::learn_layout() {
     sample_bytes_ = two - one;
     before_samples_ = one - sample_bytes_;
   }
-  // Bytes on PCIe are counted as such. Payload on NVLink may be a difference of counters, which
-  // move while it is 0: then zeros would not tell which bytes of a sample matter.
-  const bool counts_alone = settings_.metrics.size() == 2;
-  memo_.emplace(counts_alone ? sample_bytes_ : 0, settings_.metrics.size());
+  formula_.emplace(sample_bytes_, settings_.metrics.size());
 }
 
 CounterImage PmSession::make_image(std::size_t samples) {
@@ -171,11 +168,11 @@ void PmSession::evaluate(const CounterImage& image, const Take& take) {
   for (std::size_t i = 0; i < info.numCompletedSamples; ++i) {
     time.sampleIndex = value.rangeIndex = i;
     (*api_)(api_->sample_info, time);
-    const double* known = memo_->find(image.data() + before_samples_ + i * sample_bytes_);
+    const double* known = formula_->find(image.data() + before_samples_ + i * sample_bytes_);
     if (known == nullptr) {
       (*api_)(api_->evaluate, value);
       ++asked_;
-      memo_->learn(answered, std::array{time.startTimestamp, time.endTimestamp});
+      formula_->learn(answered);
     }
     take(time.startTimestamp, time.endTimestamp,
          known == nullptr ? answered : std::span(known, answered.size()));

@@ -12,7 +12,7 @@
 #include "watch/counter_image.hpp"
 #include "watch/cupti_api.hpp"
 #include "watch/pm_metrics.hpp"
-#include "watch/sample_memo.hpp"
+#include "watch/sample_formula.hpp"
 
 namespace lanescope::watch {
 
@@ -59,9 +59,8 @@ class PmSession {
   /// Hands over the samples of an image, in order of time. Throws `Error`.
   void evaluate(const CounterImage& image, const Take& take);
 
-  /// How often a sample's values differed from those of samples that looked the same; see
-  /// `SampleMemo`.
-  std::uint64_t contradictions() const noexcept { return memo_->contradictions(); }
+  /// How often a sample's values differed from what had been learned; see `SampleFormula`.
+  std::uint64_t contradictions() const noexcept { return formula_->contradictions(); }
 
   /// Of how many samples CUPTI was asked for the values.
   std::uint64_t asked() const noexcept { return asked_; }
@@ -83,7 +82,7 @@ class PmSession {
   std::optional<PmMetrics> metrics_;                   // outlives object_, which looks at it
   std::shared_ptr<CUpti_PmSampling_Object> object_;    // gives the GPU back
   std::size_t before_samples_ = 0, sample_bytes_ = 0;  // in an image; 0 where that is not known
-  std::optional<SampleMemo> memo_;
+  std::optional<SampleFormula> formula_;
   std::uint64_t asked_ = 0;
 };
 

@@ -104,26 +104,19 @@ class CounterStream:
     def counts(self) -> tuple[int, int, int, int]:
         """Samples, lost ones, gaps, repeated ones."""
 
-class SampleMemo:
-    """Values of samples, found by their bytes."""
+class SampleFormula:
+    """Values of samples, from their bytes."""
 
     def __init__(self, bytes: int, values: int) -> None: ...
 
-    def find(self, sample: bytes) -> float | None:
-        """The first value, or None."""
-
-    def learn(self, values: Sequence[float], times: Sequence[int] = []) -> None: ...
+    def run(self, samples: bytes, values: Sequence[Sequence[float]]) -> tuple[int, int]:
+        """
+        Look up samples in turn: how many were evaluated, and how many found wrongly.
+        """
 
     def forget(self) -> None: ...
 
     def contradictions(self) -> int: ...
-
-    def memory_bytes(self) -> int: ...
-
-    def draw(self, samples: int, mean: float, first_sigma: float, second_sigma: float, seed: int) -> tuple[int, int]:
-        """
-        Looks up random samples of 8 bytes; how many it asked for, and told wrongly.
-        """
 
 class OwnTraffic:
     """When a sampler used its link."""

@@ -64,7 +64,7 @@ def test_all_watch_and_leave_spools_with_their_sidecars(machine, tmp_path):
     assert all(c.cpu_seconds is not None for c in found)
     said = json.loads(sidecar_of(tmp_path / "pm.g0.bin").read_text())
     assert said["samples"] > 500
-    assert said["asked"] == said["samples"] + 1  # as nothing was ever 0; the first is none
+    assert 200 <= said["asked"] < said["samples"]  # until the formula has proved itself
     assert said["contradictions"] == 0
     assert said["errors"] == []
 

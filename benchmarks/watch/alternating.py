@@ -1,0 +1,238 @@
+"""What watching costs a loop: watched and unwatched processes take turns every 100 ms.
+
+::
+
+    python benchmarks/watch/alternating.py --out FILE.json [--turns 7] [--processes 2]
+        [--interval 2us] [--gpus 2] [--loops train launch tiny loader]
+
+Machines change their speed from second to second by more than watching costs, so that whole
+runs cannot be compared. Here a plain process and one that `lanescope watch --source calls` watches
+are both there all the time; one runs a loop of loops.py for 100 ms while the other waits, then the
+other. Meanwhile this process samples the GPUs' links by `pm` for some windows, and then does not.
+So there are four cases, each some tenths of a second from the others; ``default`` is a watched
+process with `pm`, compared with a plain one without. In each turn the processes are new. With
+``--processes 2`` two processes at a time run the same loop on one GPU.
+
+FILE has, for each loop and turn, the median over windows of the median time of an iteration in
+each case, in seconds, and how much slower than a plain one each case is: median and range over
+the turns. ``fast`` is the same for the tenth percentile of all iterations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from lanescope.machine import Machine
+from lanescope.machine.discovery import discover
+from lanescope.watching.sources.pm import PmSource
+
+WINDOW_SECONDS = 0.1
+#: Windows of each process while `pm` samples, or does not.
+WINDOWS = 3
+#: How often `pm` is begun and ended for a loop.
+PHASES = 2
+#: Iterations at the beginning of a window, while the other's last ones may still matter.
+SKIPPED = 5
+CASES = {"plain": "plain", "calls": "calls", "pm": "plain+pm", "default": "calls+pm"}
+
+
+def serve(processes: int) -> None:
+    """Run what each line of standard input names: a loop, for a window."""
+    if processes > 1:
+        return lead(processes)
+    from loops import LOOPS, WARM_UP
+
+    steps: dict[str, Any] = {}
+    print("ready", flush=True)
+    for line in sys.stdin:
+        name = line.strip()
+        if name not in steps:
+            steps[name] = LOOPS[name]()
+            for _ in range(WARM_UP):
+                steps[name]()
+        step = steps[name]
+        times = [time.perf_counter()]
+        while times[-1] < times[0] + WINDOW_SECONDS:
+            step()
+            times.append(time.perf_counter())
+        taken = [b - a for a, b in pairwise(times)][SKIPPED:] or [times[-1] - times[-2]]
+        deciles = statistics.quantiles(taken, n=10) if len(taken) > 1 else taken * 9
+        print(json.dumps([statistics.median(taken), deciles[0]]), flush=True)
+    return None
+
+
+def lead(processes: int) -> None:
+    """Let several processes do at the same time what each line names."""
+    workers = [Worker([]) for _ in range(processes)]
+    print("ready", flush=True)
+    for line in sys.stdin:
+        for worker in workers:
+            worker.begin(line.strip())
+        found = [worker.end() for worker in workers]
+        print(json.dumps([statistics.mean(one) for one in zip(*found, strict=True)]), flush=True)
+    for worker in workers:
+        worker.close()
+
+
+class Worker:
+    """A process that runs loops when it is ordered to."""
+
+    def __init__(self, before: list[str], processes: int = 1) -> None:
+        command = [*before, sys.executable, __file__, "--serve", "--processes", str(processes)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._in, self._out = self._process.stdin, self._process.stdout
+        self._started = False
+
+    def wait(self) -> None:
+        """Wait until it has started."""
+        if self._out.readline().strip() != "ready":
+            sys.exit("a process that runs the loops did not start")
+
+    def begin(self, loop: str) -> None:
+        """Begin a window."""
+        if not self._started:
+            self.wait()
+            self._started = True
+        self._in.write(loop + "\n")
+        self._in.flush()
+
+    def end(self) -> list[float]:
+        """Return the median and the tenth percentile of the window's iterations, in seconds."""
+        return list(map(float, json.loads(self._out.readline())))
+
+    def run(self, loop: str) -> list[float]:
+        """Run a window."""
+        self.begin(loop)
+        return self.end()
+
+    def close(self) -> None:
+        """End it."""
+        self._in.close()
+        self._process.wait()
+
+
+@cache
+def this_machine() -> Machine:
+    return discover()
+
+
+@contextmanager
+def sampling(gpus: int, interval_ns: int) -> Iterator[None]:
+    """Sample the links of GPUs as the default of watching does."""
+    with tempfile.TemporaryDirectory() as folder:
+        sources = [
+            PmSource(gpu, Path(folder), interval_ns=interval_ns, nvlink=gpus > 1)
+            for gpu in this_machine().gpus[:gpus]
+        ]
+        for source in sources:
+            source.prepare()
+        for source in sources:
+            source.start()
+        yield
+        for source in sources:
+            source.stop()
+
+
+def turn(arguments: argparse.Namespace, interval_ns: int) -> dict[str, dict[str, list[float]]]:
+    """Return for each loop and case the median over windows of both times."""
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--source", "calls"]
+        watched = [*watch, "--out", f"{folder}/run", "--"]
+        workers = {
+            "plain": Worker([], arguments.processes),
+            "calls": Worker(watched, arguments.processes),
+        }
+        for loop in arguments.loops:
+            for worker in workers.values():
+                worker.run(loop)
+            cases = found.setdefault(loop, {case: [] for case in CASES.values()})
+            for _ in range(PHASES):
+                windows(workers, loop, cases, "")
+                with sampling(arguments.gpus, interval_ns):
+                    windows(workers, loop, cases, "+pm")
+            windows(workers, loop, cases, "")
+        for worker in workers.values():
+            worker.close()
+    return {
+        loop: {
+            case: [statistics.median(one) for one in zip(*times, strict=True)]
+            for case, times in cases.items()
+        }
+        for loop, cases in found.items()
+    }
+
+
+def windows(
+    workers: dict[str, Worker], loop: str, cases: dict[str, list[list[float]]], more: str
+) -> None:
+    for i in range(WINDOWS):
+        for name in list(workers)[:: 1 if i % 2 == 0 else -1]:
+            cases[name + more].append(workers[name].run(loop))
+
+
+def slower(turns: list[dict[str, dict[str, list[float]]]], which: int) -> dict[str, Any]:
+    """Return how much slower each case is than a plain process, in percent."""
+    found: dict[str, Any] = {}
+    for loop in turns[0]:
+        for name in ("calls", "pm", "default"):
+            percent = [
+                (one[loop][CASES[name]][which] / one[loop]["plain"][which] - 1) * 100
+                for one in turns
+            ]
+            found.setdefault(loop, {})[name] = {
+                "median": statistics.median(percent),
+                "range": [min(percent), max(percent)],
+            }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--gpus", type=int, default=1, help="how many to sample")
+    parser.add_argument("--interval", default="100us")
+    parser.add_argument("--loops", nargs="+", default=["train", "launch", "tiny", "loader"])
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        return serve(arguments.processes)
+    interval_ns = int(float(arguments.interval.removesuffix("us")) * 1000)
+    turns = []
+    for _ in range(arguments.turns):
+        turns.append(turn(arguments, interval_ns))
+        content = {
+            "argv": sys.argv[1:],
+            "slower_percent": slower(turns, 0),
+            "fast_slower_percent": slower(turns, 1),
+            "turns": turns,
+        }
+        if arguments.out is not None:
+            arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+    for loop, cases in slower(turns, 0).items():
+        for name, one in cases.items():
+            low, high = one["range"]
+            print(f"{loop} {name}: {one['median']:+.2f} % ({low:+.2f} to {high:+.2f})")
+    return None
+
+
+if __name__ == "__main__":
+    main()
