@@ -11,7 +11,7 @@
 namespace {
 
 enum { kSuccess = 0, kInvalidValue = 1 };
-enum { kMemoryType = 2, kIsManaged = 8, kOrdinal = 9 };
+enum { kMemoryType = 2, kIsManaged = 8, kOrdinal = 9, kRangeStart = 11, kRangeSize = 12 };
 enum { kHost = 1, kOfGpu = 2 };
 constexpr std::uint64_t kDevice = 1ULL << 46;
 constexpr int kGpuBits = 40;
@@ -54,10 +54,22 @@ API int cuMemHostGetFlags(unsigned* flags, void* address) {
   return kSuccess;
 }
 
+int lookups = 0;  // of the attributes of an address
+API int mock_lookups() {
+  return lookups;
+}
 API int cuPointerGetAttributes(unsigned count, const int* names, void** values,
                                std::uint64_t address) {
   const bool on_gpu = address - kDevice < 2ULL << kGpuBits;
+  ++lookups;
   for (unsigned i = 0; i < count; ++i) {
+    if (names[i] == kRangeStart || names[i] == kRangeSize) {
+      const std::uint64_t begin = address >> kGpuBits << kGpuBits, size = 1ULL << kGpuBits;
+      *static_cast<std::uint64_t*>(values[i]) = !on_gpu                   ? 0
+                                                : names[i] == kRangeStart ? begin
+                                                                          : size;
+      continue;
+    }
     unsigned found = 0;
     if (names[i] == kMemoryType) found = on_gpu ? kOfGpu : is_pinned(address) ? kHost : 0;
     if (names[i] == kOrdinal)

@@ -248,3 +248,17 @@ to_gpu(5)
     )
     kinds = read_one(tmp_path).operations.source_kind.tolist()
     assert kinds == [MemoryKind.PAGEABLE, MemoryKind.PAGEABLE, MemoryKind.PINNED]
+
+
+def test_the_driver_is_seldom_queried_where_memory_lies(run: Run, tmp_path: Path) -> None:
+    done, _ = run(
+        """
+pages = [at + 4096 * i for i in range(64)]
+for _ in range(50):
+    for i, page in enumerate(pages):
+        cuda.cuMemcpyHtoD_v2(U64(GPU0 + 4096 * i), P(page), SIZE(8))
+print(cuda.mock_lookups())
+"""
+    )
+    assert len(read_one(tmp_path).operations) == 3200
+    assert int(done.stdout) < 150  # a look-up for each page of the host, one for the GPU's memory

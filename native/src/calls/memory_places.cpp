@@ -13,9 +13,10 @@ namespace lanescope::calls {
 
 namespace {
 
-constexpr std::size_t kPages = 256;  // for each thread that copies
+// For each thread that copies. Pages whose numbers end alike share a set.
+constexpr std::size_t kSetBits = 7, kSets = 1 << kSetBits, kPagesOfSet = 4, kRanges = 4;
 constexpr int kPageBits = 12;
-constexpr std::uint16_t kMostUses = 256;
+constexpr std::uint16_t kMostUses = 256, kMostUsesOfRange = 64;
 
 /// What is asked of the driver; null where it cannot be.
 struct Driver {
@@ -37,20 +38,36 @@ const Driver& driver() noexcept {
   return found;
 }
 
-MemoryPlace ask(std::uint64_t address) noexcept {
-  unsigned kind = 0;
-  int managed = 0;
-  int device = -1;
-  std::array names{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-  std::array<void*, 3> values{&kind, &managed, &device};
-  if (driver().attributes == nullptr ||
-      driver().attributes(3, names.data(), values.data(), address) != CUDA_SUCCESS)
-    return {kPageable, -1};
-  if (managed != 0) return {kManaged, -1};
+/// Addresses that lie in the same place; none where `bytes` is 0.
+struct Range {
+  std::uint64_t begin = 0, bytes = 0;
+  MemoryPlace place{kPageable, -1};
+  std::uint32_t changes = 0;
+  std::uint16_t uses = 0;
+};
+
+MemoryPlace place_by(unsigned kind, bool managed, int device) noexcept {
+  if (managed) return {kManaged, -1};
   if (kind == CU_MEMORYTYPE_DEVICE) return {kDevice, static_cast<std::int16_t>(device)};
   if (kind == CU_MEMORYTYPE_ARRAY) return {kArray, static_cast<std::int16_t>(device)};
   return {kind == CU_MEMORYTYPE_HOST ? kPinned : kPageable, -1};
+}
+
+/// @return the place of an address by the driver, and the allocation around it, where it is of one.
+Range ask(std::uint64_t address) noexcept {
+  unsigned kind = 0;
+  int managed = 0;
+  int device = -1;
+  Range found;
+  std::array names{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                   CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  std::array<void*, 5> values{&kind, &managed, &device, &found.begin, &found.bytes};
+  if (driver().attributes == nullptr ||
+      driver().attributes(values.size(), names.data(), values.data(), address) != CUDA_SUCCESS)
+    return {};
+  found.place = place_by(kind, managed != 0, device);
+  return found;
 }
 
 struct Page {
@@ -60,35 +77,70 @@ struct Page {
   MemoryPlace place;
 };
 
+struct Set {
+  std::array<Page, kPagesOfSet> pages;
+  std::size_t next;  // to make room
+};
+
+/// What a thread remembers. Asking the driver takes ten times as long as all else of a record.
+struct Memory {
+  std::array<Set, kSets> sets;
+  std::array<Range, kRanges> ranges;
+  std::size_t next_range;
+};
+
 std::atomic<std::uint32_t> changed{0};
-thread_local Page* own_pages = nullptr;  // not in the thread's own memory, which may be short
+thread_local Memory* own_memory = nullptr;  // not in the thread's own, which may be short
 
 /// @return what this thread remembers; null where there is no memory for it.
-Page* pages() noexcept {
-  if (own_pages != nullptr) return own_pages;
+Memory* memory() noexcept {
+  if (own_memory != nullptr) return own_memory;
   static const pthread_key_t at_end = [] {
     pthread_key_t key{};
-    pthread_key_create(&key, [](void* pages) {
-      own_pages = nullptr;
-      std::free(pages);
+    pthread_key_create(&key, [](void* memory) {
+      own_memory = nullptr;
+      std::free(memory);
     });
     return key;
   }();
-  own_pages = static_cast<Page*>(std::calloc(kPages, sizeof(Page)));
-  if (own_pages != nullptr) pthread_setspecific(at_end, own_pages);
-  return own_pages;
+  own_memory = static_cast<Memory*>(std::calloc(1, sizeof(Memory)));
+  if (own_memory != nullptr) pthread_setspecific(at_end, own_memory);
+  return own_memory;
+}
+
+Set& set_of(Memory& memory, std::uint64_t page) noexcept {
+  // Buffers that lie a power of two apart are common.
+  return memory.sets[page * 0x9E3779B97F4A7C15 >> (64 - kSetBits)];
+}
+
+/// @return the place of an address whose page is not remembered.
+MemoryPlace by_range(Memory& memory, std::uint64_t address, std::uint32_t changes) noexcept {
+  for (Range& range : memory.ranges)
+    if (address - range.begin < range.bytes && range.changes == changes &&
+        ++range.uses < kMostUsesOfRange)
+      return range.place;
+  Range found = ask(address);
+  found.changes = changes;
+  if (found.bytes > 0) memory.ranges[memory.next_range++ % kRanges] = found;
+  return found.place;
 }
 
 }  // namespace
 
 MemoryPlace place_of(std::uint64_t address) noexcept {
-  Page* remembered = pages();
-  if (remembered == nullptr) return ask(address);
+  Memory* remembered = memory();
+  if (remembered == nullptr) return ask(address).place;
   const std::uint64_t number = (address >> kPageBits) + 1;
   const std::uint32_t changes = changed.load(std::memory_order_relaxed);
-  Page& page = remembered[number % kPages];
-  if (page.number != number || page.changes != changes || ++page.uses > kMostUses)
-    page = {number, changes, 0, ask(address)};
+  Set& set = set_of(*remembered, number);
+  for (Page& page : set.pages)
+    if (page.number == number) {
+      if (page.changes != changes || ++page.uses > kMostUses)
+        page = {number, changes, 0, by_range(*remembered, address, changes)};
+      return page.place;
+    }
+  Page& page = set.pages[set.next++ % kPagesOfSet];
+  page = {number, changes, 0, by_range(*remembered, address, changes)};
   return page.place;
 }
 

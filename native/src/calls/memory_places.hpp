@@ -13,8 +13,8 @@ struct MemoryPlace {
 constexpr std::uint8_t kPageable = 1, kPinned = 2, kDevice = 3, kArray = 4, kManaged = 5;
 
 /// @return where `address` lies, as the driver says. Each thread remembers the answers for some
-/// pages, and asks again after `places_changed`, or some uses: memory of the C library's is freed
-/// and comes back without a call of the driver's.
+/// pages and allocations, and asks again after `places_changed`, or some uses: memory of the C
+/// library's is freed and comes back without a call of the driver's.
 MemoryPlace place_of(std::uint64_t address) noexcept;
 
 /// Host memory was pinned, or is no longer.
