@@ -201,6 +201,15 @@ def without_windows(rates: Rates) -> Rates:
     return replace(rates, busy_share=None, windows=windows)
 
 
+def without_slow(rates: Rates, slow_bytes: float) -> Rates:
+    """Return rates without bytes that are no payload, of which is not known when they crossed."""
+    if not slow_bytes or rates.payload_bytes is None:
+        return rates
+    payload = rates.payload_bytes - slow_bytes
+    mean = bandwidth_gbs(payload, rates.known_seconds) if rates.known_seconds else None
+    return replace(rates, payload_bytes=payload, mean_gbs=mean)
+
+
 @dataclass(frozen=True, slots=True)
 class Unexplained:
     """Bytes of one direction that no copy or migration explains, by when they crossed the link.

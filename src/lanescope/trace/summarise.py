@@ -21,14 +21,16 @@ from lanescope.trace.rates import (
     operation_rates,
     split_text,
     unexplained,
+    without_slow,
     without_windows,
 )
 from lanescope.trace.rectangles import bytes_in_known
+from lanescope.trace.slow_traffic import slow_bytes
 from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary
 from lanescope.trace.time_checks import impossible_note, no_room_note
 from lanescope.trace.timeline import CALL_TIMES, NVLINK, PCIE, Counters, Timeline, best_counters
 from lanescope.trace.windows import window_text
-from lanescope.trace.wire import RESOLUTION
+from lanescope.trace.wire import RESOLUTION, WireModel
 from lanescope.trace.wire_fit import model_of
 from lanescope.units.sizes import binary_text
 
@@ -208,11 +210,15 @@ def _directions(
         counted = counter_rates(counters, model, span, gbs, timeline.timed_operations)
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
     basis = "counters" if counted else "trace" if traced else None
+    slow = (0.0, 0.0)
+    if counted and counters is not None and model is not None and _untimed(timeline):
+        slow = _slow(timeline, counters, model, counted)
+        counted = without_slow(counted[0], slow[0]), without_slow(counted[1], slow[1])
     directions = []
     for i, direction in enumerate(DIRECTIONS):
         known = counted and traced and counters
         count, trace = (r[i].payload_bytes if r else None for r in (counted, traced))
-        rest = _unattributed(count, timeline, counters, gpu, i) if known else None
+        rest = _unattributed(count, timeline, counters, i) if known else None
         both = counted or traced
         rates = both[i] if both else None
         split = None
@@ -222,24 +228,53 @@ def _directions(
             split = unexplained(counters, model, timeline.operations, i)
         directions.append(
             DirectionSummary(
-                gpu, direction, basis, source, rates, count, trace, rest, limits[i], split
+                gpu,
+                direction,
+                basis,
+                source,
+                rates,
+                count,
+                trace,
+                rest,
+                limits[i],
+                split,
+                slow[i],
             )
         )
     return directions
 
 
-def _unattributed(
-    counted: float | None, timeline: Timeline, counters: Counters | None, gpu: int, direction: int
-) -> float | None:
-    if counted is None or counters is None:
-        return None
+def _slow(
+    timeline: Timeline, counters: Counters, model: WireModel, counted: tuple[Rates, Rates]
+) -> tuple[float, float]:
+    """Return how much of each direction was slow and is no copy's that the program called for."""
+    slow = slow_bytes(counters, model)
+    rests = (
+        (rates.payload_bytes or 0.0) - _explained(timeline, counters, i)
+        for i, rates in enumerate(counted)
+    )
+    h2d, d2h = (min(one, max(rest, 0.0)) for one, rest in zip(slow, rests, strict=True))
+    return h2d, d2h
+
+
+def _explained(timeline: Timeline, counters: Counters, direction: int) -> float:
+    """Return the bytes of copies and probes in one direction in the time that counters know."""
     code = (Direction.H2D, Direction.D2H)[direction]
+    gpu = counters.gpu
     own = timeline.operations.where(lambda o: o.direction == code, "bytes", device=gpu)
     probes = (probe.one_direction(direction) for probe in timeline.probes if probe.gpu == gpu)
     probed = sum(
         probe.bytes_between(int(counters.end_ns[0]), int(counters.end_ns[-1])) for probe in probes
     )
-    rest = counted - bytes_in_known(own, counters) - probed
+    return bytes_in_known(own, counters) + probed
+
+
+def _unattributed(
+    counted: float | None, timeline: Timeline, counters: Counters | None, direction: int
+) -> float | None:
+    if counted is None or counters is None:
+        return None
+    rest = counted - _explained(timeline, counters, direction)
     return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
 
 
@@ -277,6 +312,12 @@ def _notes(
             "Copies were recorded as the program called for them; how long the GPU took for each "
             "is not known. --trace always traces that, by CUPTI, which slows down programs that "
             "launch much."
+        )
+    if (slow := sum(one.slow_bytes for one in directions)) > _LEAST_UNATTRIBUTED:
+        notes.append(
+            f"{binary_text(slow)} are not counted as payload: they crossed at less than 0.5 GB/s, "
+            "and no recorded copy explains them. The GPU fetches 2 to 3 KB for each launch of a "
+            "kernel; what kernels read of host memory so slowly is among them."
         )
     rest = sum(direction.unattributed_bytes or 0.0 for direction in directions)
     if rest:

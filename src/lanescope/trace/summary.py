@@ -40,6 +40,9 @@ class DirectionSummary:
         What the link can carry.
     unexplained
         When the unattributed bytes crossed the link; None where there are none.
+    slow_bytes
+        What else was counted and is not in `counter_bytes`: too slow for copies of some size, and
+        no recorded copy's. Commands of launches, mostly.
     """
 
     gpu: int
@@ -52,6 +55,7 @@ class DirectionSummary:
     unattributed_bytes: float | None
     limit: LinkLimit
     unexplained: Unexplained | None = None
+    slow_bytes: float = 0.0
 
     @property
     def label(self) -> str:

@@ -46,6 +46,8 @@ OBSERVER_PER_SAMPLE = {"pm": (0.0, 92.0), "counters": (13.5e3, 16.9e3)}
 OBSERVER_PER_SECOND = {"pm": (3.6e6, 4.4e6)}
 #: The same for each second of fetching, where it is known when that was.
 OBSERVER_PER_OWN_SECOND = {"pm": (13e6, 16e6)}
+#: With NVLinks sampled as well, of 18 links: 1,337 to 1,368 bytes on two H100s.
+OBSERVER_PER_SAMPLE_WITH_NVLINK = {"pm": (0.0, 1344.0)}
 NONE = (0.0, 0.0)
 #: Each copy fetches its commands and writes when it is done (16384 copies of 64 KiB and as
 #: many of 4 KiB cost the same).
@@ -158,7 +160,9 @@ def settle(
     )
 
 
-def default_model(source: str, link: PcieLink | None = None, *, own: bool = False) -> WireModel:
+def default_model(
+    source: str, link: PcieLink | None = None, *, own: bool = False, nvlink: bool = False
+) -> WireModel:
     """Return the model that follows from the sizes of PCIe's packets.
 
     Parameters
@@ -170,6 +174,8 @@ def default_model(source: str, link: PcieLink | None = None, *, own: bool = Fals
         For the size of packets; 256 bytes where it is not known.
     own
         Whether the counters say when their sampler used the link.
+    nvlink
+        Whether the same sampler samples the GPU's NVLinks.
     """
     size = (link.max_payload_bytes if link else None) or DEFAULT_MAX_PAYLOAD_BYTES
     framing = 0 if source in HEADER_ONLY_SOURCES else FRAMING_BYTES
@@ -180,7 +186,7 @@ def default_model(source: str, link: PcieLink | None = None, *, own: bool = Fals
             (1 + (COMPLETION_HEADER_BYTES + framing) / size, 0.0),
             (request_bytes / COPY_REQUEST_BYTES, 1 + request_bytes / size),
         ),
-        OBSERVER_PER_SAMPLE.get(source, NONE),
+        (OBSERVER_PER_SAMPLE_WITH_NVLINK if nvlink else OBSERVER_PER_SAMPLE).get(source, NONE),
         (OBSERVER_PER_OWN_SECOND if own else OBSERVER_PER_SECOND).get(source, NONE),
         PER_OPERATION,
         f"default for PCIe packets of {size} bytes{usual}",

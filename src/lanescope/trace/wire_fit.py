@@ -12,7 +12,7 @@ from lanescope.trace.codes import Direction, FloatArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import MovedBetween, between, moved
 from lanescope.trace.stored import pieces_of, search, search_all
-from lanescope.trace.timeline import PCIE, Counters, Timeline
+from lanescope.trace.timeline import NVLINK, PCIE, Counters, Timeline
 from lanescope.trace.wire import (
     NONE,
     OBSERVER_PER_OWN_SECOND,
@@ -67,7 +67,11 @@ def default_of(timeline: Timeline, counters: Counters, link: PcieLink | None = N
 
     It is not fitted to traced copies.
     """
-    model = default_model(counters.source, link, own=counters.own is not None)
+    nvlink = any(
+        (other.gpu, other.source) == (counters.gpu, counters.source)
+        for other in timeline.over(NVLINK)
+    )
+    model = default_model(counters.source, link, own=counters.own is not None, nvlink=nvlink)
     return with_observer(_with_others(model, counters, timeline), counters)
 
 
@@ -213,16 +217,20 @@ def _block_count(counters: Counters) -> int:
 def _blocks(counters: Counters) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield windows from the first to the last record, some at a time: edges, and between them.
 
-    The latter has the rows of `_in_windows`.
+    The latter has the rows of `in_windows`.
     """
+    for edges in blocks_of(counters, FIT_WINDOW_NS):
+        yield edges, in_windows(counters, edges)
+
+
+def blocks_of(counters: Counters, window_ns: int) -> Iterator[IntArray]:
+    """Yield the edges of whole windows from the first to the last record, some at a time."""
     begin_ns, end_ns = int(counters.end_ns[0]), int(counters.end_ns[-1])
-    count = (end_ns - begin_ns - 1) // FIT_WINDOW_NS  # whole windows
-    for part in pieces_of(count, _BLOCK):
-        edges = begin_ns + np.arange(part.start, part.stop + 1) * FIT_WINDOW_NS
-        yield edges, _in_windows(counters, edges)
+    for part in pieces_of((end_ns - begin_ns - 1) // window_ns, _BLOCK):
+        yield begin_ns + np.arange(part.start, part.stop + 1) * window_ns
 
 
-def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
+def in_windows(counters: Counters, edges: IntArray) -> FloatArray:
     """Return bytes (rx, tx), known ns and those that may be the sampler's, between edges."""
     found = np.zeros((4, max(edges.size - 1, 0)))
     first = max(search(counters.end_ns, int(edges[0]), "right") - 1, 0)

@@ -64,6 +64,7 @@ def _direction(one: DirectionSummary) -> dict[str, Any]:
         "traced_bytes": one.traced_bytes,
         "unattributed_bytes": one.unattributed_bytes,
         "unexplained": None if one.unexplained is None else asdict(one.unexplained),
+        "slow_bytes": one.slow_bytes,
         "limit_gbs": one.limit.gbs,
         "limit_source": one.limit.source,
         "share_of_limit": one.share_of_limit,

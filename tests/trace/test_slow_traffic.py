@@ -1,0 +1,91 @@
+"""Commands of launches are not taken for payload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lanescope.trace.slow_traffic import slow_bytes
+from lanescope.trace.store import read_watch
+from lanescope.trace.summarise import summarise
+from lanescope.trace.summary import DirectionSummary, Summary
+from lanescope.trace.timeline import Counters
+from lanescope.trace.wire import WireModel
+
+WATCHES = Path(__file__).parents[1] / "data" / "h100-x2-watch"
+US = 1000
+PLAIN = WireModel(((1.0, 0.0), (0.0, 1.0)))
+#: An iteration: a copy of 32 MiB in 600 µs, and launches all the time.
+ITERATION_NS, COPY_NS, COPY_BYTES = 3_600_000, 600_000, 32 << 20
+
+
+def summary_of(name: str) -> Summary:
+    return summarise(read_watch(WATCHES / name).timeline)
+
+
+def direction_of(summary: Summary, name: str) -> DirectionSummary:
+    return next(one for one in summary.directions if (one.gpu, one.direction) == (0, name))
+
+
+def loop(interval_ns: int, launches_per_second: float, iterations: int = 400) -> Counters:
+    """Count a loop that copies and launches, to the GPU."""
+    end = np.arange(0, iterations * ITERATION_NS, interval_ns)
+    begun, at = end // ITERATION_NS, np.minimum(end % ITERATION_NS, COPY_NS)
+    copied = begun * COPY_BYTES + at * (COPY_BYTES / COPY_NS)
+    commands = end * (launches_per_second * 2500 * 1e-9)
+    total = np.rint(copied + commands).astype(np.int64)
+    rx = np.diff(total, prepend=0)
+    return Counters("pm", 0, interval_ns, end, rx, np.zeros_like(rx), end > 0)
+
+
+@pytest.mark.parametrize("interval_us", [2, 10, 100])
+def test_launches_are_found_next_to_copies(interval_us: int) -> None:
+    counters = loop(interval_us * US, 25_000)
+    seconds = float(counters.end_ns[-1]) * 1e-9
+    h2d, d2h = slow_bytes(counters, PLAIN)
+    assert h2d == pytest.approx(25_000 * 2500 * seconds, rel=0.02)
+    assert d2h == 0.0
+
+
+def test_without_launches_a_loop_of_copies_has_no_slow_traffic() -> None:
+    counters = loop(100 * US, 0)
+    assert slow_bytes(counters, PLAIN)[0] < 2e-4 * float(counters.rx_bytes.sum())
+
+
+def test_a_link_that_never_rests_tells_nothing() -> None:
+    counters = loop(100 * US, 25_000)
+    always = np.full(len(counters), 1 << 20)
+    busy = Counters("pm", 0, 100 * US, counters.end_ns, always, always, counters.known)
+    assert slow_bytes(busy, PLAIN) == (0.0, 0.0)
+
+
+def test_payload_of_a_training_loop_is_what_was_copied() -> None:
+    h2d = direction_of(summary := summary_of("train"), "h2d")
+    assert h2d.counter_bytes == pytest.approx(h2d.traced_bytes, rel=2e-3)
+    assert h2d.counter_bytes + h2d.slow_bytes > 1.006 * h2d.traced_bytes  # 0.7 % were commands
+    assert h2d.rates is not None
+    assert h2d.rates.payload_bytes == h2d.counter_bytes
+    assert any("less than 0.5 GB/s" in note for note in summary.notes)
+
+
+def test_a_loop_of_launches_copies_little() -> None:
+    h2d = direction_of(summary_of("launch"), "h2d")
+    assert h2d.slow_bytes > 250e6
+    assert h2d.counter_bytes < 0.02 * h2d.slow_bytes
+
+
+def test_what_crossed_quickly_stays_payload() -> None:
+    h2d = direction_of(summary_of("loader"), "h2d")
+    # CUDA loads libraries of kernels by itself; the calls tell nothing of it
+    assert 0 < h2d.counter_bytes - h2d.traced_bytes < 10e6
+
+
+@pytest.mark.parametrize("name", ["train", "launch", "loader"])
+def test_the_samplers_own_records_are_no_traffic_of_a_gpu_that_rests(name: str) -> None:
+    resting = [one for one in summary_of(name).directions if one.gpu == 1]
+    assert len(resting) == 2
+    for one in resting:
+        assert one.counter_bytes is not None
+        assert one.counter_bytes < 1e6  # with NVLinks sampled they are 13.5 MB/s, 80 to 270 MB
