@@ -359,7 +359,7 @@ RIGHT: dict[str, Right] = {
     "sources": lambda value: value is None or value in ("trace", ["trace"], ("trace",)),
     "interval_seconds": lambda value: value == 1e-3,
     **dict.fromkeys(("watch.trace", "kernels", "managed", "addresses", "hashes"), flag),
-    "max_spool_bytes": maybe(size),
+    **dict.fromkeys(("max_spool_bytes", "python_bytes"), maybe(size)),
     "shared": flag,
     "Replay.name": text,
     "is_slow": flag,

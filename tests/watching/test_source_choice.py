@@ -57,6 +57,17 @@ def test_what_cupti_alone_tells_is_traced(tmp_path, working, asked):
     assert names(tmp_path, SourceRequest(**{asked: True})) == ["pm.g0", "pm.g1", "trace"]
 
 
+def test_lines_of_python_are_of_calls_alone(tmp_path):
+    (calls,) = sources_for(MACHINE, SourceRequest(("calls",), python_bytes=4096), tmp_path)
+    assert calls._python_bytes == 4096
+    wrong = [{one: True} for one in ("trace", "kernels", "managed", "addresses", "hashes")]
+    for request in (*wrong, {"names": ("pm",)}, {"names": ("trace",)}):
+        with pytest.raises(InputError, match="leave out these, or --python"):
+            SourceRequest(python_bytes=4096, **request)
+    with pytest.raises(InputError, match="only programs that lanescope runs"):
+        SourceRequest(python_bytes=4096, traceable=False)
+
+
 def test_where_a_gpu_is_refused_the_next_counters_watch_too(tmp_path, working, monkeypatch):
     def taken(self):
         if self.name == "pm.g1":
@@ -107,7 +118,7 @@ def test_what_is_traced_is_what_was_asked_for(tmp_path):
     kinds = ("copy", "memset", "call", "range", "kernel", "migration", "address", "hash")
     assert trace._kinds == kinds
     for one in ("managed", "addresses", "hashes"):
-        with pytest.raises(InputError, match="--managed, --addresses and --hash"):
+        with pytest.raises(InputError, match="--addresses, --hash and --python"):
             SourceRequest(traceable=False, **{one: True})
 
 

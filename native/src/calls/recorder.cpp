@@ -17,6 +17,7 @@ namespace lanescope::calls {
 namespace {
 
 constexpr const char* kFolders = "LANESCOPE_CALLS_FOLDER";  // with colons: a watch within a watch
+constexpr const char* kPython = "LANESCOPE_CALLS_PYTHON";  // bytes of copies whose lines are wanted
 constexpr int kMostFolders = 4;
 
 std::atomic<Ring*> the_ring{nullptr};
@@ -49,6 +50,12 @@ std::string description() {
   return text;
 }
 
+std::uint64_t wanted_stacks() noexcept {
+  const char* text = std::getenv(kPython);
+  const std::uint64_t from = text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+  return from == 0 ? kNoStacks : from;
+}
+
 /// @return the ring of the first folder that can have one, which adds to those of the others.
 Ring* rings_in(std::string_view folders) {
   const std::string text = description();
@@ -56,7 +63,7 @@ Ring* rings_in(std::string_view folders) {
   Ring* last = nullptr;
   for (int count = 0; count < kMostFolders && !folders.empty(); ++count) {
     const std::size_t end = folders.find(':');
-    Ring* ring = Ring::create(std::string(folders.substr(0, end)), text);
+    Ring* ring = Ring::create(std::string(folders.substr(0, end)), text, wanted_stacks());
     folders.remove_prefix(end == std::string_view::npos ? folders.size() : end + 1);
     if (ring == nullptr) continue;
     if (last != nullptr) last->set_outer(ring);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "calls/ring_format.hpp"
 
@@ -18,14 +19,19 @@ struct Copy {
   std::int16_t source_device = -1;
   std::int16_t destination_device = -1;
   std::int16_t device = -1;
+  std::uint32_t stack = kNotWanted;
 };
+
+constexpr std::uint64_t kNoStacks = UINT64_MAX;
 
 /// The ring of this process. Any number of threads may add to it; none ever waits.
 class Ring {
  public:
   /// Create `folder`/calls.`pid`.ring, with a number behind the pid where there is one already.
+  /// @param stacks_from bytes of copies whose Python lines are wanted, or more; or `kNoStacks`.
   /// @return null if that cannot be: no room, say.
-  static Ring* create(const std::string& folder, const std::string& text) noexcept;
+  static Ring* create(const std::string& folder, const std::string& text,
+                      std::uint64_t stacks_from) noexcept;
 
   /// Add to another ring, too: that of a watch around this one's.
   void set_outer(Ring* outer) noexcept { outer_ = outer; }
@@ -33,11 +39,25 @@ class Ring {
   void add(const Copy& copy, std::uint64_t start, std::uint64_t end) noexcept;
   void add_graph_launch() noexcept;
 
+  [[nodiscard]] std::uint64_t stacks_from() const noexcept { return stacks_from_; }
+
+  /// @return what records say of a stack with this text, of which there is one however many threads
+  /// have it. The text may be there later than a record of another thread that has the stack, too.
+  std::uint32_t stack(std::string_view text) noexcept;
+
+  void add_stack_time(std::uint64_t ns) noexcept;
+
  private:
-  explicit Ring(char* file) noexcept;
+  Ring(char* file, std::uint64_t stacks_from) noexcept;
+
+  void write_stack(std::size_t number, std::uint64_t key, std::string_view text,
+                   std::size_t at) noexcept;
 
   Numbers* numbers_;
   Record* records_;
+  Stack* stacks_;
+  char* stack_text_;
+  std::uint64_t stacks_from_;
   Ring* outer_ = nullptr;
 };
 

@@ -8,6 +8,7 @@
 
 #include "calls/copy_apis.hpp"
 #include "calls/in_place_of.hpp"
+#include "calls/python_stack.hpp"
 #include "calls/real_dlsym.hpp"
 #include "calls/recorder.hpp"
 #include "inject/same_errno.hpp"
@@ -67,6 +68,7 @@ struct Wrapper<Api, kCall, kVariant, void (*)(Copy&, Arguments...) noexcept> {
     Copy copy;
     copy.call = kCall;
     Api::describe(copy, arguments...);
+    if (copy.bytes >= to->stacks_from()) copy.stack = python_stack(*to);
     to->add(copy, start, end);
   }
 

@@ -49,9 +49,10 @@ def _source_names() -> Sequence[str]:
     Excludes("--live", ("--turns",), "draws one watch, and --turns are many"),
     Needs(("--keep",), ("--all",), "watches the whole machine"),
     Needs(("--metrics",), ("--keep",), "is of a watch without an end"),
+    Needs(("--python-from",), ("--python",), "is the least size of copies whose line is recorded"),
     Excludes(
         "--keep",
-        ("--live", "--json", "--assert", "--seconds", "--pid", "--turns"),
+        ("--live", "--json", "--assert", "--seconds", "--pid", "--turns", "--python"),
         "watches without an end, and has no summary",
     ),
 )
@@ -154,6 +155,18 @@ def watch(
             "in the thread that copies, which takes about as long as the copy; with --addresses.",
         ),
     ] = False,
+    python: Annotated[
+        bool,
+        typer.Option(
+            "--python",
+            help="Record which line of Python called for each large copy; reading that takes at "
+            "most 1 % of a thread's time.",
+        ),
+    ] = False,
+    python_from: Annotated[
+        int,
+        size_option("--python-from", "Least copies that --python is for.", shown="1MiB"),
+    ] = 1 << 20,
     chunk: Annotated[
         int,
         size_option("--chunk", "Of each copy of probe.", shown="200KiB", least=4, most=1 << 30),
@@ -238,6 +251,7 @@ def watch(
             managed=managed,
             addresses=addresses,
             hashes=hashes,
+            python_bytes=python_from if python else None,
             chunk_bytes=chunk,
             gentle=gentle,
             trace=trace == "always",

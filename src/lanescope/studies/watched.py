@@ -99,6 +99,7 @@ def watch(
     managed: bool = False,
     addresses: bool = False,
     hashes: bool = False,
+    python_bytes: Size | None = None,
     out: StrPath | None = None,
     max_spool_bytes: Size | None = None,
 ) -> Watched:
@@ -126,6 +127,8 @@ def watch(
         Trace kernels, and migrations and faults of managed memory, too.
     addresses, hashes
         Note where copies begin and end, and find data that is sent again unchanged.
+    python_bytes
+        Record which line of Python called for each copy of so many bytes or more; None: of none.
     out
         Run folder; None makes one under the runs folder.
     max_spool_bytes
@@ -154,6 +157,7 @@ def watch(
         managed=managed,
         addresses=addresses,
         hashes=hashes,
+        python_bytes=None if python_bytes is None else size_of(python_bytes),
         traceable=waited.traceable,
         program=waited.program,
     )

@@ -20,7 +20,16 @@ from lanescope._core import native
 from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 from lanescope.trace.codes import IntArray, MemoryKind
-from lanescope.trace.trace_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind, Table
+from lanescope.trace.trace_records import (
+    CALLS,
+    COUNTS,
+    FIRST_STACK,
+    HEAD,
+    LINES,
+    OPERATIONS,
+    Kind,
+    Table,
+)
 
 #: The calls by their numbers in records; those of a spool's strings are one higher.
 CALL_NAMES = (
@@ -40,7 +49,7 @@ CALL_NAMES = (
     "cuMemcpy3D",
     "cuMemcpy3DAsync",
 )
-_MAGIC = b"lscalls1"
+_MAGIC = b"lscalls2"
 _NUMBERS = np.dtype(
     [
         ("magic", "S8"),
@@ -54,8 +63,14 @@ _NUMBERS = np.dtype(
         ("next", "<u8"),
         ("process", "<u8"),
         ("pid_namespace", "<u8"),
+        ("stacks_at", "<u8"),
+        ("stacks", "<u8"),
+        ("stack_text_bytes", "<u8"),
+        ("stack_text_next", "<u8"),
+        ("stack_ns", "<u8"),
     ]
 )
+_STACKS = np.dtype([("key", "<u8"), ("bytes", "<u4"), ("text", "<u4")])
 _TEXT_AT = 4096
 _RECORDS = np.dtype(
     [
@@ -72,7 +87,9 @@ _RECORDS = np.dtype(
         ("source_device", "<i2"),
         ("destination_device", "<i2"),
         ("device", "<i2"),
-        ("reserved", "<i2", 5),
+        ("reserved", "<i2"),
+        ("stack", "<u4"),
+        ("reserved_too", "<u4"),
     ]
 )
 #: A record that is not whole after so many looks never will be: its thread was ended.
@@ -139,6 +156,7 @@ class CallRing:
         first, _, addresses = text.partition(b"\n")
         self.header = _header_of(path, first)
         self.gpus = tuple(addresses.decode("ascii", "replace").split("\n")[:-1])
+        self._stacks = StackTable.of(self._map, self._numbers)
         self._done = 0
         self._waited = (-1, 0)
 
@@ -164,6 +182,16 @@ class CallRing:
     def graph_launches(self) -> int:
         """How many graphs were launched: what those copy is in no record."""
         return int(self._numbers["graph_launches"][0])
+
+    @property
+    def stack_ns(self) -> int:
+        """Nanoseconds that reading Python's frames took in the program."""
+        return min(int(self._numbers["stack_ns"][0]), _MOST_RECORDS)
+
+    def new_stacks(self) -> list[tuple[int, str]]:
+        """Return the numbers and texts of Python's stacks that are there since the last time."""
+        whole = self._stacks is not None and self._map.size() >= self._stacks.end
+        return self._stacks.new() if whole and self._stacks is not None else []
 
     def start(self) -> tuple[int, int]:
         """Return the processor's counter and CLOCK_MONOTONIC (ns) when the ring was made."""
@@ -211,6 +239,46 @@ class CallRing:
         whole = (records["sequence"] == wanted) & (now == wanted) & _are_possible(records)
         self._done = end
         return Taken(records[whole], lost + int(np.count_nonzero(~whole)))
+
+
+class StackTable:
+    """The stacks of Python in a ring, which are written once each.
+
+    Parameters
+    ----------
+    content
+        The ring's file.
+    at, count, text_bytes
+        Where the table begins, how many stacks have room in it, and bytes of texts behind it.
+    """
+
+    def __init__(self, content: mmap.mmap, at: int, count: int, text_bytes: int) -> None:
+        self._content = content
+        self._table = np.ndarray((count,), _STACKS, content, at)
+        self._texts_at = at + self._table.nbytes
+        self.end = self._texts_at + text_bytes
+        self._known = np.zeros(count, np.bool_)
+
+    @staticmethod
+    def of(content: mmap.mmap, numbers: Table) -> StackTable | None:
+        """Return the table that a ring's numbers tell of; None where it has none."""
+        names = ("stacks_at", "stacks", "stack_text_bytes")
+        at, count, text_bytes = (int(numbers[name][0]) for name in names)
+        if not at or at + count * _STACKS.itemsize + text_bytes > len(content):
+            return None
+        return StackTable(content, at, count, text_bytes)
+
+    def new(self) -> list[tuple[int, str]]:
+        """Return numbers and texts that are there since the last time."""
+        found = []
+        for number in np.flatnonzero((self._table["text"] > 0) & ~self._known).tolist():
+            begin = self._texts_at + int(self._table["text"][number]) - 1
+            end = begin + int(self._table["bytes"][number])
+            if end <= self.end:
+                text = self._content[begin:end].decode("utf-8", "replace")
+                found.append((number + FIRST_STACK, text))
+            self._known[number] = True
+        return found
 
 
 def _header_of(path: Path, line: bytes) -> dict[str, Any]:
@@ -284,7 +352,7 @@ def count_record(kind: Kind, at_ns: int, records: int, flags: int = 0) -> bytes:
 
 
 def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) -> bytes:
-    """Return records of a ring as records of a spool: operations, and the calls to them.
+    """Return records of a ring as records of a spool: operations, calls to them, their lines.
 
     What the GPU did when is not known. A copy that the call waits for, as it does for pageable
     memory, counts from the call's start to its end; one that it does not, at its start.
@@ -313,4 +381,15 @@ def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) ->
     calls["head"]["kind"], calls["head"]["size"] = Kind.CALL, CALLS.itemsize
     calls["start_ns"], calls["end_ns"], calls["correlation"] = start_ns, end_ns, numbers
     calls["thread"], calls["name"] = records["thread"], records["call"].astype(np.uint32) + 1
-    return bytes(operations.tobytes() + calls.tobytes())
+    return bytes(operations.tobytes() + calls.tobytes() + _spooled_lines(records, calls))
+
+
+def _spooled_lines(records: Table, calls: Table) -> bytes:
+    """Return what records say of Python's stacks, where those were wanted."""
+    wanted = np.flatnonzero(records["stack"])
+    lines = np.zeros(len(wanted), LINES)
+    lines["head"]["kind"], lines["head"]["size"] = Kind.LINE, LINES.itemsize
+    for name in ("start_ns", "correlation"):
+        lines[name] = calls[name][wanted]
+    lines["stack"] = records["stack"][wanted]
+    return bytes(lines.tobytes())

@@ -46,6 +46,8 @@ class RingSpool:
         self._ring, self._path, self._room = ring, path, room
         self._clock = TickClock(ring.start())
         self._written = self._left_out = self._lost = 0
+        #: Whether a copy was large enough for its line of Python to be wanted.
+        self.wanted_lines = False
         if path.exists():
             self._written = self._skip_known(read_bytes(path, inner=2))
         else:
@@ -61,11 +63,16 @@ class RingSpool:
         self._clock.update()
         taken = self._ring.take(last=last)
         self._lost += taken.lost
+        self.wanted_lines |= bool(taken.records["stack"].any())
+        stacks = b"".join(
+            text_record(Kind.STACK, number, text) for number, text in self._ring.new_stacks()
+        )
         start, end = (self._times(taken.records[name]) for name in ("start", "end"))
         content, count = spooled(taken.records, self._written, start, end), len(taken.records)
         if count and not self._room.has(len(content)):
             self._left_out += count
             content, count = b"", 0
+        content = stacks + content
         if self._lost:
             content += count_record(Kind.LOSS, native.watch_time_ns(), self._lost)
         if last:
@@ -100,6 +107,8 @@ class RingSpool:
                 f"{launches} launches of CUDA graphs: copies in graphs are in no call and so not "
                 "recorded; --trace always traces them.",
             )
+        if self._ring.stack_ns:
+            content += count_record(Kind.LINE_COST, now, self._ring.stack_ns)
         return content + count_record(Kind.END, now, written)
 
     def _append(self, content: bytes) -> bool:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from lanescope.codec.atomic import replace_when_written, write_atomically
-from lanescope.codec.fields import PositiveInt, decode
+from lanescope.codec.fields import Bound, PositiveInt, decode
 from lanescope.codec.files import fields_of, read_json, reading
 from lanescope.codec.tables import metadata_of, open_table, require_short, table_of
 from lanescope.errors import InputError
@@ -21,6 +21,8 @@ from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntAr
 from lanescope.trace.operations import COLUMNS, Operations, impossible
 from lanescope.trace.operations import RANGES as OPERATION_RANGES
 from lanescope.trace.probe import Probe
+from lanescope.trace.python_lines import COLUMNS as LINE_COLUMNS
+from lanescope.trace.python_lines import NoLine, PythonLines
 from lanescope.trace.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind
@@ -42,6 +44,8 @@ RANGES = "ranges.parquet"
 #: Are there only if something was traced that they hold.
 MANAGED = "managed.parquet"
 HOST_COPIES = "host_copies.parquet"
+#: Is there only if copies by line of Python were requested, and there were any.
+PYTHON_LINES = "python_lines.parquet"
 #: Times grow steadily: their differences take a fraction of the bytes.
 _GROWING = ("end_ns", "start_ns", "begin_ns", "call_start_ns", "call_end_ns", "correlation")
 
@@ -97,6 +101,8 @@ _OF_PROBES = _Layout(
     {"begin_ns": TIMES, "delay_ns": BYTES, "copy_ns": BYTES, "direction": (0, 1)},
 )
 _OF_RANGES = {**dict.fromkeys(RANGE_COLUMNS, TIMES), "thread": NUMBERS, "pushed": TRUTH}
+_Spent = Annotated[int, Bound("not below zero", lambda value: value >= 0)]
+_OF_LINES = {"pid": PIDS, "start_ns": ANY, "correlation": TIMES}
 #: Addresses and hashes are 64 bits of any kind.
 _OF_SIDES = {
     **dict.fromkeys(("start_ns", "end_ns", "correlation"), TIMES),
@@ -148,6 +154,8 @@ def write_columns(
     for name, side in ((MANAGED, timeline.managed), (HOST_COPIES, timeline.host_copies)):
         if len(side):
             _write_side(folder / name, side)
+    if len(timeline.python_lines):
+        _write_lines(folder / PYTHON_LINES, timeline.python_lines)
 
 
 def write_counter_file(path: Path, counters: Sequence[Counters], inner: int = 1) -> None:
@@ -205,6 +213,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
         span.managed(_read_side(Managed, folder / MANAGED)),
         _read_side(HostCopies, folder / HOST_COPIES),
         span.left_out,
+        _lines_of(folder / PYTHON_LINES),
     )
 
 
@@ -336,6 +345,23 @@ def _ranges_of(path: Path) -> Ranges:
         names = metadata_of(file, path, "names", tuple[str, ...])
     columns = _whole(path, _OF_RANGES | {"name": (0, len(names) - 1)})
     return Ranges.of(names, **columns)
+
+
+def _write_lines(path: Path, lines: PythonLines) -> None:
+    table = table_of({name: getattr(lines, name) for name in LINE_COLUMNS})
+    about = {b"stacks": json.dumps(lines.stacks).encode(), b"spent_ns": b"%d" % lines.spent_ns}
+    table = table.replace_schema_metadata(about)
+    write_tables(path, table.schema, (table,))
+
+
+def _lines_of(path: Path) -> PythonLines:
+    if not path.exists():
+        return PythonLines.empty()
+    with open_table(path) as file:
+        stacks = metadata_of(file, path, "stacks", tuple[str, ...])
+        spent_ns = metadata_of(file, path, "spent_ns", _Spent)
+    columns = _whole(path, _OF_LINES | {"stack": (min(NoLine), len(stacks) - 1)})
+    return PythonLines.of(stacks, spent_ns, **columns)
 
 
 def _write_side(path: Path, side: Managed | HostCopies) -> None:

@@ -16,6 +16,7 @@ from lanescope.trace.codes import HOST_DEVICE, IntArray
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe_spool import read_all_probes
+from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.spool_header import CutOffError
@@ -59,6 +60,7 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
         span.managed(traced.managed),
         traced.host_copies,
         span.left_out,
+        traced.python_lines,
     )
 
 
@@ -86,6 +88,7 @@ def _traced(folder: Path, machine: Machine, span: Span) -> Traced:
         Ranges.concat([t.ranges for t in traces]),
         Managed.concat([renumbered(t.managed, t.visible_devices, t.gpus) for t in traces]),
         HostCopies.concat([t.host_copies for t in traces]),
+        PythonLines.concat([t.python_lines for t in traces]),
     )
 
 

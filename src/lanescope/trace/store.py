@@ -11,6 +11,7 @@ Layout::
     ranges.parquet       a row for each NVTX range, where there were any
     managed.parquet      a row for each migration and fault of managed memory, where traced
     host_copies.parquet  a row for what each call that copies was passed, where asked for
+    python_lines.parquet a row for each copy whose line of Python was requested
     link-errors.json     error counters of links, at the start and at the end
     turns.json           how long the program took, watched and unwatched, where asked for
     probe.parquet        a row for each record of each probe, where there was one

@@ -10,6 +10,7 @@ from lanescope.machine import Machine
 from lanescope.trace.align import align
 from lanescope.trace.attribution import attribution, copy_groups
 from lanescope.trace.busy import gpu_times, in_copies
+from lanescope.trace.by_line import copies_by_line
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
 from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
 from lanescope.trace.managed import managed_directions
@@ -163,6 +164,8 @@ def summarise(
         in_copies=in_copies(timeline),
         gpu_times=gpu_times(timeline),
         by_call_times=_untimed(timeline),
+        by_line=copies_by_line(timeline.operations, timeline.python_lines),
+        line_seconds=timeline.python_lines.spent_ns * 1e-9 if timeline.python_lines else None,
     )
 
 

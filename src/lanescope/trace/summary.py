@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import CopyGroup, Share
 from lanescope.trace.busy import GpuTime, InCopies
+from lanescope.trace.by_line import LineCopies
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.managed import ManagedDirection
@@ -139,6 +140,10 @@ class Summary:
         What crossed NVLink, as `directions`; empty where there is none.
     link_errors
         What links counted of errors while watching, by GPU; empty where nobody looked.
+    by_line
+        Which lines of Python copied what, that with the most bytes first.
+    line_seconds
+        What reading Python's frames took in the program's threads; None where nobody did.
     """
 
     seconds: float
@@ -158,6 +163,8 @@ class Summary:
     in_copies: tuple[InCopies, ...] = ()
     gpu_times: tuple[GpuTime, ...] = ()
     by_call_times: bool = False
+    by_line: tuple[LineCopies, ...] = ()
+    line_seconds: float | None = None
 
     def most_frequent(self, count: int) -> tuple[CopyGroup, ...]:
         """Return the groups with the most copies."""

@@ -25,6 +25,7 @@ from lanescope.trace.codes import (
 )
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.probe import Probe
+from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.stored import PIECE, pieces_of
@@ -199,6 +200,8 @@ class Timeline:
         What managed memory did, and what copies were passed; empty where that was not traced.
     impossible
         How many records were left out as their times cannot be.
+    python_lines
+        Which lines of Python copies came from; empty where that was not requested.
     """
 
     start_ns: int
@@ -211,6 +214,7 @@ class Timeline:
     managed: Managed = field(default_factory=Managed.empty)
     host_copies: HostCopies = field(default_factory=HostCopies.empty)
     impossible: int = 0
+    python_lines: PythonLines = field(default_factory=PythonLines.empty)
 
     def over(self, link: str) -> tuple[Counters, ...]:
         """Return the counters of one kind of link, of `LINKS`."""

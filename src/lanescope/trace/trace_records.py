@@ -31,6 +31,9 @@ class Kind(IntEnum):
     MANAGED = 8
     HOST_COPY = 9
     GPU = 10
+    STACK = 11
+    LINE = 12
+    LINE_COST = 13
 
 
 #: A flag of operations.
@@ -107,6 +110,9 @@ HOST_COPIES = np.dtype(
         ("node", "<i4"),
     ]
 )
+#: Of the codes of stacks this is the number of the first stack; those below say why there is none.
+FIRST_STACK = 16
+LINES = np.dtype([("head", HEAD), ("start_ns", "<i8"), ("correlation", "<u4"), ("stack", "<u4")])
 COUNTS = np.dtype([("head", HEAD), ("at_ns", "<i8"), ("records", "<u8")])
 
 

@@ -18,6 +18,7 @@ from lanescope.codec.opening import open_file
 from lanescope.errors import InputError
 from lanescope.trace.codes import UNKNOWN_THREAD, MemoryKind
 from lanescope.trace.operations import COLUMNS, impossible
+from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.spool_header import header_of
@@ -30,6 +31,7 @@ from lanescope.trace.trace_records import (
     HASH_KNOWN,
     HOST_COPIES,
     KERNELS,
+    LINES,
     MANAGED,
     NO_ROOM,
     OPERATIONS,
@@ -69,6 +71,8 @@ class Trace:
         Its NVTX ranges.
     managed, host_copies
         What its managed memory did, and what its copies were passed, where that was asked for.
+    python_lines
+        Which lines of Python its copies came from, where that was requested.
     """
 
     operations: Operations
@@ -80,6 +84,7 @@ class Trace:
     ranges: Ranges = field(default_factory=Ranges.empty)
     managed: Managed = field(default_factory=Managed.empty)
     host_copies: HostCopies = field(default_factory=HostCopies.empty)
+    python_lines: PythonLines = field(default_factory=PythonLines.empty)
 
 
 def read_trace_spool(path: Path) -> Trace:
@@ -118,6 +123,12 @@ def read_trace_spool(path: Path) -> Trace:
         ranges=ranges_of(records.table(Kind.RANGE, EDGES), strings, process.pid),
         managed=managed_of(records.table(Kind.MANAGED, MANAGED), process.pid),
         host_copies=host_copies_of(records.table(Kind.HOST_COPY, HOST_COPIES), process.pid),
+        python_lines=python_lines_of(
+            records.table(Kind.LINE, LINES),
+            dict(records.texts(Kind.STACK)),
+            records.table(Kind.LINE_COST, COUNTS),
+            process.pid,
+        ),
     )
 
 
@@ -254,6 +265,19 @@ def host_copies_of(rows: Table, pid: int) -> HostCopies:
     own = {name: rows[name] for name in HostCopies.columns() if name not in ("pid", "hashed")}
     hashed = rows["head"]["flags"] & HASH_KNOWN
     return HostCopies.of(pid=np.full(len(rows), pid), hashed=hashed, **own)
+
+
+def python_lines_of(rows: Table, texts: Mapping[int, str], costs: Table, pid: int) -> PythonLines:
+    """Return which lines a process's copies came from.
+
+    Parameters
+    ----------
+    texts
+        Of stacks, by their codes.
+    """
+    own = {name: rows[name] for name in ("start_ns", "correlation", "stack")}
+    spent_ns = int(costs["records"].max()) if len(costs) else 0
+    return PythonLines.by_codes(texts, spent_ns, pid=np.full(len(rows), pid), **own)
 
 
 def _matches(

@@ -19,6 +19,7 @@ import numpy as np
 from lanescope.codec.opening import open_file
 from lanescope.trace.columns import operations_in_file
 from lanescope.trace.operations import Operations
+from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.spool_header import CutOffError
@@ -28,6 +29,7 @@ from lanescope.trace.trace_records import (
     COUNTS,
     EDGES,
     HOST_COPIES,
+    LINES,
     MANAGED,
     OPERATIONS,
     TIMES_UNKNOWN,
@@ -43,6 +45,7 @@ from lanescope.trace.trace_spool import (
     operations_of,
     outermost,
     process_of,
+    python_lines_of,
     trace_header,
 )
 
@@ -61,6 +64,7 @@ class Traced:
     ranges: Ranges
     managed: Managed
     host_copies: HostCopies
+    python_lines: PythonLines
 
 
 class Renumbered(Protocol):
@@ -87,6 +91,7 @@ class _StreamState:
     ranges: list[Ranges] = field(default_factory=list)
     managed: list[Managed] = field(default_factory=list)
     host_copies: list[HostCopies] = field(default_factory=list)
+    python_lines: list[PythonLines] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -96,11 +101,21 @@ class _SideRows:
     edges: list[Table] = field(default_factory=lambda: [np.empty(0, EDGES)])
     managed: list[Table] = field(default_factory=lambda: [np.empty(0, MANAGED)])
     host_copies: list[Table] = field(default_factory=lambda: [np.empty(0, HOST_COPIES)])
+    lines: list[Table] = field(default_factory=lambda: [np.empty(0, LINES)])
+    line_costs: list[Table] = field(default_factory=lambda: [np.empty(0, COUNTS)])
+    stacks: dict[int, str] = field(default_factory=dict)
 
     def add(self, records: Records) -> None:
         self.edges.append(records.table(Kind.RANGE, EDGES))
         self.managed.append(records.table(Kind.MANAGED, MANAGED))
         self.host_copies.append(records.table(Kind.HOST_COPY, HOST_COPIES))
+        self.lines.append(records.table(Kind.LINE, LINES))
+        self.line_costs.append(records.table(Kind.LINE_COST, COUNTS))
+        self.stacks.update(records.texts(Kind.STACK))
+
+    def python_lines(self, pid: int) -> PythonLines:
+        lines, costs = np.concatenate(self.lines), np.concatenate(self.line_costs)
+        return python_lines_of(lines, self.stacks, costs, pid)
 
 
 def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbered) -> Traced:
@@ -127,6 +142,7 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
         Ranges.concat(state.ranges),
         Managed.concat(state.managed),
         HostCopies.concat(state.host_copies),
+        PythonLines.concat(state.python_lines),
     )
 
 
@@ -172,6 +188,7 @@ def _pieces(
         managed = managed_of(np.concatenate(side_rows.managed), pid)
         state.managed.append(renumbered(managed, visible, gpus))
         state.host_copies.append(host_copies_of(np.concatenate(side_rows.host_copies), pid))
+        state.python_lines.append(side_rows.python_lines(pid))
 
 
 def _blocks(file: BinaryIO) -> Iterator[Records]:

@@ -44,6 +44,8 @@ class SourceRequest:
         Of each copy of a probe.
     gentle
         Whether a probe copies rarely.
+    python_bytes
+        Copies of so many bytes and more have their line of Python recorded; None: none have.
     trace
         Whether each copy is traced on the GPU, by CUPTI, and not only recorded as it is called for;
         kernels, managed memory, addresses and hashes need that.
@@ -66,6 +68,7 @@ class SourceRequest:
     managed: bool = False
     addresses: bool = False
     hashes: bool = False
+    python_bytes: int | None = None
     chunk_bytes: int = _CHUNK_BYTES
     gentle: bool = False
     trace: bool = False
@@ -80,12 +83,25 @@ class SourceRequest:
 
             require_chunk(self.chunk_bytes)
         named = {"trace", "calls"} & set(self.names or ())
-        if not self.traceable and (self.traces or named):
+        wanted = self.traces or self.python_bytes is not None
+        if not self.traceable and (wanted or named):
             raise InputError(
                 "only programs that lanescope runs can be traced; leave --source trace and calls, "
-                "--trace always, --kernels, --managed, --addresses and --hash away, or name the "
-                "program after --"
+                "--trace always, --kernels, --managed, --addresses, --hash and --python away, or "
+                "name the program after --"
             )
+        if self.python_bytes is not None and "calls" not in self.names_in_program:
+            raise InputError(
+                "--python needs source calls, in whose place --trace always, --kernels, --managed, "
+                "--addresses, --hash and other sources watch; leave out these, or --python"
+            )
+
+    @property
+    def names_in_program(self) -> tuple[str, ...]:
+        """Which of `IN_PROGRAMS` watch: those that are named, else the one that does the rest."""
+        if self.names is not None:
+            return tuple(name for name in self.names if name in IN_PROGRAMS)
+        return ("trace" if self.traces else "calls",) if self.traceable else ()
 
     @property
     def traces(self) -> bool:
@@ -103,16 +119,13 @@ def _require_known(names: tuple[str, ...]) -> None:
 
 def sources_of_program(request: SourceRequest, folder: Path) -> list[Source]:
     """Return the sources that work in the program, which append to files in `folder`."""
-    names = request.names
-    if names is None:
-        names = ("trace" if request.traces else "calls",) if request.traceable else ()
-    return [source_of_program(name, request, folder) for name in names if name in IN_PROGRAMS]
+    return [source_of_program(name, request, folder) for name in request.names_in_program]
 
 
 def source_of_program(name: str, request: SourceRequest, folder: Path) -> Source:
     """Return one of `IN_PROGRAMS`."""
     if name == "calls":
-        return CallsSource(folder, program=request.program)
+        return CallsSource(folder, program=request.program, python_bytes=request.python_bytes)
     more = {
         "kernel": request.kernels,
         "migration": request.managed,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lanescope.document.blocks import (
     Block,
     Bullets,
+    Cell,
     Column,
     Findings,
     Group,
@@ -23,6 +24,7 @@ from lanescope.report import format as fmt
 from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup
 from lanescope.trace.busy import GpuTime, InCopies
+from lanescope.trace.by_line import LineCopies
 from lanescope.trace.managed import ManagedDirection
 from lanescope.trace.nvlink import NVLINK_DIRECTIONS
 from lanescope.trace.probed import ProbedDirection, Sign
@@ -38,14 +40,15 @@ class Most:
     """How much of a summary is shown: of groups of copies, of shares by each, and the others."""
 
     copies: int
+    lines: int
     shares: int
     findings: int
     directions: int
 
 
 #: With these a terminal shows less than 40 lines on a machine with two GPUs.
-TERMINAL = Most(copies=3, shares=2, findings=5, directions=8)
-PAGE = Most(copies=20, shares=10, findings=1000, directions=1000)
+TERMINAL = Most(copies=3, lines=5, shares=2, findings=5, directions=8)
+PAGE = Most(copies=20, lines=50, shares=10, findings=1000, directions=1000)
 _MOST_NAME = 60
 #: Less of the watch in calls that copy is not what makes a program slow.
 _LEAST_SHARE = 0.01
@@ -55,6 +58,7 @@ RATES = "Rates by GPU and direction"
 NVLINK = "Over NVLink, all links of a GPU together"
 PROBED = "Probed by copies of our own"
 COPIES = "Largest and most frequent copies"
+LINES = "Copies by Python line"
 MANAGED = "Managed memory"
 #: Where there is nothing.
 NOTHING = "Nothing was counted and no copy was traced."
@@ -69,6 +73,8 @@ def summary_sections(
         tables.append(probed_table(summary.probed))
     if summary.copies:
         tables.append(_copy_table(summary, most.copies))
+    if summary.by_line:
+        tables.append(_line_table(summary, most.lines))
     if summary.managed:
         tables.append(_managed_table(summary.managed))
     if lines := _share_lines(summary, most.shares):
@@ -243,6 +249,38 @@ def _copy_row(group: CopyGroup) -> list[str | float | None]:
     ]
 
 
+def _line_table(summary: Summary, most: int) -> Table:
+    """A row for each line, what called it, direction and kind of memory; the most bytes first."""
+    columns = (
+        Column("line"),
+        Column("called by"),
+        Column("direction"),
+        Column("host memory"),
+        Column("copies", Kind.COUNT),
+        Column("in sum", Kind.SUM),
+        Column("in calls", Kind.SECONDS),
+    )
+    left = len(summary.by_line) - most
+    notes = (f"{fmt.count_text(left, 'more line')} in --json",) if left > 0 else ()
+    return Table(LINES, columns, [Group([_line_row(one) for one in summary.by_line[:most]])], notes)
+
+
+def _line_row(one: LineCopies) -> list[Cell | str | float | None]:
+    line: Cell | str | None = one.why
+    if one.line is not None:
+        through = () if one.innermost is None else (f"through {one.innermost.text}",)
+        line = Cell(one.line.text, hint=one.line.file, below=through)
+    return [
+        line,
+        None if one.caller is None else one.caller.text,
+        one.direction,
+        one.memory,
+        one.count,
+        one.total_bytes,
+        one.seconds or None,  # not known of calls that do not wait
+    ]
+
+
 def probed_table(directions: Sequence[ProbedDirection]) -> Table:
     """Return a row for each direction that was probed."""
     columns = (
@@ -386,6 +424,11 @@ def end_lines(summary: Summary) -> list[str]:
     costs = [f"{c.source} {_seconds(c.cpu_seconds)}" for c in summary.costs]
     if costs:
         lines.append(f"Processor time of the sources: {', '.join(costs)}.")
+    if summary.line_seconds is not None:
+        lines.append(
+            f"Reading Python's frames took {_seconds(summary.line_seconds)} of the program's "
+            "threads, in sum."
+        )
     if summary.turns is not None:
         lines.append(turns_text(summary.turns))
     if summary.slowdown is not None:

@@ -28,6 +28,8 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
         "nvlinks": [_direction(one) for one in summary.nvlinks],
         "link_errors": [asdict(errors) for errors in summary.link_errors],
         "copies": [asdict(group) for group in summary.copies[:_MOST_GROUPS]],
+        "python_lines": [asdict(one) for one in summary.by_line[:_MOST_GROUPS]],
+        "python_lines_seconds": summary.line_seconds,
         "most_frequent_copies": [asdict(group) for group in summary.most_frequent(_MOST_GROUPS)],
         "shares": {
             by: [_without(asdict(s), "by") for s in summary.shares_by(by)[:_MOST_GROUPS]]

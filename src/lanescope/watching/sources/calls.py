@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 PRELOAD_VARIABLE = "LD_PRELOAD"
 FOLDER_VARIABLE = "LANESCOPE_CALLS_FOLDER"
+PYTHON_VARIABLE = "LANESCOPE_CALLS_PYTHON"
 #: A program with AddressSanitizer refuses to start where any library is loaded before its own.
 _ASAN_VARIABLE, _ANY_ORDER = "ASAN_OPTIONS", "verify_asan_link_order=0"
 _LIBRARY = "liblanescope_calls.so"
@@ -66,6 +67,8 @@ class CallsSource:
         Of lanescope; None: this process's.
     program
         What is watched, with its arguments.
+    python_bytes
+        Copies of so many bytes and more have their line of Python recorded; None: none have.
     """
 
     name = "calls"
@@ -75,7 +78,9 @@ class CallsSource:
         folder: Path,
         environment: Mapping[str, str] | None = None,
         program: Sequence[str] = (),
+        python_bytes: int | None = None,
     ) -> None:
+        self._python_bytes = python_bytes
         self._folder = folder
         self._around = dict(os.environ if environment is None else environment)
         self._program = program
@@ -139,6 +144,11 @@ class CallsSource:
             _ASAN_VARIABLE: f"{asan}:{_ANY_ORDER}" if asan else _ANY_ORDER,
             "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
         }
+        if self._python_bytes is not None:
+            # a watch around this one has the same records: it may want those of smaller copies
+            outer_bytes = self._around.get(PYTHON_VARIABLE, "")
+            of_outer = [int(outer_bytes)] if outer_bytes.isdecimal() else []
+            variables[PYTHON_VARIABLE] = str(min([self._python_bytes, *of_outer]))
         ranges = injection_library()
         if ranges is None or other_nvtx(self._around):
             return variables
@@ -163,7 +173,13 @@ class CallsSource:
                 "away; or watch with --trace always.",
                 cpu_seconds=self._reader.cpu_seconds,
             )
-        return SourceReport(self._reader.failure, cpu_seconds=self._reader.cpu_seconds)
+        why, remedy = self._reader.failure, None
+        if why is None and self._python_bytes is not None and not self._reader.wanted_lines:
+            from lanescope.units.sizes import size_text
+
+            why = f"No copy was of {size_text(self._python_bytes)} or more, as --python wants."
+            remedy = "Give a smaller --python-from."
+        return SourceReport(why, remedy, cpu_seconds=self._reader.cpu_seconds)
 
 
 class RingReader:
@@ -175,6 +191,8 @@ class RingReader:
     ----------
     processes
         How many made a ring.
+    wanted_lines
+        Whether any copy was so large that its line of Python was to be recorded.
     failure
         What went wrong with the first ring that cannot be read; None if all can.
 
@@ -191,6 +209,7 @@ class RingReader:
         self._open: dict[Path, RingSpool] = {}
         self._refused: set[Path] = set()
         self.processes = 0
+        self.wanted_lines = False
         self.failure: str | None = None
         self._room = native.SpoolRoom(str(spools))
         self._ended = threading.Event()
@@ -251,7 +270,9 @@ class RingReader:
         path.unlink(missing_ok=True)
 
     def _close(self, path: Path) -> None:
-        self._open.pop(path).read(last=True)
+        spool = self._open.pop(path)
+        spool.read(last=True)
+        self.wanted_lines |= spool.wanted_lines
 
 
 def _without_separators(library: Path, rings: Path) -> Path:
