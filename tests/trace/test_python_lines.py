@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
 from lanescope.document.blocks import Cell, Table
 from lanescope.errors import InputError
+from lanescope.report.watch_csv import write_csv
 from lanescope.studies.watch_report.blocks import LINES, PAGE, TERMINAL, summary_sections
 from lanescope.studies.watch_report.values import summary_json
 from lanescope.trace.by_line import copies_by_line
@@ -87,7 +90,7 @@ def test_copies_are_summed_by_the_programs_own_line() -> None:
     assert sum(row.count for row in rows) == len(operations)
 
 
-def test_a_number_of_a_process_that_comes_again_is_told_by_its_time() -> None:
+def test_a_number_of_a_process_that_comes_again_is_known_by_its_time() -> None:
     first = called(2)
     second = called(2, start_ns=100 * MS)  # the same pid and the same numbers
     lines = PythonLines.concat(
@@ -134,10 +137,10 @@ def test_the_summary_has_a_table_and_json_of_lines() -> None:
         assert isinstance(rows[0][0], Cell)
         assert rows[0][0].value == "job/train.py:7 step"
         assert rows[0][1] == "job/train.py:20 <module>"
-    told = summary_json(summary)
-    assert told["python_lines"][0]["line"]["file"] == "/home/me/job/train.py"
-    assert [row["count"] for row in told["python_lines"]] == [2, 1, 1]
-    assert told["python_lines_seconds"] == pytest.approx(1e-6)
+    stored = summary_json(summary)
+    assert stored["python_lines"][0]["line"]["file"] == "/home/me/job/train.py"
+    assert [row["count"] for row in stored["python_lines"]] == [2, 1, 1]
+    assert stored["python_lines_seconds"] == pytest.approx(1e-6)
     notes = summary_sections(summary)[2].blocks[0]
     assert any("Reading Python's frames took 1" in str(item) for item in notes.items)
 
@@ -150,18 +153,29 @@ def test_a_watch_without_lines_says_nothing_of_them() -> None:
 
 
 def test_lines_are_stored_and_read_back(tmp_path) -> None:
-    told = with_lines()
-    write_columns(tmp_path, told)
-    again = read_columns(tmp_path, told.start_ns, told.end_ns).python_lines
-    assert again.stacks == told.python_lines.stacks
+    stored = with_lines()
+    write_columns(tmp_path, stored)
+    again = read_columns(tmp_path, stored.start_ns, stored.end_ns).python_lines
+    assert again.stacks == stored.python_lines.stacks
     assert again.spent_ns == 1000
-    assert again.stack.tolist() == told.python_lines.stack.tolist()
+    assert again.stack.tolist() == stored.python_lines.stack.tolist()
+
+
+def test_copies_in_csv_have_their_line(tmp_path) -> None:
+    path, _ = write_csv(tmp_path, with_lines())
+    with path.open() as file:
+        found = [row["python_line"] for row in csv.DictReader(file)]
+    load, step = "/home/me/job/train.py:5 load", "/home/me/job/train.py:7 step"
+    assert found == [load, step, step, ""]
+    path, _ = write_csv(tmp_path, timeline(called(2)))
+    with path.open() as file:
+        assert [row["python_line"] for row in csv.DictReader(file)] == ["", ""]
 
 
 @pytest.mark.parametrize("stack", [3, -6])
 def test_a_stack_that_is_none_is_refused(tmp_path, stack) -> None:
-    told = with_lines()
-    wrong = lines_of(told.operations, [stack] * 4, TO, OWN)
-    write_columns(tmp_path, Timeline(told.start_ns, told.end_ns, python_lines=wrong))
+    stored = with_lines()
+    wrong = lines_of(stored.operations, [stack] * 4, TO, OWN)
+    write_columns(tmp_path, Timeline(stored.start_ns, stored.end_ns, python_lines=wrong))
     with pytest.raises(InputError, match=PYTHON_LINES):
-        read_columns(tmp_path, told.start_ns, told.end_ns)
+        read_columns(tmp_path, stored.start_ns, stored.end_ns)

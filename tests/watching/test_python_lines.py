@@ -246,7 +246,7 @@ def test_smaller_copies_have_no_line(runs: Runs) -> None:
     assert len(trace.operations) == 2
 
 
-def test_threads_that_run_no_python_are_told_from_others(runs: Runs) -> None:
+def test_threads_that_run_no_python_are_distinguished(runs: Runs) -> None:
     trace = runs(
         """
 rectangle = (U64 * 16)()  # CUDA_MEMCPY2D: from the host to a GPU, 100 lines of 20 bytes
@@ -369,11 +369,11 @@ def test_lines_come_through_the_spools_and_the_columns(runs: Runs, tmp_path: Pat
     from lanescope.trace.columns import read_columns, write_columns
 
     begin_ns = runs("for n in range(3): copy(2000)\ncopy(5000)").process.start_ns
-    told = read_spools(tmp_path, machine_named("h200-x2"), begin_ns, None)
-    write_columns(tmp_path, told)
-    again = read_columns(tmp_path, told.start_ns, told.end_ns)
-    assert again.python_lines.stacks == told.python_lines.stacks
-    assert again.python_lines.spent_ns == told.python_lines.spent_ns > 0
+    stored = read_spools(tmp_path, machine_named("h200-x2"), begin_ns, None)
+    write_columns(tmp_path, stored)
+    again = read_columns(tmp_path, stored.start_ns, stored.end_ns)
+    assert again.python_lines.stacks == stored.python_lines.stacks
+    assert again.python_lines.spent_ns == stored.python_lines.spent_ns > 0
     rows = copies_by_line(again.operations, again.python_lines)
     assert [(row.count, row.total_bytes) for row in rows] == [(3, 6000), (1, 5000)]
-    assert rows == copies_by_line(told.operations, told.python_lines)
+    assert rows == copies_by_line(stored.operations, stored.python_lines)

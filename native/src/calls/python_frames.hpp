@@ -38,8 +38,8 @@ class PythonFrames {
   /// @return how many; -1 where what should be one is none.
   int find(const PythonLayout& layout, std::uint64_t thread_state, std::size_t most) noexcept;
 
-  /// @return a hash that tells the frames from earlier ones, whose code may have been freed and may
-  /// have had the same addresses.
+  /// @return a hash that distinguishes the frames from earlier ones, whose code may have been freed
+  /// and may have had the same addresses.
   std::uint64_t key() noexcept;
 
   /// @return whether a frame runs code of a library or of Python's own, by the path of its file.

@@ -19,6 +19,7 @@ import numpy as np
 
 from lanescope.codec.atomic import replace_when_written, writing_to
 from lanescope.codec.cells import safe_cells
+from lanescope.trace.by_line import CalledFrom, line_texts
 from lanescope.trace.codes import (
     HOST_DEVICE,
     UNKNOWN_THREAD,
@@ -62,6 +63,7 @@ _COPY_COLUMNS = (
     "call_end_ns",
     "correlation",
     "range",
+    "python_line",
 )
 _COUNTER_COLUMNS = (
     "source",
@@ -114,13 +116,17 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 
 
 def _copies(timeline: Timeline) -> Iterator[Sequence[Any]]:
-    ranges = OpenRanges(timeline.ranges)
+    ranges, called = OpenRanges(timeline.ranges), CalledFrom(timeline.python_lines)
+    lines = line_texts(timeline.python_lines)
     for rows in timeline.operations.where(lambda o: o.moves, *COLUMNS).pieces():
         in_range = [ranges.names[code] for code in ranges.codes(rows).tolist()]
-        yield from _copy_rows(rows, timeline.start_ns, in_range)
+        of_lines = [lines[stack] for stack in called.stacks(rows).tolist()]
+        yield from _copy_rows(rows, timeline.start_ns, in_range, of_lines)
 
 
-def _copy_rows(rows: Operations, origin: int, in_range: list[str]) -> Iterator[Sequence[Any]]:
+def _copy_rows(
+    rows: Operations, origin: int, in_range: list[str], of_lines: list[str]
+) -> Iterator[Sequence[Any]]:
     starts, ends = rows.start_ns.tolist(), rows.end_ns.tolist()
     yield from zip(
         [seconds_from(origin, at) for at in starts],
@@ -146,6 +152,7 @@ def _copy_rows(rows: Operations, origin: int, in_range: list[str]) -> Iterator[S
         _known(rows.call_end_ns.tolist(), 0),
         rows.correlation.tolist(),
         in_range,
+        of_lines,
         strict=True,
     )
 

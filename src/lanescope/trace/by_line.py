@@ -47,7 +47,7 @@ class LineCopies:
     seconds: float
 
 
-#: By which copies are told apart: the line, its caller, the innermost frame; why there is no line.
+#: By which copies are distinguished: the line, its caller, the innermost frame; why there is no line.
 _Origin = tuple[Frame | None, Frame | None, Frame | None, str | None]
 
 
@@ -60,27 +60,55 @@ def _origin(stack: str) -> _Origin:
     return line, caller, None if line is frames[0] else frames[0], None
 
 
+class CalledFrom:
+    """Finds which stacks operations were called from; made once for all pieces of long watches."""
+
+    #: Stands for no stack that was wanted, where others are `PythonLines.stack`.
+    NOT_WANTED = min(NoLine) - 1
+
+    def __init__(self, lines: PythonLines) -> None:
+        keys = _keys(lines.pid, lines.correlation, lines.start_ns)
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._stacks = keys[order], lines.stack[order]
+
+    def stacks(self, operations: Operations) -> IntArray:
+        """Return for each operation an index into the stacks, a `NoLine`, or `NOT_WANTED`."""
+        if not len(self._keys):
+            return np.full(len(operations), self.NOT_WANTED, np.int64)
+        wanted = _keys(operations.pid, operations.correlation, operations.call_start_ns)
+        place = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        there = (self._keys[place] == wanted) & (operations.correlation > 0)
+        return np.where(there, self._stacks[place], self.NOT_WANTED)
+
+
+def line_texts(lines: PythonLines) -> list[str]:
+    """Return the line of each stack with its whole path; then of each reason, and of none, empty.
+
+    What `CalledFrom.stacks` returns finds its own, a number below 0 from the end.
+    """
+    found = [_origin(stack)[0] for stack in lines.stacks]
+    texts = [f"{one.file}:{one.line} {one.function}" if one else "" for one in found]
+    return [*texts, *[""] * (1 + len(NoLine))]
+
+
 def copies_by_line(operations: Operations, lines: PythonLines) -> tuple[LineCopies, ...]:
     """Return which lines copied what, that with the most bytes first."""
     if not len(lines):
         return ()
-    keys = _keys(lines.pid, lines.correlation, lines.start_ns)
-    order = np.argsort(keys, kind="stable")
-    keys, stacks = keys[order], lines.stack[order]
-    origins: dict[_Origin, int] = {}
+    called = CalledFrom(lines)
     of_stacks = [
         *map(_origin, lines.stacks),
         *((None, None, None, WHY[why]) for why in sorted(NoLine)),
     ]
+    origins: dict[_Origin, int] = {}
     # a reason, a number below 0, finds its own from the end
     numbers = np.array([origins.setdefault(one, len(origins)) for one in of_stacks], np.int64)
     tally = Tally()
     for piece in operations.pieces():
-        found = piece.rows(piece.is_copy & (piece.correlation > 0))
-        wanted = _keys(found.pid, found.correlation, found.call_start_ns)
-        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        there = keys[place] == wanted
-        found, origin = found.rows(there), numbers[stacks[place[there]]]
+        found = piece.rows(piece.is_copy)
+        stacks = called.stacks(found)
+        wanted = stacks != CalledFrom.NOT_WANTED
+        found, origin = found.rows(wanted), numbers[stacks[wanted]]
         key = (origin * 8 + found.direction) * 8 + found.host_memory
         ones = np.ones(len(found), np.int64)
         tally.add(key, (ones, found.bytes, found.end_ns - found.start_ns))
@@ -103,7 +131,7 @@ def _line_copies(
 
 
 def _keys(pid: IntArray, correlation: IntArray, start_ns: IntArray) -> _Keys:
-    """Return what tells calls apart: a number of a process may be another process's later."""
+    """Return what distinguishes calls: a number of a process may be another process's later."""
     key = (pid.astype(np.uint64) << np.uint64(32)) + correlation.astype(np.uint64)
     mixed: _Keys = key * np.uint64(0x9E3779B97F4A7C15) + start_ns.astype(np.uint64)
     return mixed

@@ -261,7 +261,7 @@ class StackTable:
 
     @staticmethod
     def of(content: mmap.mmap, numbers: Table) -> StackTable | None:
-        """Return the table that a ring's numbers tell of; None where it has none."""
+        """Return the table that a ring's numbers describe; None where it has none."""
         names = ("stacks_at", "stacks", "stack_text_bytes")
         at, count, text_bytes = (int(numbers[name][0]) for name in names)
         if not at or at + count * _STACKS.itemsize + text_bytes > len(content):

@@ -124,7 +124,7 @@ class Frame:
 def frames_of(stack: str) -> tuple[Frame, ...]:
     """Return the frames of a stack's text, the innermost first; what is none is left out."""
     found = []
-    for row in stack.splitlines():
+    for row in stack.split("\n"):
         head, *rest = row.split("\t")
         if len(rest) == 2 and head[:1] in ("p", "l") and head[1:].isdecimal():
             found.append(Frame(rest[1], int(head[1:]), rest[0], head[0] == "l"))
