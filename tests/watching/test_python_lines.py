@@ -1,6 +1,6 @@
 """Lines of Python of recorded copies, in programs of each Python that is here, without a GPU.
 
-LANESCOPE_PYTHONS names interpreters that are not on PATH, with colons between.
+LANESCOPE_PYTHONS names interpreters that are neither on PATH nor pyenv's, with colons between.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lanescope.trace.python_lines import Frame, NoLine, frames_of
 from lanescope.trace.spool import read_spools
 from lanescope.trace.trace_spool import Trace
 from lanescope.watching.sources import injection
+from lanescope.watching.sources.base import SourceReport
 from lanescope.watching.sources.calls import PYTHON_VARIABLE, CallsSource
 from tests.native.programs import program
 from tests.patience import PATIENCE_S
@@ -44,6 +45,8 @@ def _pythons() -> list[str]:
     """Return an interpreter of each version whose frames can be read, this one first."""
     named = [sys.executable, *os.environ.get("LANESCOPE_PYTHONS", "").split(":")]
     named += [shutil.which(f"python3.{minor}") or "" for minor in (11, 12, 13)]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    named += sorted(map(str, pyenv.glob("versions/3.1[123].*/bin/python3")))
     found: dict[str, str] = {}
     for path in filter(None, named):
         command = [path, "-c", "import ctypes, sys; print(*sys.version_info[:2])"]
@@ -59,7 +62,13 @@ each_python = pytest.mark.parametrize("python", PYTHONS)
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
+def reports() -> list[SourceReport]:
+    """What the source says of each program that ran."""
+    return []
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reports: list[SourceReport]) -> Runs:
     monkeypatch.setattr(injection, "_DRIVERS", (tmp_path,))
 
     def run(text: str, python: str = PYTHONS[0], **more: str) -> Trace:
@@ -80,7 +89,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
             timeout=PATIENCE_S,
             check=False,
         )
-        source.stop()
+        reports.append(source.stop())
         assert not done.stderr, done.stderr
         assert done.returncode == 0
         (tmp_path / "printed").write_text(done.stdout)
@@ -240,8 +249,18 @@ mine(4000, 200)
     assert rows[4000].line == Frame("/opt/site-packages/nets/copy.py", 1, "<lambda>", True)
 
 
-def test_smaller_copies_have_no_line(runs: Runs) -> None:
+def test_a_program_without_large_copies_is_reported(
+    runs: Runs, reports: list[SourceReport]
+) -> None:
+    trace = runs("copy(999)")
+    assert not len(trace.python_lines)
+    assert reports[0].reason == "No copy was of 1 kB or more, as --python wants."
+    assert reports[0].remedy == "Give a smaller --python-from."
+
+
+def test_smaller_copies_have_no_line(runs: Runs, reports: list[SourceReport]) -> None:
     trace = runs("copy(999)\ncopy(1000)")
+    assert reports[0].reason is None
     assert list(stacks(trace)) == [1000]
     assert len(trace.operations) == 2
 
