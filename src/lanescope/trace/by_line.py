@@ -47,7 +47,7 @@ class LineCopies:
     seconds: float
 
 
-#: By which copies are distinguished: the line, its caller, the innermost frame; why there is no line.
+#: What distinguishes copies: line, its caller, innermost frame; why there is no line.
 _Origin = tuple[Frame | None, Frame | None, Frame | None, str | None]
 
 
