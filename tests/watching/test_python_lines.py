@@ -298,9 +298,9 @@ def test_more_stacks_than_have_room_are_counted(runs: Runs) -> None:
     trace = runs(
         r"""
 def many(first):
-    for number in range(first, first + 100):
+    for number in range(first, first + 40):
         exec(compile("\n" * number + "copy(2000)", "/" + "x" * 400, "exec"))
-threads = [threading.Thread(target=many, args=(100 * n,)) for n in range(20)]
+threads = [threading.Thread(target=many, args=(40 * n,)) for n in range(50)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 """

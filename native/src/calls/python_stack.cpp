@@ -24,11 +24,10 @@ class StackBudget {
     last_ = now;
     return left_ > 0;
   }
-  /// Of what takes longer, the thread was not running for the most of it.
-  void spend(std::int64_t ns) noexcept { left_ -= std::min(ns, kLongest); }
+  void spend(std::int64_t ns) noexcept { left_ -= ns; }
 
  private:
-  static constexpr std::int64_t kOneOf = 100, kOnce = 10'000'000, kLongest = 100'000;
+  static constexpr std::int64_t kOneOf = 100, kOnce = 10'000'000;
 
   std::int64_t last_;  // 0: nothing was spent yet
   std::int64_t left_;
@@ -117,12 +116,13 @@ std::uint32_t read_stack(Reader& with, Ring& ring) noexcept {
 std::uint32_t python_stack(Ring& ring) noexcept {
   Reader* with = reader();
   if (with == nullptr || with->is_busy) return kOverBudget;
-  const std::int64_t begin = watch::clock_ns(CLOCK_MONOTONIC);
-  if (!with->budget.has_some(begin)) return kOverBudget;
+  if (!with->budget.has_some(watch::clock_ns(CLOCK_MONOTONIC))) return kOverBudget;
+  // Of the thread's own time: while others run, nothing is spent.
+  const std::int64_t begin = watch::clock_ns(CLOCK_THREAD_CPUTIME_ID);
   with->is_busy = true;
   const std::uint32_t found = read_stack(*with, ring);
   with->is_busy = false;
-  const std::int64_t took = watch::clock_ns(CLOCK_MONOTONIC) - begin;
+  const std::int64_t took = watch::clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
   with->budget.spend(took);
   ring.add_stack_time(static_cast<std::uint64_t>(took));
   return found;
