@@ -119,6 +119,13 @@ API int cuMemcpyPeerAsync(std::uint64_t, void*, std::uint64_t, void*, std::size_
 API int cuMemcpy2D_v2(const void*) {
   return fails;
 }
+API int cuMemcpyBatchAsync(void*, void*, void*, std::size_t, void*, void*, std::size_t, void*,
+                           void*) {
+  return fails;
+}
+API int cuMemcpyBatchAsync_v2(void*, void*, void*, std::size_t, void*, void*, std::size_t, void*) {
+  return fails;
+}
 API int cuMemHostRegister_v2(void*, std::size_t, unsigned) {
   return kSuccess;
 }
@@ -138,7 +145,8 @@ API int cuGraphLaunch(void*, void*) {
   return kSuccess;
 }
 
-API int cuGetProcAddress_v2(const char* name, void** function, int, std::uint64_t flags, void*) {
+API int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                            void*) {
   const struct {
     const char* name;
     void* function;
@@ -146,6 +154,8 @@ API int cuGetProcAddress_v2(const char* name, void** function, int, std::uint64_
       {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress_v2)},
       {"cuMemcpyHtoD", reinterpret_cast<void*>(&cuMemcpyHtoD_v2)},
       {"cuMemcpyHtoDAsync", reinterpret_cast<void*>(&cuMemcpyHtoDAsync_v2)},
+      {"cuMemcpyBatchAsync", version < 13000 ? reinterpret_cast<void*>(&cuMemcpyBatchAsync)
+                                             : reinterpret_cast<void*>(&cuMemcpyBatchAsync_v2)},
       {"cuMemcpyDtoHAsync",
        reinterpret_cast<void*>(flags == 2 ? &cuMemcpyDtoHAsync_v2_ptsz : &cuMemcpyDtoHAsync_v2)},
   };

@@ -82,6 +82,41 @@ three(copy.value)(GPU0, at, 40)
     assert ops.stream.tolist() == [107, 0, 0]
 
 
+@pytest.mark.parametrize("version", [12080, 13000])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_batch_is_as_many_copies(run: Run, tmp_path: Path, version: int, by_name: bool) -> None:
+    run(
+        f"""
+version, by_name = {version}, {by_name}
+"""
+        """
+def three(kind, *values):
+    return (kind * 3)(*values)
+kinds = [P, P, P, SIZE, P, P, SIZE] + ([P] if version < 13000 else []) + [P]
+if by_name:
+    batch = cuda["cuMemcpyBatchAsync" if version < 13000 else "cuMemcpyBatchAsync_v2"]
+    batch.argtypes = kinds
+else:
+    function = P()
+    cuda.cuGetProcAddress_v2(b"cuMemcpyBatchAsync", ctypes.byref(function), version, U64(0), None)
+    batch = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(function.value)
+to, of = three(U64, GPU0, GPU1, at), three(U64, at, at + 4096, GPU1)
+failed = [None] if version < 13000 else []
+assert batch(to, of, three(SIZE, 10, 20, 30), 3, None, None, 0, *failed, P(7)) == 0
+cuda.mock_fail(1)
+assert batch(to, of, three(SIZE, 10, 20, 30), 3, None, None, 0, *failed, P(7)) == 1
+"""
+    )
+    ops = read_one(tmp_path).operations
+    assert ops.bytes.tolist() == [10, 20, 30]
+    assert ops.source_device.tolist() == [-1, -1, 1]
+    assert ops.destination_device.tolist() == [0, 1, -1]
+    assert ops.stream.tolist() == [107] * 3
+    assert {ops.names[number] for number in ops.name.tolist()} == {"cuMemcpyBatchAsync"}
+    # each has its part of the call
+    assert (ops.call_end_ns[:-1] <= ops.call_start_ns[1:] + 1).all()
+
+
 def test_a_copy_that_fails_is_none(run: Run, tmp_path: Path) -> None:
     run("cuda.mock_fail(1)\nassert cuda.cuMemcpyHtoD_v2(U64(GPU0), P(at), SIZE(1)) == 1")
     assert not list(tmp_path.glob("trace.*.bin"))

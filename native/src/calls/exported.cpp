@@ -69,6 +69,15 @@ LANESCOPE_EXPORTED_2(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* a), (a
 LANESCOPE_EXPORTED_2(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* a, CUstream b), (a, b))
 LANESCOPE_EXPORTED_2(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* a), (a))
 LANESCOPE_EXPORTED_2(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* a, CUstream b), (a, b))
+LANESCOPE_EXPORTED_2(cuMemcpyBatchAsync_v2, _ptsz,
+                     (CUdeviceptr * a, CUdeviceptr* b, size_t* c, size_t d, CUmemcpyAttributes* e,
+                      size_t* f, size_t g, CUstream h),
+                     (a, b, c, d, e, f, g, h))
+#undef cuMemcpyBatchAsync  // CUDA 12.8's form of it, which has no number
+LANESCOPE_EXPORTED_2(cuMemcpyBatchAsync, _ptsz,
+                     (CUdeviceptr * a, CUdeviceptr* b, size_t* c, size_t d, CUmemcpyAttributes* e,
+                      size_t* f, size_t g, size_t* h, CUstream i),
+                     (a, b, c, d, e, f, g, h, i))
 LANESCOPE_EXPORTED_2(cuStreamBeginCapture_v2, _ptsz, (CUstream a, CUstreamCaptureMode b), (a, b))
 LANESCOPE_EXPORTED_2(cuStreamBeginCaptureToGraph, _ptsz,
                      (CUstream a, CUgraph b, const CUgraphNode* c, const CUgraphEdgeData* d,

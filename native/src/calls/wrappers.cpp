@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "calls/batches.hpp"
 #include "calls/copy_apis.hpp"
 #include "calls/in_place_of.hpp"
 #include "calls/python_stack.hpp"
@@ -197,6 +198,8 @@ void* wrapped_entry(std::string_view name, int cuda_version, bool per_thread,
                                                 : entry.in_place_of[per_thread ? 1 : 0](function);
   if (cuda_version >= kSecondHostCalls)
     if (void* change = wrapped_change(name, function); change != function) return change;
+  if (void* batch = wrapped_batch(name, cuda_version, per_thread, function); batch != function)
+    return batch;
   // that of the first versions has no mode
   if (name == "cuStreamBeginCapture" && cuda_version < 10010) return function;
   return per_thread ? wrapped_graph_call<1>(name, function) : wrapped_graph_call<0>(name, function);
@@ -218,6 +221,8 @@ void* wrapped_symbol(std::string_view symbol, void* function) noexcept {
   // these two have a second form, the first of which has other arguments or is the same
   if (second == (base == "cuMemHostRegister" || base == "cuMemAllocHost"))
     if (void* change = wrapped_change(base, function); change != function) return change;
+  if (base == "cuMemcpyBatchAsync")
+    return wrapped_batch(base, second ? 13000 : 12080, per_thread, function);
   if (symbol == "cuStreamBeginCapture") return function;  // of the first versions, without a mode
   if (symbol == "cuStreamBeginCapture_v2") symbol = "cuStreamBeginCapture";
   return per_thread ? wrapped_graph_call<1>(symbol, function)

@@ -48,6 +48,7 @@ CALL_NAMES = (
     "cuMemcpy2DAsync",
     "cuMemcpy3D",
     "cuMemcpy3DAsync",
+    "cuMemcpyBatchAsync",
 )
 _MAGIC = b"lscalls2"
 _NUMBERS = np.dtype(
