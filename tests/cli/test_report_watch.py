@@ -55,6 +55,15 @@ def test_a_capture_has_a_page_here_a_summary_and_exports(lanescope_here, capture
     assert "cudaMemcpyAsync" in (tmp_path / "copies.csv").read_text()
 
 
+def test_a_capture_is_shown_as_text(lanescope_here, captured):
+    done = lanescope_here("show", captured)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "synchronous" in done.stdout
+    done = lanescope_here("show", captured, "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has the exports of a watch" in done.stderr
+
+
 def test_one_sentence_says_what_is_wrong(lanescope_here, captured, tmp_path):
     writer = RunWriter(tmp_path / "check", factory.check_run().manifest)
     writer.finish(State.COMPLETE)

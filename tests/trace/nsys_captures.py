@@ -1,8 +1,14 @@
-"""Exports of Nsight Systems as its schema 3.16 (2024.6) describes them, made of plain numbers."""
+"""Exports of Nsight Systems, made of plain numbers, with the tables and columns of real ones.
+
+`LAYOUTS` has what real captures of these versions had, which were read and not stored here; the
+tables below are those of 2026.1.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 EPOCH = 1_795_281_229_914_609_055
@@ -15,7 +21,7 @@ _COPIES = (
     "correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL, "
     "copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER, srcKind INTEGER, dstKind INTEGER, "
     "srcDeviceId INTEGER, srcContextId INTEGER, dstDeviceId INTEGER, dstContextId INTEGER, "
-    "migrationCause INTEGER, graphNodeId INTEGER, virtualAddress INTEGER"
+    "migrationCause INTEGER, graphNodeId INTEGER, virtualAddress INTEGER, copyCount INTEGER"
 )
 _MEMSETS = (
     "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, "
@@ -42,7 +48,7 @@ TABLES = {
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INTEGER, utcTime TEXT, localTime TEXT",
     "TARGET_INFO_GPU": "vmId INTEGER, id INTEGER, name TEXT, busLocation TEXT, "
     "totalMemory INTEGER, smCount INTEGER, uuid TEXT, asyncEngines INTEGER, "
-    "computeMajor INTEGER, computeMinor INTEGER",
+    "computeMajor INTEGER, computeMinor INTEGER, cuDevice INTEGER",
     "TARGET_INFO_CUDA_DEVICE": "gpuId INTEGER, cudaId INTEGER, pid INTEGER, uuid TEXT, "
     "numMultiprocessors INTEGER",
     "TARGET_INFO_SYSTEM_ENV": "globalVid INTEGER, devStateName TEXT, name TEXT, "
@@ -57,6 +63,52 @@ TABLES = {
 }
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What an export of a version has not, or has by another name.
+
+    Attributes
+    ----------
+    version, schema
+        Of Nsight Systems, and of its export.
+    without, without_columns
+        Tables, and columns of tables, that a newer version has.
+    facts
+        The table in which the export says its own version.
+    """
+
+    version: str
+    schema: str
+    without: tuple[str, ...] = ()
+    without_columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: str = "META_DATA_EXPORT"
+
+
+_COPY, _SET, _RUN = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("MEMCPY", "MEMSET", "KERNEL"))
+_NO_COUNT = {_COPY: ("copyCount",)}
+_NO_GREEN = {_COPY: ("greenContextId", "copyCount")} | dict.fromkeys(
+    (_SET, _RUN), ("greenContextId",)
+)
+_NO_DEVICES = ("TARGET_INFO_CUDA_DEVICE",)
+_NO_KINDS = (*_NO_DEVICES, "ENUM_CUDA_MEMCPY_OPER", "ENUM_CUDA_MEM_KIND")
+_FEW = {"TARGET_INFO_CUDA_DEVICE": ("uuid", "numMultiprocessors")}
+LAYOUTS = (
+    Layout("2022.1.3.3", "2.9.1", _NO_KINDS, _NO_GREEN, "EXPORT_META_DATA"),
+    Layout("2022.2.1.31", "2.9.1", _NO_KINDS, _NO_GREEN, "EXPORT_META_DATA"),
+    Layout("2022.4.2.1", "3.0.0", _NO_DEVICES, _NO_GREEN, "EXPORT_META_DATA"),
+    Layout("2023.3.1.92", "3.4.0", _NO_DEVICES, _NO_GREEN),
+    Layout("2024.4.1.61", "3.11.2", _NO_DEVICES, _NO_COUNT),
+    Layout("2024.5.1.113", "3.13.2", _NO_DEVICES, _NO_COUNT),
+    Layout("2025.3.2.474", "3.20.3", (), _FEW),
+    Layout("2026.1.1.204", "3.24.14"),
+    Layout("2026.2.1.210", "3.25.0", ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_DEVICE")),
+)
+
+
+class Bytes(bytes):
+    """Bytes that are stored as a text, which they are not."""
+
+
 def process(pid: int) -> int:
     """The global number of a process; bits above tell the machine."""
     return (1 << 48) | (pid << 24)
@@ -69,7 +121,7 @@ def thread(pid: int, tid: int) -> int:
 def copy(at, lasts, size, kind, ends, correlation, pid=PID, device=0, devices=(None, None)):
     """A row of copies; `ends` are the kinds of memory by nsys's numbers."""
     row = (at, at + lasts, device, 1, None, 7, correlation, process(pid), size, kind, None)
-    return (*row, *ends, devices[0], None, devices[1], None, None, None, None)
+    return (*row, *ends, devices[0], None, devices[1], None, None, None, None, 1)
 
 
 def rows() -> dict[str, list[tuple[object, ...]]]:
@@ -83,14 +135,21 @@ def rows() -> dict[str, list[tuple[object, ...]]]:
             (5, "add"),
         ],
         "PROCESSES": [(process(PID), PID, "./app"), (process(OTHER), OTHER, "bash")],
-        "ANALYSIS_DETAILS": [(1 << 48, 100 * MS, 0, 100 * MS)],
+        # start and stop are of a clock that no other table uses
+        "ANALYSIS_DETAILS": [(1 << 48, 100 * MS, 515_396_806 * MS, 515_396_906 * MS)],
         "TARGET_INFO_SESSION_START_TIME": [(EPOCH, "2026-11-21 17:53:49", "")],
         "TARGET_INFO_GPU": [
-            (0, i, "H200", f"0000:{17 + i}:00.0", 1 << 37, 132, f"uuid-{i}", 3, 9, 0)
-            for i in range(2)
+            *(
+                (0, i, "H200", f"0000:{17 + i}:00.0", 1 << 37, 132, f"uuid-{i}", 3, 9, 0, 1 - i)
+                for i in (1, 0)
+            ),
+            (0, 2, "Microsoft Basic Render Driver", "", 0, 0, "", 0, 0, 0, 0),
         ],
         "TARGET_INFO_CUDA_DEVICE": [(1, 0, PID, "uuid-1", 132), (0, 1, PID, "uuid-0", 132)],
-        "TARGET_INFO_SYSTEM_ENV": [(1, "", "Hostname", 100, "node17")],
+        "TARGET_INFO_SYSTEM_ENV": [
+            (1, "", "Hostname", 100, "node17"),
+            (1, "", "EventLibSourcesInfo", 891, Bytes(b"\n\x8f\x00")),
+        ],
         "META_DATA_EXPORT": [("EXPORT_PRODUCT_VERSION", "2024.6.2.225")],
         "ENUM_CUDA_MEMCPY_OPER": [
             (1, "CUDA_MEMCPY_KIND_HTOD", "Host-to-Device"),
@@ -140,10 +199,22 @@ def capture(
                 continue
             database.execute(f"CREATE TABLE {table} ({TABLES[table]})")
             for row in content[table]:
-                marks = ", ".join("?" * len(row))
+                marks = ", ".join("CAST(? AS TEXT)" if type(v) is Bytes else "?" for v in row)
                 database.execute(f"INSERT INTO {table} VALUES ({marks})", row)
         for table, columns in (without_columns or {}).items():
             for column in columns:
                 database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     database.close()
+    return path
+
+
+def capture_of(path: Path, layout: Layout) -> Path:
+    """Write an export as a version lays it out."""
+    facts = [("EXPORT_PRODUCT_VERSION", layout.version), ("EXPORT_SCHEMA_VERSION", layout.schema)]
+    columns = dict(layout.without_columns)
+    capture(path, without=layout.without, without_columns=columns, META_DATA_EXPORT=facts)
+    if layout.facts != "META_DATA_EXPORT":
+        with sqlite3.connect(path) as database:
+            database.execute(f"ALTER TABLE META_DATA_EXPORT RENAME TO {layout.facts}")
+        database.close()
     return path

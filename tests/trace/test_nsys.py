@@ -8,7 +8,20 @@ from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.trace.codes import Direction, MemoryKind, What
 from lanescope.trace.nsys import read_nsys
 from lanescope.trace.ranges import OpenRanges
-from tests.trace.nsys_captures import EPOCH, MS, PID, TABLES, TID, US, capture, copy, thread
+from tests.trace.nsys_captures import (
+    EPOCH,
+    LAYOUTS,
+    MS,
+    PID,
+    TABLES,
+    TID,
+    US,
+    Layout,
+    capture,
+    capture_of,
+    copy,
+    thread,
+)
 
 MEMCPY, RUNTIME = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME"
 
@@ -108,6 +121,47 @@ def test_other_versions_lack_tables_and_columns(tmp_path):
     assert [gpu.index for gpu in run.manifest.machine.gpus] == [0]
     assert any("time of day is not known" in note for note in run.manifest.notes)
     assert evaluate_watch(run, tmp_path).summary.directions
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.version)
+def test_an_export_of_each_version_says_the_same(layout: Layout, tmp_path):
+    run = read_nsys(capture_of(tmp_path / "capture.sqlite", layout))
+    timeline = run.timeline
+    moved = timeline.operations.rows(timeline.operations.moves)
+    down, up, peer = Direction.H2D, Direction.D2H, Direction.P2P
+    assert [Direction(d) for d in moved.direction] == [down, up, peer, down]
+    pinned, pageable, unknown = MemoryKind.PINNED, MemoryKind.PAGEABLE, MemoryKind.UNKNOWN
+    kinds = [MemoryKind(k) for k in moved.host_memory]
+    assert kinds == [pinned, pageable, unknown, MemoryKind.MANAGED]
+    assert (timeline.start_ns, timeline.end_ns) == (EPOCH, EPOCH + 100 * MS)
+    assert timeline.impossible == 0
+    assert run.manifest.tool_version.endswith(f"nsys {layout.version}")
+    assert run.manifest.machine.name == "node17"
+    tells_gpus = "TARGET_INFO_GPU" not in layout.without
+    assert set(moved.device.tolist()) == ({1} if tells_gpus else {0})
+    names = [gpu.name for gpu in run.manifest.machine.gpus]
+    assert names == (["H200", "H200"] if tells_gpus else ["unknown GPU"])
+
+
+def test_the_first_versions_name_gpus_otherwise_and_no_version(tmp_path):
+    path = capture(tmp_path / "old.sqlite", without=("TARGET_INFO_GPU", "META_DATA_EXPORT"))
+    with sqlite3.connect(path) as database:
+        columns = "vmId INTEGER, deviceId INTEGER, name TEXT, busLocation TEXT, isDiscrete INTEGER"
+        database.execute(f"CREATE TABLE TARGET_INFO_GPU ({columns})")
+        row = (0, 0, "A100-PCIE-40GB", "0000:99:00.0", 1)
+        database.execute("INSERT INTO TARGET_INFO_GPU VALUES (?, ?, ?, ?, ?)", row)
+    database.close()
+    manifest = read_nsys(path).manifest
+    (gpu,) = manifest.machine.gpus
+    assert (gpu.index, gpu.name, gpu.pci_address) == (0, "A100-PCIE-40GB", "0000:99:00.0")
+    assert "nsys" not in manifest.tool_version
+
+
+def test_calls_without_operations_are_no_missing_option(tmp_path):
+    activities = tuple(t for t in TABLES if t.startswith("CUPTI") and t != RUNTIME)
+    path = capture(tmp_path / "calls.sqlite", without=activities)
+    with pytest.raises(InputError, match="nothing that a GPU did: the program used none, or"):
+        read_nsys(path)
 
 
 def test_an_export_numbers_kinds_as_its_own_tables_say(tmp_path):

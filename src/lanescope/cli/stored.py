@@ -6,7 +6,7 @@ import json as encoder
 import shutil
 import sys
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,27 +74,26 @@ def show(
     csv: CsvOption = False,
     strict: StrictOption = False,
 ) -> None:
-    """Print the report of a stored run again; ends with the exit code of the run."""
+    """Print the report of a stored run again; ends with the exit code of the run.
+
+    Captures of Nsight Systems, exported to SQLite, are read, too.
+    """
     from lanescope.cli.analyses import print_result
     from lanescope.cli.output import console, exit_code, print_run
+    from lanescope.cli.report_watch import is_capture
     from lanescope.store.folders import find_run
     from lanescope.store.store import read_run
     from lanescope.studies.pcie_thesis.store import CHAPTERS, is_reproduction, read_reproduction
     from lanescope.studies.registry import stored_analysis
     from lanescope.trace.store import is_watch, read_watch
 
+    if is_capture(run):
+        from lanescope.trace.nsys import read_nsys
+
+        return _show_watch(run, lambda: read_nsys(Path(run)), exports=json or csv)
     folder = find_run(run)
     if is_watch(folder):
-        from lanescope.findings.trace.evaluate import evaluate_watch
-        from lanescope.report.blocks_text import renderables
-        from lanescope.studies.watch_report.document import watch_terminal
-
-        if json or csv:
-            raise InputError(f"'lanescope report {run}' has the exports of a watch")
-        watched = read_watch(folder)
-        for part in renderables(watch_terminal(watched, evaluate_watch(watched))):
-            console().print(part)
-        return
+        return _show_watch(run, lambda: read_watch(folder), exports=json or csv)
     if is_reproduction(folder):
         from lanescope.report.blocks_text import renderables
         from lanescope.studies.pcie_thesis.document import overview
@@ -114,6 +113,19 @@ def show(
     stored = read_run(folder)
     print_run(stored, json=json, csv=csv, strict=strict)
     raise typer.Exit(exit_code(stored, strict=strict))
+
+
+def _show_watch(name: str, read: Callable[[], WatchRun], *, exports: bool) -> None:
+    from lanescope.cli.output import console
+    from lanescope.findings.trace.evaluate import evaluate_watch
+    from lanescope.report.blocks_text import renderables
+    from lanescope.studies.watch_report.document import watch_terminal
+
+    if exports:
+        raise InputError(f"'lanescope report {name}' has the exports of a watch")
+    watched = read()
+    for part in renderables(watch_terminal(watched, evaluate_watch(watched))):
+        console().print(part)
 
 
 def open_page(run: RunArgument = "latest") -> None:

@@ -5,6 +5,7 @@ Such a watch has operations and no counters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.store.folder import State
 from lanescope.trace.codes import LATEST_NS, IntArray
-from lanescope.trace.nsys_operations import read_operations
+from lanescope.trace.nsys_operations import GPUS, is_cuda_gpu, read_operations
 from lanescope.trace.nsys_tables import Tables, is_database
 from lanescope.trace.operations import Operations
 from lanescope.trace.ranges import Ranges
@@ -99,9 +100,11 @@ def _name(domain: str, name: str) -> str:
 NSYS = "nsys"
 _START, _SPAN = "TARGET_INFO_SESSION_START_TIME", "ANALYSIS_DETAILS"
 _GPU_COLUMNS = (
-    *("id", "name", "busLocation", "uuid", "totalMemory", "smCount", "asyncEngines"),
+    *("id", "deviceId", "name", "busLocation", "uuid", "totalMemory", "smCount", "asyncEngines"),
     *("computeMajor", "computeMinor"),
 )
+#: What an export says of itself; the second is its name up to 2022.4.
+_EXPORT_FACTS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 
 
 def read_nsys(path: Path) -> WatchRun:
@@ -172,12 +175,12 @@ def _epoch(tables: Tables, notes: list[str]) -> int:
 
 
 def _stated_span(tables: Tables, epoch_ns: int) -> tuple[int, int] | None:
-    """Return the capture's start and end; None where it does not tell."""
-    ends = tables.first(_SPAN, "startTime", "stopTime")
-    start, stop = ends.get("startTime"), ends.get("stopTime")
-    if start is None or stop is None or stop < start:
-        return None
-    return epoch_ns + int(start), epoch_ns + int(stop)
+    """Return the capture's start and end; None where it does not tell.
+
+    `startTime` and `stopTime` are of another clock: times of events are from the start.
+    """
+    lasted = tables.first(_SPAN, "duration").get("duration")
+    return None if lasted is None or lasted < 0 else (epoch_ns, epoch_ns + int(lasted))
 
 
 def _around(operations: Operations, epoch_ns: int) -> Span:
@@ -204,9 +207,8 @@ def _processes(tables: Tables, operations: Operations, start_ns: int) -> tuple[P
 def _machine(tables: Tables, operations: Operations) -> Machine:
     facts = tables.records("TARGET_INFO_SYSTEM_ENV", "name", "value")
     environment = {one.get("name"): one.get("value") for one in facts}
-    gpus = tuple(
-        _gpu(one) for one in tables.records("TARGET_INFO_GPU", *_GPU_COLUMNS) if "id" in one
-    )
+    rows = {_number(one): one for one in tables.records(GPUS, *_GPU_COLUMNS) if is_cuda_gpu(one)}
+    gpus = tuple(_gpu(number, rows[number]) for number in sorted(rows) if number >= 0)
     if not gpus:
         numbers = sorted(set(operations.device.tolist()))
         gpus = tuple(Gpu(number, "unknown GPU") for number in numbers)
@@ -214,12 +216,17 @@ def _machine(tables: Tables, operations: Operations) -> Machine:
     return Machine(name, gpus=gpus, described=True)
 
 
-def _gpu(row: dict[str, Any]) -> Gpu:
+def _number(row: Mapping[str, Any]) -> int:
+    """Return the number of a GPU, by which the first versions had another name; -1: none."""
+    return int(row.get("id", row.get("deviceId", -1)))
+
+
+def _gpu(number: int, row: Mapping[str, Any]) -> Gpu:
     major, minor = row.get("computeMajor"), row.get("computeMinor")
     return Gpu(
-        int(row["id"]),
+        number,
         str(row.get("name") or "unknown GPU"),
-        pci_address=row.get("busLocation"),
+        pci_address=row.get("busLocation") or None,
         uuid=row.get("uuid"),
         memory_bytes=row.get("totalMemory"),
         compute_capability=None if major is None or minor is None else (major, minor),
@@ -234,7 +241,8 @@ def _version(tables: Tables) -> str:
 
     facts = {
         one.get("name"): one.get("value")
-        for one in tables.records("META_DATA_EXPORT", "name", "value")
+        for table in _EXPORT_FACTS
+        for one in tables.records(table, "name", "value")
     }
     product = facts.get("EXPORT_PRODUCT_VERSION")
     return f"{__version__}, nsys {product}" if product else __version__

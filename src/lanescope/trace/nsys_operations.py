@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,7 @@ def _names(tables: Tables, table: str, prefix: str, documented: tuple[str, ...])
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 COPIES, MEMSETS, KERNELS = f"{_ACTIVITY}MEMCPY", f"{_ACTIVITY}MEMSET", f"{_ACTIVITY}KERNEL"
 CALLS = f"{_ACTIVITY}RUNTIME"
+GPUS = "TARGET_INFO_GPU"
 _NEEDED = ("start", "end")
 _COMMON = {"deviceId": 0, "contextId": 0, "streamId": 0, "correlationId": 0, "globalPid": 0}
 _KERNEL_NAMES = ("demangledName", "shortName")
@@ -119,6 +120,11 @@ def read_operations(tables: Tables, epoch_ns: int, notes: list[str]) -> Operatio
         If there is no table of operations, or one lacks what cannot be done without.
     """
     if not tables.names & {COPIES, MEMSETS, KERNELS}:
+        if CALLS in tables.names:
+            raise InputError(
+                f"{tables.path} has calls of CUDA, and nothing that a GPU did: the program used "
+                "none, or nsys could not trace it, of which the diagnostics in its window tell more"
+            )
         raise InputError(
             f"{tables.path} is no export of nsys with CUDA operations: it has no table {COPIES}, "
             f"{MEMSETS} or {KERNELS}; capture with 'nsys profile --trace=cuda' and export with "
@@ -241,17 +247,37 @@ def _waits(name: str) -> bool:
 
 def _devices(tables: Tables, rows: Columns, pid: IntArray) -> dict[str, IntArray]:
     """Return columns of devices with the machine's numbers instead of the process's own."""
-    wanted = ("gpuId", "cudaId", "pid")
-    devices: Sequence[Mapping[str, Any]] = tables.records("TARGET_INFO_CUDA_DEVICE", *wanted)
     columns = {
         "device": rows["deviceId"],
         "source_device": rows["source_device"],
         "destination_device": rows["destination_device"],
     }
     renumbered = {name: column.copy() for name, column in columns.items()}
+    for process, own, number in _numbers(tables):
+        of_process = True if process is None else pid == process
+        for name, column in columns.items():
+            renumbered[name][of_process & (column == own)] = number
+    return renumbered
+
+
+def _numbers(tables: Tables) -> Iterator[tuple[int | None, int, int]]:
+    """Yield process, its number of a GPU, and the machine's.
+
+    Versions before 2025 do not tell what a process may use: there the order of all GPUs for CUDA
+    stands for it.
+    """
+    wanted = ("gpuId", "cudaId", "pid")
+    devices = tables.records("TARGET_INFO_CUDA_DEVICE", *wanted)
     for one in devices:
         if all(one.get(key) is not None for key in wanted):
-            for name, column in columns.items():
-                mine = (pid == one["pid"]) & (column == one["cudaId"])
-                renumbered[name][mine] = one["gpuId"]
-    return renumbered
+            yield one["pid"], one["cudaId"], one["gpuId"]
+    if devices:
+        return
+    for one in tables.records(GPUS, "id", "cuDevice", "computeMajor"):
+        if is_cuda_gpu(one) and one.get("id") is not None and one.get("cuDevice") is not None:
+            yield None, one["cuDevice"], one["id"]
+
+
+def is_cuda_gpu(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of a GPU that runs CUDA; Windows lists other adapters, too."""
+    return row.get("computeMajor") != 0

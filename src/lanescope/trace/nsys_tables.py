@@ -55,6 +55,8 @@ class Tables:
         except (sqlite3.Error, OSError) as error:
             raise InputError(f"{path} cannot be read: {error}; name another file") from error
         self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        # versions up to 2022.4 store bytes of another format as a text of the environment
+        self._database.text_factory = lambda content: content.decode("utf-8", "replace")
         # the schema may be a stranger's: none of its functions, views and virtual tables is run
         self.rows("PRAGMA trusted_schema = OFF")
         kinds = self.rows("SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_master")
@@ -84,7 +86,7 @@ class Tables:
         self._database.set_progress_handler(too_long, _STEPS_AT_ONCE)
         try:
             return self._database.execute(query, tuple(values)).fetchall()
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # names, too, may be any bytes
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # names may be any bytes
             raise InputError(
                 f"{self.path} is damaged or cut short ({error}); export it again with "
                 "'nsys export --type sqlite'"
