@@ -27,7 +27,7 @@ from pathlib import Path
 
 from live_cost import grow
 
-from lanescope.machine import Gpu, Machine, NumaNode
+from lanescope.machine import Gpu, Link, Machine, NumaNode, PcieLink
 from lanescope.trace.segments import read_last, segments_in
 from lanescope.watching.continuous import ContinuousWatch
 from lanescope.watching.metrics import metrics_of, serving
@@ -72,7 +72,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     gpus = tuple(Gpu(i, "GPU", node=0) for i in range(arguments.gpus))
-    machine = Machine("made-up", nodes=(NumaNode(0, ((0,),)),), gpus=gpus)
+    links = tuple(Link.of_pcie("h0", gpu.id, PcieLink(5, 16, 5, 16)) for gpu in gpus)
+    machine = Machine("made-up", nodes=(NumaNode(0, ((0,),)),), gpus=gpus, links=links)
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "watch"

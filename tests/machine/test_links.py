@@ -7,6 +7,7 @@ import pytest
 
 from lanescope.machine import LinkKind
 from lanescope.machine.discovery import machine_from_snapshot
+from lanescope.machine.links import link_states
 from lanescope.machine.snapshot import Snapshot
 from tests.machine.test_hwloc_xml import TWO_SOCKETS, socket
 
@@ -114,3 +115,29 @@ def test_nvlinks_that_reach_no_gpu_are_left_out(peers, linked):
     machine = machine_from_snapshot(dataclasses.replace(H200, nvml=H200.nvml | {"gpus": gpus}))
     assert any(ln.kind is LinkKind.NVLINK for ln in machine.links) is linked
     assert any(s.id == "nvswitch" for s in machine.switches) is linked
+
+
+def test_states_now_are_the_kernels_else_the_drivers(tmp_path, monkeypatch):
+    pci = {"root": port(None, 4), "up": port("root", 5), "down": port("up", 6)}
+    gpus = ["0000:01:00.0", "0000:02:00.0"]
+    pci |= {gpu: GPU | {"parent": "down"} for gpu in gpus}
+    machine = machine_with(pci, gpus)
+    for part, speed, lanes in (("up", "16.0 GT/s PCIe", "16"), (gpus[0], "Unknown", "0")):
+        folder = tmp_path / "bus/pci/devices" / part
+        folder.mkdir(parents=True)
+        (folder / "current_link_speed").write_text(f"{speed}\n")
+        (folder / "current_link_width").write_text(f"{lanes}\n")
+
+    class Told:
+        def link_state(self, uuid):
+            return (4, 8)
+
+    monkeypatch.setattr("lanescope.machine.links.Nvml.open", lambda: Told())
+    found = link_states(machine, tmp_path)
+    assert (found["s0"].generation, found["s0"].width) == (4, 16)
+    assert (found["g0"].generation, found["g0"].width) == (4, 8)
+    best = next(link.pcie for link in machine.links if link.b == "g0")
+    assert (found["g0"].max_generation, found["g0"].max_width) == (5, 16)
+    assert found["g0"].max_payload_bytes == best.max_payload_bytes
+    monkeypatch.setattr("lanescope.machine.links.Nvml.open", lambda: None)
+    assert set(link_states(machine, tmp_path)) == {"s0"}

@@ -1,7 +1,12 @@
 import pytest
 
 from lanescope.machine import PcieLink
-from lanescope.machine.pcie import line_rate_gbs, payload_gbs, wire_bytes_per_payload_byte
+from lanescope.machine.pcie import (
+    is_outrun,
+    line_rate_gbs,
+    payload_gbs,
+    wire_bytes_per_payload_byte,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +44,12 @@ def test_trained_down():
     assert not PcieLink(5, 16, 5, 16).trained_down
     assert not PcieLink(5, 16).trained_down
     assert PcieLink(3, 8, 5, 16).at_best().generation == 5
+
+
+def test_a_rate_above_a_links_state_shows_that_it_slept():
+    asleep = PcieLink(1, 16, 5, 16)
+    down, up = payload_gbs(asleep)
+    assert is_outrun(asleep, (None, up * 1.1))
+    assert is_outrun(asleep, (down * 1.1, 0.0))
+    assert not is_outrun(asleep, (down, up * 1.01))
+    assert not is_outrun(asleep, (None, None))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,15 +19,16 @@ import pytest
 
 from lanescope._core import native
 from lanescope.errors import InputError
-from lanescope.machine import Gpu, Machine, NumaNode
+from lanescope.machine import Gpu, Link, Machine, NumaNode, PcieLink
 from lanescope.trace import segments
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.link_error_log import LinkErrors
-from lanescope.trace.segments import prune, read_last, segments_in, write_segment
+from lanescope.trace.segments import prune, read_last, recover, segments_in, write_segment
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Counters
 from lanescope.watching import continuous, segment_writer
 from lanescope.watching.continuous import ContinuousWatch
+from lanescope.watching.live_findings import LiveFindings
 from lanescope.watching.metrics import address_of, metrics_of, serving
 from lanescope.watching.segment_writer import SegmentWriter
 from lanescope.watching.sources.base import Availability, Source, SourceReport
@@ -38,12 +41,15 @@ MACHINE = Machine(
 
 
 class Simulated:
-    """Appends 1,000 bytes to each GPU and 500 from it every ms, for some seconds."""
+    """Appends some bytes to each GPU and 500 from it every ms, for some seconds."""
 
     name = "pm"
 
-    def __init__(self, folder: Path, gpus: int = 2, seconds: float = 1e9) -> None:
+    def __init__(
+        self, folder: Path, gpus: int = 2, seconds: float = 1e9, received: int = 1000
+    ) -> None:
         self._folder, self._gpus, self._seconds = folder, gpus, seconds
+        self._received = received
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -75,7 +81,7 @@ class Simulated:
                 continue
             records = np.zeros((native.watch_time_ns() - end_ns) // MS, RECORD)
             records["end_ns"] = end_ns + MS * np.arange(1, records.size + 1)
-            records["rx_bytes"], records["tx_bytes"] = 1000, 500
+            records["rx_bytes"], records["tx_bytes"] = self._received, 500
             end_ns += MS * records.size
             for file in files:
                 file.write(records.tobytes())
@@ -188,6 +194,108 @@ def test_after_a_kill_the_spools_are_read_too(tmp_path: Path) -> None:
     assert int(counters.end_ns[-1]) > newest
     assert counters.known[1:].all()
     assert set(np.diff(counters.end_ns).tolist()) == {MS}
+
+
+def test_what_a_killed_watch_had_counted_is_stored_when_the_next_begins(tmp_path: Path) -> None:
+    """Its segments take a minute each: none is written before the kill."""
+    folder = tmp_path / "watch"
+    text = VICTIM.replace("quick(folder)", "watch_of(folder, Simulated).writer()")
+    with subprocess.Popen([sys.executable, "-c", text, str(folder)]) as victim:
+        until(lambda: bool(counted(folder)))
+        time.sleep(0.3)
+        victim.kill()
+    assert not segments_in(folder)
+    before = counted(folder)
+    run_for(watch_of(folder, Simulated), quick(folder), lambda: len(segments_in(folder)) >= 3)
+    after = counted(folder)
+    assert before.keys() == after.keys()
+    for key, counters in before.items():
+        ends = after[key].end_ns
+        assert np.isin(counters.end_ns, ends).all()
+        assert after[key].known[np.isin(ends, counters.end_ns[1:])].all()
+        assert np.count_nonzero(~after[key].known) == 2  # the beginnings of both
+
+
+def test_a_segment_and_what_came_after_it_are_stored_once(tmp_path: Path) -> None:
+    folder = tmp_path / "watch"
+    with subprocess.Popen([sys.executable, "-c", VICTIM, str(folder)]) as victim:
+        until(lambda: len(segments_in(folder)) >= 2)
+        time.sleep(0.2)
+        victim.kill()
+    before = counted(folder)
+    recovered = recover(folder)
+    shutil.rmtree(folder / segments.SESSION)
+    after = counted(folder)
+    assert recovered > 2 * 100
+    for key, counters in before.items():
+        assert after[key].end_ns.tolist() == counters.end_ns.tolist()
+        assert after[key].known.tolist() == counters.known.tolist()
+        assert after[key].rx_bytes.tolist() == counters.rx_bytes.tolist()
+    assert recover(folder) == 0
+
+
+def test_a_damaged_spool_does_not_keep_a_watch_from_beginning(tmp_path: Path) -> None:
+    folder = tmp_path / "watch"
+    spool = folder / segments.SESSION / "spool"
+    spool.mkdir(parents=True)
+    (folder / segments.SEGMENTS).mkdir()
+    (spool / "pm.g0.bin").write_bytes(os.urandom(1 << 16))
+    (spool / "pm.g1.bin").write_bytes(counter_header("pm", 1, MS).encode()[:9])
+    assert recover(folder) == 0
+    run_for(watch_of(folder, Simulated), quick(folder), lambda: len(segments_in(folder)) >= 1)
+
+
+def test_halves_of_a_killed_watch_are_stored_as_one(tmp_path: Path) -> None:
+    spool = tmp_path / segments.SESSION / "spool"
+    spool.mkdir(parents=True)
+    (tmp_path / segments.SEGMENTS).mkdir()
+    records = np.zeros(100, RECORD)
+    records["end_ns"] = 1_795_000_000_000 * MS + 20 * MS * np.arange(100)
+    records["rx_bytes"] = records["tx_bytes"] = 7
+    for half, column in (("-rx", "rx_bytes"), ("-tx", "tx_bytes")):
+        header = counter_header(f"throughput{half}", 0, 20 * MS, [column])
+        (spool / f"throughput{half}.g0.bin").write_bytes(header.encode() + records.tobytes())
+    assert recover(tmp_path) == 99
+    (one,) = read_last(tmp_path).counters
+    assert (one.source, len(one)) == ("throughput", 100)
+    assert set(one.rx_bytes[1:].tolist()) == set(one.tx_bytes[1:].tolist()) == {7}
+
+
+def counted(folder: Path) -> dict[str, Counters]:
+    """Return what is stored and waits to be, by GPU; nothing where there is nothing yet."""
+    try:
+        return {f"g{one.gpu}": one for one in read_last(folder).counters}
+    except InputError:
+        return {}
+
+
+def test_what_waits_for_its_segment_is_on_the_disk_too(tmp_path: Path) -> None:
+    folder = tmp_path / "watch"
+    wanted = watch_of(folder, Simulated)
+    writer = wanted.writer()  # a segment a minute
+    run_for(wanted, writer, lambda: writer.waiting_bytes >= 2 * 4096)
+    assert writer.waiting_bytes == 0
+    assert writer.stored_bytes > 0
+    assert f"lanescope_stored_bytes {writer.stored_bytes}\n" in metrics_of(writer)
+
+
+def test_a_narrow_link_is_found_while_it_is_watched(tmp_path: Path) -> None:
+    narrow = PcieLink(1, 4, 1, 8)
+    machine = dataclasses.replace(MACHINE, links=(Link.of_pcie("h0", "g0", narrow.at_best()),))
+    folder = tmp_path / "watch"
+    (folder / segments.SEGMENTS).mkdir(parents=True)
+    findings = LiveFindings(lambda _: {"g0": narrow})
+    writer = SegmentWriter(
+        folder, 3600 * 10**9, 1 << 30, look_seconds=0.05, segment_seconds=0.3, findings=findings
+    )
+    half_gbs = lambda spool: Simulated(spool, received=500_000)  # noqa: E731
+    wanted = dataclasses.replace(watch_of(folder, half_gbs), machine=lambda: machine)
+    run_for(wanted, writer, lambda: "pcie_lanes" in metrics_of(writer))
+    text = metrics_of(writer)
+    assert 'lanescope_finding_active{gpu="0",kind="trained-down"} ' in text
+    assert 'lanescope_finding_active{gpu="1",kind="lost-samples"} 0\n' in text
+    assert 'lanescope_pcie_lanes{above="h0",below="g0",state="now"} 4\n' in text
+    assert 'lanescope_pcie_lanes{above="h0",below="g0",state="best"} 8\n' in text
 
 
 def piece(begin_ms: int, count: int) -> Counters:

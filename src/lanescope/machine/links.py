@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
-from lanescope.machine.machine import Gpu, Link, NvLink, Switch
+from lanescope.machine.machine import Gpu, Link, Machine, NvLink, Switch
+from lanescope.machine.nvml import Nvml
 from lanescope.machine.pci_config import PacketSizes, is_upstream_port, packet_sizes
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, PcieLink
 from lanescope.machine.snapshot import Snapshot
+from lanescope.machine.sysfs import link_now
 
 #: NVML's numbers for what is at the other end of an NVLink, and for its version.
 _REMOTE_SWITCH = 2
@@ -101,6 +105,31 @@ def pcie_state(
         max_payload_bytes=min((s.max_payload_bytes for s in sizes), default=None),
         max_read_request_bytes=request,
     )
+
+
+def link_states(machine: Machine, root: Path = Path("/sys")) -> dict[str, PcieLink]:
+    """Return the PCIe links as they are at this moment, by their lower part, such as ``g0``.
+
+    Those that the kernel does not tell of are as the driver says; others are left out.
+    """
+    parts: tuple[Gpu | Switch, ...] = (*machine.gpus, *machine.switches)
+    addresses = {part.id: part.pci_address for part in parts}
+    uuids = {gpu.id: gpu.uuid for gpu in machine.gpus}
+    nvml: Nvml | None = None
+    found = {}
+    for link in machine.links:
+        if link.pcie is None:
+            continue
+        speed, lanes = link_now(addresses.get(link.b) or "-", root)
+        state = (_generation(speed), _positive(lanes))
+        if None in state and (uuid := uuids.get(link.b)) is not None:
+            nvml = nvml or Nvml.open()
+            state = (nvml and nvml.link_state(uuid)) or state
+        generation, width = state
+        if generation in TRANSFER_RATE_GTS and width is not None:
+            now = {"generation": generation, "width": width}
+            found[link.b] = dataclasses.replace(link.pcie, **now)
+    return found
 
 
 def _generation(speed: str | None) -> int | None:

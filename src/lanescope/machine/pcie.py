@@ -16,6 +16,7 @@ as "5 to 7 dwords a TLP" without the optional end-to-end checksum (ECRC).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -37,6 +38,9 @@ CACHE_LINE_BYTES = 128
 
 _HEADER_3DW_BYTES = 12  # completions
 _HEADER_4DW_BYTES = 16  # requests with a 64-bit address
+
+#: How exactly rates are known.
+_INEXACT = 1.02
 
 _FLIT_BYTES = 256
 _FLIT_TLP_BYTES = 236
@@ -158,6 +162,15 @@ def payload_gbs(link: PcieLink) -> tuple[float, float]:
     """
     raw = line_rate_gbs(link.generation, link.width)
     return raw / downstream_wire_factor(link), raw / upstream_wire_factor(link)
+
+
+def is_outrun(link: PcieLink, rates_gbs: Sequence[float | None]) -> bool:
+    """Whether a rate (host to device, device to host) is above what the link's state allows.
+
+    Then the state was read while the link slept: it slows down at rest, to save power.
+    """
+    pairs = zip(rates_gbs, payload_gbs(link), strict=True)
+    return any(rate is not None and rate > _INEXACT * limit for rate, limit in pairs)
 
 
 def for_kernels(link: PcieLink) -> PcieLink:

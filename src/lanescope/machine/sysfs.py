@@ -68,6 +68,12 @@ def _pci_device(path: Path) -> PciDevice:
     return device
 
 
+def link_now(address: str, root: Path = Path("/sys")) -> tuple[str | None, str | None]:
+    """Return speed and width of the link above a PCI device, as the kernel writes them."""
+    folder = root / "bus" / "pci" / "devices" / address
+    return _read_text(folder / "current_link_speed"), _read_text(folder / "current_link_width")
+
+
 def bridges_above(address: str, root: Path = Path("/sys")) -> dict[str, bytes]:
     """Return the bridges between a PCI device and the host, with their configuration space.
 

@@ -70,6 +70,8 @@ _WORDS = {
     "nvlink_replays": ("packet was sent again over NVLink", "packets were sent again over NVLink"),
     "nvlink_recoveries": ("recovery of an NVLink", "recoveries of NVLinks"),
 }
+#: Counts of which none rises on a link that is well.
+FAULTS = tuple(_WORDS)
 _AFTER = {"pcie_replays": " (replays)", "nvlink_replays": " (replays)"}
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ import numpy as np
 from lanescope.codec.opening import opened_folder
 from lanescope.errors import InputError
 from lanescope.trace.columns import read_counter_file, write_counter_file
-from lanescope.trace.counter_spool import counters_after
+from lanescope.trace.counter_spool import HALVES, counters_after
+from lanescope.trace.spool_header import merge_directions
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.watch_folder import SPOOL
 
@@ -109,6 +110,15 @@ def stored_bytes(folder: Path) -> int:
     return sum(_size(one.path) for one in segments_in(folder))
 
 
+def disk_bytes(paths: Iterable[Path]) -> int:
+    """Return what files take on the disk, holes left out."""
+    total = 0
+    for path in paths:
+        with contextlib.suppress(OSError):  # it was just removed
+            total += path.stat().st_blocks * 512
+    return total
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -126,10 +136,10 @@ def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
     """
     segments = segments_in(folder)
     newest = segments[-1].end_ns if segments else 0
-    tails = [one for one in _tails(folder / SESSION / SPOOL, newest) if len(one)]
+    tails = waiting_in(folder, segments)
     end = max([newest, *(int(one.end_ns[-1]) for one in tails)])
     if not end:
-        raise InputError(f"{folder} holds nothing yet; look again in a minute")
+        raise InputError(f"{folder} holds nothing yet; look again in some seconds")
     begin = end - last_ns
     pieces = [
         one
@@ -178,11 +188,67 @@ def _since(counters: Counters, begin_ns: int) -> Counters:
     return counters.rows(slice(max(first - 1, 0), None))
 
 
-def _tails(spool: Path, after_ns: int) -> Iterator[Counters]:
-    """Yield what spools hold behind a time; one that cannot be read now is being written."""
-    for path in sorted(spool.glob("*.g*.bin")):
+def waiting_in(folder: Path, segments: Sequence[Segment]) -> list[Counters]:
+    """Return what spools of a session hold that may be in no segment yet.
+
+    Records that are in the newest segment, too, may be among them: `joined` leaves them out. A
+    spool that cannot be read now is being written.
+    """
+    after_ns = segments[-1].begin_ns if segments else 0
+    whole: list[Counters] = []
+    halves: dict[tuple[str, int], Counters] = {}
+    for path in sorted((folder / SESSION / SPOOL).glob("*.g*.bin")):
         with contextlib.suppress(InputError, OSError):
-            yield counters_after(path, after_ns)
+            found = counters_after(path, after_ns)
+            if found.source.endswith(HALVES):
+                halves[found.source, found.gpu] = found
+            elif len(found):
+                whole.append(found)
+    down, up = HALVES
+    for (source, gpu), one in sorted(halves.items()):
+        other = halves.get((source.removesuffix(down) + up, gpu))
+        if source.endswith(down) and other is not None and len(one) and len(other):
+            whole.append(merge_directions(one, other, source.removesuffix(down)))
+    return [one for one in whole if len(one)]
+
+
+def recover(folder: Path) -> int:
+    """Make a segment of what a session that was killed had counted and not stored.
+
+    Returns
+    -------
+    int
+        How many records that are.
+
+    Raises
+    ------
+    OSError
+        If there is no room.
+    InputError
+        If the newest segment is damaged.
+    """
+    segments = segments_in(folder)
+    waiting = waiting_in(folder, segments)
+    if not waiting:
+        return 0
+    ends: dict[Key, int] = {}
+    if segments:
+        for one in read_counter_file(segments[-1].path, inner=2):
+            ends[one.source, one.gpu, one.link] = int(one.end_ns[-1])
+    fresh = [_behind(one, ends.get((one.source, one.gpu, one.link), 0)) for one in waiting]
+    pieces = [one for one in fresh if len(one) > 1]
+    if pieces:
+        write_segment(folder, pieces)
+    return sum(len(one) - 1 for one in pieces)
+
+
+def _behind(counters: Counters, end_ns: int) -> Counters:
+    """Return the records after a time, from the last one before it on, of which nothing is known.
+
+    That is how each segment begins.
+    """
+    first = max(int(np.searchsorted(counters.end_ns, end_ns, "right")) - 1, 0)
+    return counters.rows(slice(first, None))
 
 
 def release(path: Path, end: int) -> bool:

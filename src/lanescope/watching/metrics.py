@@ -48,18 +48,44 @@ def metrics_of(writer: SegmentWriter) -> str:
     ]
     about = "Errors that a link has counted since the driver was loaded."
     lines += metric("link_errors_total", about, errors, kind="counter")
+    lines += _findings(writer)
     lost = [
         ({"gpu": str(gpu), "direction": direction}, float(count))
         for (gpu, direction), count in sorted(writer.lost_samples.items())
     ]
     about = "Samples that counters lost since they were begun."
     lines += metric("link_lost_samples_total", about, lost, kind="counter")
-    stored: list[Sample] = [({}, float(writer.stored_bytes))]
-    lines += metric("stored_bytes", "Bytes of the segments on the disk.", stored)
+    stored: list[Sample] = [({}, float(writer.stored_bytes + writer.waiting_bytes))]
+    about = "Bytes on the disk: segments, and what becomes the next one."
+    lines += metric("stored_bytes", about, stored)
     about = "Records that were dropped as there was no room on the disk."
     dropped: list[Sample] = [({}, float(writer.lost_records))]
     lines += metric("dropped_records_total", about, dropped, kind="counter")
     return "".join(lines)
+
+
+def _findings(writer: SegmentWriter) -> Iterator[str]:
+    """Yield what may be wrong with links, and what their PCIe links run at and could."""
+    active: list[Sample] = []
+    seconds: list[Sample] = []
+    for one in writer.findings.found:
+        labels = {"gpu": str(one.gpu), "kind": one.kind}
+        active.append((labels, float(one.active)))
+        seconds.append((labels, one.seconds))
+    yield from metric("finding_active", "Whether something is wrong with a link now.", active)
+    about = "For how long it has been since the start."
+    yield from metric("finding_seconds_total", about, seconds, kind="counter")
+    generations: list[Sample] = []
+    lanes: list[Sample] = []
+    for link in writer.findings.links:
+        assert link.pcie is not None, "states are of PCIe links"
+        for state, pcie in (("now", link.pcie), ("best", link.pcie.at_best())):
+            labels = {"above": link.a, "below": link.b, "state": state}
+            generations.append((labels, float(pcie.generation)))
+            lanes.append((labels, float(pcie.width)))
+    about = "Generation of a PCIe link when it was last in use."
+    yield from metric("pcie_generation", about, generations)
+    yield from metric("pcie_lanes", "Lanes of a PCIe link when it was last in use.", lanes)
 
 
 def _use(writer: SegmentWriter) -> Iterator[str]:

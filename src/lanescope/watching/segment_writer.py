@@ -23,10 +23,18 @@ from lanescope.machine import Machine
 from lanescope.trace.codes import IntArray
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.link_error_log import LinkErrors, Reading, read_now
-from lanescope.trace.segments import Key, prune, release, stored_bytes, write_segment
+from lanescope.trace.segments import (
+    Key,
+    disk_bytes,
+    prune,
+    release,
+    stored_bytes,
+    write_segment,
+)
 from lanescope.trace.timeline import Counters
 from lanescope.watching.interrupting import handling
 from lanescope.watching.live import LiveDirection, LiveWatch
+from lanescope.watching.live_findings import LiveFindings
 
 #: How often is looked at what was counted.
 LOOK_SECONDS = 1.0
@@ -73,13 +81,18 @@ class Use:
 class SegmentWriter:
     """Makes segments of what sources count, and sums it up.
 
+    Attributes
+    ----------
+    stored_bytes, waiting_bytes
+        What segments take on the disk, and what spools take that are to become one.
+
     Parameters
     ----------
     folder
         That of the segments.
     keep_ns, most_bytes
         How much of it stays: the last so long, and no more than so many bytes.
-    look_seconds, segment_seconds, read_errors
+    look_seconds, segment_seconds, read_errors, findings
         For tests.
     """
 
@@ -91,15 +104,19 @@ class SegmentWriter:
         look_seconds: float = LOOK_SECONDS,
         segment_seconds: float = SEGMENT_SECONDS,
         read_errors: Reading = read_now,
+        findings: LiveFindings | None = None,
     ) -> None:
         self.totals: dict[Key, Totals] = {}
         self.use: dict[tuple[int, str], Use] = {}
         self.directions: tuple[LiveDirection, ...] = ()
         self.stored_bytes = stored_bytes(folder)
+        self.waiting_bytes = 0
         self.lost_records = 0
         self.lost_samples: dict[tuple[int, str], int] = {}
         self.link_errors: tuple[LinkErrors, ...] = ()
+        self.findings = LiveFindings() if findings is None else findings
         self.problem: str | None = None
+        self._spool = folder
         self._folder, self._keep_ns, self._most_bytes = folder, keep_ns, most_bytes
         self._look_seconds, self._segment_seconds = look_seconds, segment_seconds
         self._read_errors = read_errors
@@ -120,10 +137,12 @@ class SegmentWriter:
     ) -> Iterator[None]:
         """Write what sources append to a folder, until the block is left; then no spool is left."""
         watch = LiveWatch(spool, machine, ceilings, self._take)
+        self._spool = spool
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(watch, machine, ended))
         thread.name = "lanescope-segments"
         self._heard = self._begun = time.monotonic()
+        self.findings.begin(machine)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         thread.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -135,19 +154,26 @@ class SegmentWriter:
             self._last.clear()
             for path in spool.glob("*.g*.bin*"):
                 path.unlink(missing_ok=True)
+            self.waiting_bytes = 0
 
     def _run(self, watch: LiveWatch, machine: Machine, ended: threading.Event) -> None:
-        self.link_errors = self._read_errors(machine)
+        self._take_errors(machine)
         while not ended.wait(self._look_seconds):
             self._look(watch)
             if time.monotonic() - self._begun > self._segment_seconds or self._count > MOST_PENDING:
                 self._write(watch)
-                self.link_errors = self._read_errors(machine)
+                self._take_errors(machine)
         self._look(watch)
         self._write(watch)
 
+    def _take_errors(self, machine: Machine) -> None:
+        self.link_errors = self._read_errors(machine)
+        self.findings.take_errors(self.link_errors)
+
     def _look(self, watch: LiveWatch) -> None:
         frame = watch.look(native.watch_time_ns())
+        self.findings.look(frame.directions, time.monotonic())
+        self.waiting_bytes = disk_bytes(self._spool.glob("*.g*.bin"))
         self.directions = frame.directions
         self.problem = frame.problems[0] if frame.problems else self.problem
         for one in frame.directions:

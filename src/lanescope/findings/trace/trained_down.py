@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from lanescope.document.finding import Finding
 from lanescope.findings.trace.evidence import finding
 from lanescope.machine import Link, Machine, PcieLink
-from lanescope.machine.pcie import payload_gbs
+from lanescope.machine.pcie import is_outrun, payload_gbs
 from lanescope.trace.limits import DIRECTIONS, pcie_links
 from lanescope.trace.summary import DirectionSummary
 from lanescope.units.bandwidth import transfer_seconds
-
-#: A rate above what the told state allows shows that it was read while the link slept.
-_TOLERANCE = 1.02
 
 
 def trained_down(machine: Machine, directions: tuple[DirectionSummary, ...]) -> Iterator[Finding]:
@@ -32,9 +29,10 @@ def _peak_gbs(one: DirectionSummary) -> float | None:
 
 
 def _awake(pcie: PcieLink, directions: tuple[DirectionSummary, ...]) -> bool:
-    now = payload_gbs(pcie)
-    peaks = [(_peak_gbs(one), now[DIRECTIONS.index(one.direction)]) for one in directions]
-    return any(peak is not None and peak > _TOLERANCE * limit for peak, limit in peaks)
+    peaks: list[float | None] = [None] * len(DIRECTIONS)
+    for one in directions:
+        peaks[DIRECTIONS.index(one.direction)] = _peak_gbs(one)
+    return is_outrun(pcie, peaks)
 
 
 def _finding(
