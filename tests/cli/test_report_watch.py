@@ -7,8 +7,10 @@ import pytest
 
 from lanescope.store.folder import State
 from lanescope.store.store import RunWriter
+from lanescope.trace.segments import segments_in
 from tests.report import factory
 from tests.trace.nsys_captures import TABLES, capture
+from tests.watching.test_continuous import Simulated, quick, run_for, watch_of
 
 WATCH = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x1" / "watch" / "vector-add"
 
@@ -109,3 +111,50 @@ def test_show_prints_the_report_again_and_a_static_page_has_no_script(lanescope_
     assert "<script" not in source
     assert "<h1>Watch of" in source
     assert source.index("Predicted gain") < source.index("Rates by GPU and direction")
+
+
+@pytest.fixture
+def continuous(tmp_path):
+    """A run of a watch without an end, which has gone on for about a second."""
+    folder = tmp_path / "runs" / "continuous"
+    writer = quick(folder)
+    run_for(watch_of(folder, Simulated), writer, lambda: len(segments_in(folder)) >= 2)
+    return folder
+
+
+def test_the_last_of_a_watch_without_an_end(lanescope_here, continuous, tmp_path):
+    page = tmp_path / "page.html"
+    for last in ("10m", "10min", "24h"):
+        done = lanescope_here("report", continuous, "--last", last, "--out", page)
+        assert (done.returncode, done.stdout) == (0, f"{page}\n")
+        assert "note: only the last" in done.stderr
+        assert "s are stored so far" in done.stderr
+    done = lanescope_here("report", f"{continuous}/", "--out", page, "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    summary = json.loads(lanescope_here("report", continuous, "--json").stdout)
+    assert 0 < summary["seconds"] < 3600
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--json", "out.json"), "--json and --csv print, and '> FILE' stores that"),
+        (("--html",), "the page is HTML, and --out FILE.html says where"),
+        (("--last", "0s"), "such as 30s, 10min or 24h, not '0s'"),
+        (("--quiet", "--json"), "leave out"),
+    ],
+)
+def test_what_is_written_otherwise_is_one_sentence(lanescope_here, continuous, options, words):
+    done = lanescope_here("report", continuous, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_folder_that_is_near_the_run_names_it(lanescope_here, continuous, tmp_path):
+    done = lanescope_here("report", continuous / "segments", "--last", "1min")
+    assert done.returncode == 2
+    assert f"name {continuous}" in done.stderr
+    done = lanescope_here("report", tmp_path / "empty", "--last", "1min")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1

@@ -184,6 +184,8 @@ def test_find_run(stored, monkeypatch, tmp_path):
     assert find_run(str(stored.folder)) == stored.folder
     with pytest.raises(InputError, match="no run 'nonsense'"):
         find_run("nonsense")
+    with pytest.raises(InputError, match="did you mean 'run'"):
+        find_run("runn")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="not a run folder"):
         find_run(str(tmp_path / "empty"))

@@ -1,12 +1,20 @@
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.units.durations import parse_ns, parse_seconds
+from lanescope.units.durations import duration_text, parse_ns, parse_seconds
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("15s", 15), ("2min", 120), ("500ms", 0.5), ("1.5 h", 5400), ("1e-3s", 0.001), ("2E3 ms", 2)],
+    [
+        ("15s", 15),
+        ("2min", 120),
+        ("500ms", 0.5),
+        ("1.5 h", 5400),
+        ("1e-3s", 0.001),
+        ("2E3 ms", 2),
+        ("10m", 600),
+    ],
 )
 def test_times(text, seconds):
     assert parse_seconds(text, "--within") == pytest.approx(seconds)
@@ -25,3 +33,17 @@ def test_short_times(text, ns):
 def test_no_times(text):
     with pytest.raises(InputError, match="--interval"):
         parse_ns(text, "--interval")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (2.727, "2.73 s"),
+        (60, "60 s"),
+        (150, "2.5 minutes"),
+        (86_400, "24 hours"),
+        (7e5, "8.1 days"),
+    ],
+)
+def test_times_in_words(seconds, text):
+    assert duration_text(int(seconds * 1e9)) == text

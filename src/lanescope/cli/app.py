@@ -223,7 +223,18 @@ def _usage_sentence(error: Any) -> str:
     if not text:
         return ""
     command = " ".join(filter(None, ("lanescope", _verb_named(), "--help")))
-    return f"{text[0].lower()}{text[1:]}; '{command}' shows what it takes"
+    return f"{text[0].lower()}{text[1:]}; {_hint(text)}'{command}' shows what it takes"
+
+
+def _hint(text: str) -> str:
+    """Return how what was given to 'report' is written there; empty where nothing is known."""
+    if _verb_named() != "report":
+        return ""
+    if "option: --html" in text:
+        return "the page is HTML, and --out FILE.html says where it goes; "
+    if "extra argument" in text and {"--json", "--csv"} & set(sys.argv):
+        return "--json and --csv print, and '> FILE' stores that; "
+    return ""
 
 
 def main() -> NoReturn:

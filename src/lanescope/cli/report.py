@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,12 +21,17 @@ from lanescope.cli.report_watch import (
     report_watch,
 )
 from lanescope.errors import InputError
+from lanescope.units.durations import duration_text
 from lanescope.units.values import Duration, File, Folder, InFile, OneOf
 
 if TYPE_CHECKING:
     from lanescope.store.run import Run
     from lanescope.studies.analysis import Analysis
     from lanescope.trace.run import WatchRun
+
+
+#: What is stored may lack so much of what was requested: a record's time.
+_SHORT_NS = 1_000_000_000
 
 
 @combines(
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     Excludes("--static", ("--json", "--csv", "--plots", "--export"), "is for the page"),
     Excludes("--out", ("--json", "--csv"), "is for files, and the others print: use > for them"),
     Needs(("--export",), ("--out",), "writes a file, or for csv a folder"),
+    Excludes("--quiet", ("--json", "--csv"), "prints nothing, and the others print"),
 )
 def report(
     run: Annotated[
@@ -82,8 +91,26 @@ def report(
     ] = None,
     json: JsonOption = False,
     csv: CsvOption = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Do not print which files were written.")
+    ] = False,
 ) -> None:
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
+    with contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
+        _report(run, out, export, plots, last, static=static, json=json, csv=csv)
+
+
+def _report(
+    run: str,
+    out: Path | None,
+    export: str | None,
+    plots: Path | None,
+    last: int | None,
+    *,
+    static: bool,
+    json: bool,
+    csv: bool,
+) -> None:
     if out is not None and export != "csv":
         File("--out", TRACES if export else PAGES)(str(out))
     if last is not None and is_capture(run):
@@ -155,8 +182,6 @@ def _page_of(analysis: type[Analysis], folder: Path, out: Path | None, *, static
 
 def result_path(folder: Path, name: str, here: str | None = None) -> Path:
     """Return `result_place`; say so where it is another folder."""
-    import sys
-
     from lanescope.store.folders import result_place
 
     path, elsewhere = result_place(folder, name, here)
@@ -185,7 +210,17 @@ def _watch(
     if not is_watch(folder):
         return None
     run = read_watch(folder, last_ns)
+    if last_ns is not None and (shorter := _shorter(run, last_ns)):
+        print(f"note: {shorter}", file=sys.stderr)
     return run, out or (result_path(folder, PAGE) if page else None)
+
+
+def _shorter(run: WatchRun, last_ns: int) -> str | None:
+    """Return that less is stored than was requested, if it is."""
+    stored_ns = run.timeline.end_ns - run.timeline.start_ns
+    if stored_ns >= last_ns - _SHORT_NS:
+        return None
+    return f"only the last {duration_text(stored_ns)} are stored so far"
 
 
 def _report_run(

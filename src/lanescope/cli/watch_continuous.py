@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lanescope.errors import InputError, NotMeasuredError
+from lanescope.units.durations import duration_text
 
 #: A sample each ms: 50 times fewer than by default, which is fine enough for links of a machine.
 _INTERVAL_NS = 1_000_000
@@ -66,7 +67,7 @@ def watch_continuously(
     )
     writer = wanted.writer()
     with _served(metrics, lambda: metrics_of(writer)) as where:
-        _say(f"storing the last {_text(keep_ns)} in {wanted.folder}{where}", quiet=quiet)
+        _say(f"storing the last {duration_text(keep_ns)} in {wanted.folder}{where}", quiet=quiet)
         wanted.run(writer, lambda: _say("sources say nothing; they begin anew", quiet=False))
     if writer.problem is not None:
         _say(writer.problem, quiet=False)
@@ -90,11 +91,6 @@ def _served(metrics: str | None, text: object) -> Iterator[str]:
                 raise
             where = f"; {error}"  # nobody asked for this place
         yield where
-
-
-def _text(keep_ns: int) -> str:
-    hours = keep_ns / 3600e9
-    return f"{hours:.3g} hours" if hours >= 1 else f"{keep_ns / 60e9:.3g} minutes"
 
 
 def _say(words: str, *, quiet: bool) -> None:

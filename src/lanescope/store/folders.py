@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import tempfile
 from contextlib import suppress
@@ -154,13 +155,22 @@ def find_run(name: str) -> Path:
             if is_there(folder / file):
                 raise InputError(f"{name!r} has no {MANIFEST}; {remedy.format(name)} reads it")
     if Path(name).is_dir():
-        raise InputError(f"{name!r} is not a run folder: it has no {MANIFEST}; name a run's folder")
+        above = Path(name).resolve().parent
+        remedy = f"name {above}" if is_there(above / MANIFEST) else "name a run's folder"
+        raise InputError(f"{name!r} is not a run folder: it has no {MANIFEST}; {remedy}")
     if Path(name).exists():
         remedy = "name a run's folder, or an SQLite export of Nsight Systems"
         if own := _READ_BY.get(Path(name).name):
             remedy = f"{own.format(name)} reads it"
         raise InputError(f"{name!r} is a file and no run; {remedy}")
-    raise InputError(f"no run {name!r} here or under {runs}; 'lanescope check' makes one")
+    remedy = "'lanescope check' makes one"
+    with suppress(OSError):
+        names = [folder.name for folder in runs.iterdir()]
+        if alike := difflib.get_close_matches(name, names, 1):
+            remedy = f"did you mean {alike[0]!r}?"
+        elif names:
+            remedy = "'lanescope runs' lists them"
+    raise InputError(f"no run {name!r} here or under {runs}; {remedy}")
 
 
 def is_there(path: Path) -> bool:

@@ -12,7 +12,7 @@ from lanescope.units.sizes import NUMBER
 
 _SECOND = 1_000_000_000
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": _SECOND}
-_UNITS |= {"min": 60 * _SECOND, "h": 3600 * _SECOND, "d": 86400 * _SECOND}
+_UNITS |= {"min": 60 * _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND, "d": 86400 * _SECOND}
 
 
 def parse_ns(text: str, option: str) -> int:
@@ -43,6 +43,18 @@ def parse_seconds(text: str, option: str) -> float:
     90.0
     """
     return parse_ns(text, option) / _SECOND
+
+
+def duration_text(nanoseconds: int) -> str:
+    """Return a time in words, to three digits.
+
+    >>> duration_text(86_400 * 10**9), duration_text(90 * 10**9)
+    ('24 hours', '90 s')
+    """
+    for unit, scale in (("days", _UNITS["d"]), ("hours", _UNITS["h"]), ("minutes", _UNITS["min"])):
+        if nanoseconds >= 2 * scale:
+            return f"{nanoseconds / scale:.3g} {unit}"
+    return f"{nanoseconds / _SECOND:.3g} s"
 
 
 def _taken(time: object) -> float:

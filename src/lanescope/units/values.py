@@ -187,7 +187,8 @@ class Duration(Value):
         except InputError:
             found = -1
         if not self.least_ns <= found <= self.most_ns:
-            self.refuse(text, f"a time {self.bounds}, such as 100us, 1ms or 2s")
+            such = "30s, 10min or 24h" if self.least_ns >= 10**9 else "100us, 1ms or 2s"
+            self.refuse(text, f"a time {self.bounds}, such as {such}")
         return found
 
 
