@@ -32,6 +32,10 @@ API void mock_pinned(std::uint64_t address, std::uint64_t bytes, unsigned flags)
   pinned_flags = flags;
 }
 
+API int cuInit(unsigned) {
+  return kSuccess;
+}
+
 API int cuPointerGetAttribute(void* value, int attribute, std::uint64_t address) {
   if (!is_pinned(address)) return kInvalidValue;
   if (attribute != kMemoryType && attribute != kIsManaged) return kInvalidValue;
@@ -152,6 +156,7 @@ API int cuGetProcAddress_v2(const char* name, void** function, int version, std:
     void* function;
   } known[] = {
       {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress_v2)},
+      {"cuInit", reinterpret_cast<void*>(&cuInit)},
       {"cuMemcpyHtoD", reinterpret_cast<void*>(&cuMemcpyHtoD_v2)},
       {"cuMemcpyHtoDAsync", reinterpret_cast<void*>(&cuMemcpyHtoDAsync_v2)},
       {"cuMemcpyBatchAsync", version < 13000 ? reinterpret_cast<void*>(&cuMemcpyBatchAsync)

@@ -5,8 +5,10 @@
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 
 #include <atomic>
+#include <cstring>
 #include <string_view>
 
 #include "calls/in_place_of.hpp"
@@ -21,8 +23,17 @@ extern "C" {
 __attribute__((visibility("hidden"))) Lookup lanescope_real_dlsym = nullptr;
 
 __attribute__((visibility("hidden"), used)) Lookup lanescope_find_dlsym() {
-  // Its version is that of the first glibc of an architecture, and a new one since 2.34.
-  for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"})
+  // Its version is that of the first glibc of an architecture, and a new one since 2.34. The right
+  // one is the first that is tried: a lookup that fails takes memory, and a program's own malloc
+  // may be who looks up the C library's here.
+#if defined(__x86_64__)
+  constexpr const char* kFirst = "GLIBC_2.2.5";
+#else
+  constexpr const char* kFirst = "GLIBC_2.17";
+#endif
+  constexpr const char* kSince = "GLIBC_2.34";
+  const bool is_new = strverscmp(gnu_get_libc_version(), "2.34") >= 0;
+  for (const char* version : {is_new ? kSince : kFirst, is_new ? kFirst : kSince})
     if (void* found = dlvsym(RTLD_NEXT, "dlsym", version))
       return lanescope_real_dlsym = reinterpret_cast<Lookup>(found);
   __builtin_trap();  // not glibc, for which this library is not made

@@ -127,6 +127,11 @@ MemoryPlace by_range(Memory& memory, std::uint64_t address, std::uint32_t change
 
 }  // namespace
 
+void prepare_places() noexcept {
+  driver();
+  pages();
+}
+
 MemoryPlace place_of(std::uint64_t address) noexcept {
   Memory* remembered = memory();
   if (remembered == nullptr) return ask(address).place;

@@ -12,6 +12,9 @@ struct MemoryPlace {
 
 constexpr std::uint8_t kPageable = 1, kPinned = 2, kDevice = 3, kArray = 4, kManaged = 5;
 
+/// Do what the first question of this thread would do else: look the driver up, take memory.
+void prepare_places() noexcept;
+
 /// @return where `address` lies, as the driver says. Each thread remembers the answers for some
 /// pages and allocations, and asks again after `places_changed`, or some uses: memory of the C
 /// library's is freed and comes back without a call of the driver's.

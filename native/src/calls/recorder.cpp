@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -30,14 +31,25 @@ void forget_in_child() noexcept {
   making.unlock();
 }
 
-/// Where rings are made, as the environment was when CUDA was first looked up.
-const std::string& folders() {
-  static const std::string found = [] {
-    const char* named = std::getenv(kFolders);
+char named[4096];  // some folders; more are none
+
+/// Takes what the environment says when the library is loaded, as the program may empty it; before
+/// that where a library's own beginning uses CUDA. Nothing else is done then: all programs load it.
+__attribute__((constructor)) void take_environment() noexcept {
+  static bool taken = false;
+  const char* found = taken ? nullptr : std::getenv(kFolders);
+  taken = true;
+  if (found != nullptr && std::strlen(found) < sizeof named) std::strcpy(named, found);
+}
+
+/// Where rings are made; empty: nowhere.
+std::string_view folders() noexcept {
+  static const std::string_view found = [] {
+    take_environment();
     // No thread makes a ring while another one forks: its child would wait for it for ever.
-    if (named != nullptr)
+    if (*named != '\0')
       pthread_atfork([] { making.lock(); }, [] { making.unlock(); }, forget_in_child);
-    return std::string(named == nullptr ? "" : named);
+    return std::string_view(named);
   }();
   return found;
 }
@@ -86,8 +98,8 @@ Ring* make() noexcept try {
 
 }  // namespace
 
-bool is_wanted() noexcept try { return !folders().empty(); } catch (...) {  // no memory
-  return false;
+bool is_wanted() noexcept {
+  return !folders().empty();
 }
 
 Ring* ring() noexcept {

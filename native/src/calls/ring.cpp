@@ -104,6 +104,7 @@ Ring::Ring(char* file, std::uint64_t stacks_from) noexcept
   numbers_->start_ns = static_cast<std::uint64_t>(begun.monotonic_ns);
   numbers_->process = static_cast<std::uint64_t>(getpid());
   numbers_->pid_namespace = pid_namespace();
+  thread_number();  // of the thread that begins, which may forbid itself system calls
   if (stacks_from == kNoStacks) return;
   numbers_->stacks_at = kStacksAt;
   numbers_->stacks = kStacks;

@@ -9,6 +9,7 @@
 #include "calls/batches.hpp"
 #include "calls/copy_apis.hpp"
 #include "calls/in_place_of.hpp"
+#include "calls/memory_places.hpp"
 #include "calls/python_stack.hpp"
 #include "calls/real_dlsym.hpp"
 #include "calls/recorder.hpp"
@@ -22,9 +23,15 @@ namespace {
 std::atomic<int> captures{0};
 
 template <int kVariant>
-bool is_captured(CUstream stream) noexcept {
+auto capture_query() noexcept {
   static const auto query = reinterpret_cast<decltype(&cuStreamIsCapturing)>(
       driver_symbol(kVariant == 0 ? "cuStreamIsCapturing" : "cuStreamIsCapturing_ptsz"));
+  return query;
+}
+
+template <int kVariant>
+bool is_captured(CUstream stream) noexcept {
+  const auto query = capture_query<kVariant>();
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return query != nullptr && query(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -160,6 +167,24 @@ void* wrapped_graph_call(std::string_view name, void* function) noexcept {
   return function;
 }
 
+/// CUDA begins. All that opens files is done now: a program may lock itself up before it copies,
+/// by a filter of system calls, a limit on its files or another root.
+struct Begin {
+  static inline std::atomic<decltype(&cuInit)> original{nullptr};
+
+  static CUresult call(unsigned flags) {
+    const CUresult result = original.load(std::memory_order_relaxed)(flags);
+    if (result != CUDA_SUCCESS) return result;
+    const inject::SameErrno guard;
+    prepare_places();
+    capture_query<0>();
+    capture_query<1>();
+    now();
+    ring();
+    return result;
+  }
+};
+
 /// A call after which memory of the host may be of another kind.
 template <int kCall, class Function>
 struct Change;
@@ -196,6 +221,7 @@ void* wrapped_entry(std::string_view name, int cuda_version, bool per_thread,
     if (entry.name == name)
       return cuda_version < entry.least_version ? function
                                                 : entry.in_place_of[per_thread ? 1 : 0](function);
+  if (name == "cuInit") return swapped(Begin::original, &Begin::call, function);
   if (cuda_version >= kSecondHostCalls)
     if (void* change = wrapped_change(name, function); change != function) return change;
   if (void* batch = wrapped_batch(name, cuda_version, per_thread, function); batch != function)
@@ -206,6 +232,7 @@ void* wrapped_entry(std::string_view name, int cuda_version, bool per_thread,
 }
 
 void* wrapped_symbol(std::string_view symbol, void* function) noexcept {
+  if (symbol == "cuInit") return swapped(Begin::original, &Begin::call, function);
   constexpr std::string_view kPerThread[] = {"_ptds", "_ptsz"};
   bool per_thread = false;
   for (const std::string_view end : kPerThread)

@@ -194,6 +194,11 @@ class CallRing:
         whole = self._stacks is not None and self._map.size() >= self._stacks.end
         return self._stacks.new() if whole and self._stacks is not None else []
 
+    @property
+    def is_used(self) -> bool:
+        """Whether its process has copied anything: rings are made when CUDA begins."""
+        return bool(int(self._numbers["next"][0]) or self.graph_launches)
+
     def start(self) -> tuple[int, int]:
         """Return the processor's counter and CLOCK_MONOTONIC (ns) when the ring was made."""
         return int(self._numbers["start_ticks"][0]), int(self._numbers["start_ns"][0])

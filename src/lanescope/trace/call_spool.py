@@ -141,5 +141,6 @@ def recover(spools: Path) -> None:
         with contextlib.suppress(RingNotReadyError, InputError):
             ring = CallRing(path)
             room = native.SpoolRoom(str(spools))
-            RingSpool(ring, spool_of(ring, spools), room).read(last=True)
+            if ring.is_used:
+                RingSpool(ring, spool_of(ring, spools), room).read(last=True)
     remove_rings(spools)

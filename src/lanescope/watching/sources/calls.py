@@ -42,6 +42,7 @@ from lanescope.watching.sources.injection import (
 )
 
 if TYPE_CHECKING:
+    from lanescope.trace.call_ring import CallRing
     from lanescope.trace.call_spool import RingSpool
 
 PRELOAD_VARIABLE = "LD_PRELOAD"
@@ -190,7 +191,7 @@ class RingReader:
     Attributes
     ----------
     processes
-        How many made a ring.
+        How many copied.
     wanted_lines
         Whether any copy was so large that its line of Python was to be recorded.
     failure
@@ -206,6 +207,7 @@ class RingReader:
 
     def __init__(self, rings: Path, spools: Path) -> None:
         self._rings, self._spools = rings, spools
+        self._idle: dict[Path, CallRing] = {}
         self._open: dict[Path, RingSpool] = {}
         self._refused: set[Path] = set()
         self.processes = 0
@@ -237,8 +239,10 @@ class RingReader:
 
     def _read(self, *, last: bool = False) -> None:
         for path in rings_in(self._rings):
-            if path not in self._open and path not in self._refused:
-                self._attempt(path, self._add)
+            if not any(path in known for known in (self._open, self._refused, self._idle)):
+                self._attempt(path, self._find)
+        for path in list(self._idle):
+            self._attempt(path, self._add)
         for path in list(self._open):
             self._attempt(path, self._close if last else self._follow)
 
@@ -248,18 +252,30 @@ class RingReader:
             step(path)
         except Exception as error:  # a program can write anything into its own ring
             self._open.pop(path, None)
+            self._idle.pop(path, None)
             self._refused.add(path)
             self.failure = self.failure or f"Copies of a process cannot be read: {error}."
 
-    def _add(self, path: Path) -> None:
+    def _find(self, path: Path) -> None:
         # only now: what it loads takes longer than many programs
         from lanescope.trace.call_ring import CallRing, RingNotReadyError
-        from lanescope.trace.call_spool import RingSpool, spool_of
 
         with contextlib.suppress(RingNotReadyError):
-            ring = CallRing(path)
+            self._idle[path] = CallRing(path)
+
+    def _add(self, path: Path) -> None:
+        """Begin a spool for a ring that holds something."""
+        from lanescope.trace.call_spool import RingSpool, spool_of
+
+        ring = self._idle[path]
+        ended = ring.is_orphaned  # before: it may copy until then
+        if ring.is_used:
             self._open[path] = RingSpool(ring, spool_of(ring, self._spools), self._room)
             self.processes += 1
+            del self._idle[path]
+        elif ended:
+            del self._idle[path]
+            path.unlink(missing_ok=True)
 
     def _follow(self, path: Path) -> None:
         spool = self._open[path]
