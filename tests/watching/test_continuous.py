@@ -234,6 +234,44 @@ def test_a_segment_and_what_came_after_it_are_stored_once(tmp_path: Path) -> Non
     assert recover(folder) == 0
 
 
+def test_a_damaged_segment_costs_nothing_that_came_after_it(tmp_path: Path) -> None:
+    folder = tmp_path / "watch"
+    with subprocess.Popen([sys.executable, "-c", VICTIM, str(folder)]) as victim:
+        until(lambda: len(segments_in(folder)) >= 1)
+        time.sleep(0.2)
+        victim.kill()
+    newest = segments_in(folder)[-1]
+    last = counted(folder)["g0"].end_ns[-1]
+    newest.path.write_bytes(b"PAR1")
+    assert recover(folder) > 0
+    (recovered,) = [one for one in segments_in(folder) if one.end_ns > newest.end_ns]
+    assert recovered.end_ns >= last
+
+
+def test_older_segments_make_room_for_what_a_killed_watch_had_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "watch"
+    with subprocess.Popen([sys.executable, "-c", VICTIM, str(folder)]) as victim:
+        until(lambda: len(segments_in(folder)) >= 3)
+        time.sleep(0.2)
+        victim.kill()
+    stored, before = segments_in(folder), counted(folder)
+    real, calls = segments.write_segment, []
+
+    def full_at_first(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(segments, "write_segment", full_at_first)
+    quick(folder).recover()
+    assert len(calls) == 2
+    assert len(segments_in(folder)) < len(stored) + 1
+    assert counted(folder)["g0"].end_ns[-1] == before["g0"].end_ns[-1]
+
+
 def test_a_damaged_spool_does_not_keep_a_watch_from_beginning(tmp_path: Path) -> None:
     folder = tmp_path / "watch"
     spool = folder / segments.SESSION / "spool"

@@ -224,22 +224,24 @@ def recover(folder: Path) -> int:
     ------
     OSError
         If there is no room.
-    InputError
-        If the newest segment is damaged.
     """
     segments = segments_in(folder)
     waiting = waiting_in(folder, segments)
-    if not waiting:
-        return 0
-    ends: dict[Key, int] = {}
-    if segments:
-        for one in read_counter_file(segments[-1].path, inner=2):
-            ends[one.source, one.gpu, one.link] = int(one.end_ns[-1])
-    fresh = [_behind(one, ends.get((one.source, one.gpu, one.link), 0)) for one in waiting]
+    stored, ends = _ends_of(segments[-1]) if segments and waiting else (0, {})
+    fresh = [_behind(one, ends.get((one.source, one.gpu, one.link), stored)) for one in waiting]
     pieces = [one for one in fresh if len(one) > 1]
     if pieces:
         write_segment(folder, pieces)
     return sum(len(one) - 1 for one in pieces)
+
+
+def _ends_of(segment: Segment) -> tuple[int, dict[Key, int]]:
+    """Return up to when a segment has what others than these count, and these."""
+    try:
+        found = read_counter_file(segment.path, inner=2)
+    except InputError:  # it is damaged: its name says when the last of them ended
+        return segment.end_ns, {}
+    return 0, {(one.source, one.gpu, one.link): int(one.end_ns[-1]) for one in found}
 
 
 def _behind(counters: Counters, end_ns: int) -> Counters:

@@ -19,7 +19,7 @@ from lanescope.machine.files import dumps_machine
 from lanescope.store.folder import MACHINE, RunFolder
 from lanescope.store.folders import default_runs_folder, require_new
 from lanescope.trace.manifest import WATCH, WatchManifest
-from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, recover, stored_bytes
+from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, stored_bytes
 from lanescope.watching.interrupting import interruptible
 from lanescope.watching.segment_writer import ContinuousWait, SegmentWriter
 from lanescope.watching.session import Watch, watch
@@ -99,7 +99,7 @@ class ContinuousWatch:
     def _sessions(
         self, own: RunFolder, writer: SegmentWriter, restarted: Callable[[], None]
     ) -> int:
-        self._recover(writer)
+        writer.recover()
         while True:
             machine = self.machine()
             self._describe(own, machine)
@@ -109,14 +109,6 @@ class ContinuousWatch:
                 return ending.signal
             restarted()
             time.sleep(_PAUSE_SECONDS)
-
-    def _recover(self, writer: SegmentWriter) -> None:
-        """Store what a watch before this one had counted when it was killed."""
-        try:
-            recover(self.folder)
-        except (OSError, InputError) as error:
-            writer.problem = f"the last minute before a kill cannot be stored: {error}"
-        writer.stored_bytes = stored_bytes(self.folder)
 
     def _describe(self, own: RunFolder, machine: Machine) -> None:
         own.write(MACHINE, dumps_machine(machine).encode())

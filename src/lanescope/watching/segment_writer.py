@@ -8,7 +8,7 @@ import errno
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -27,6 +27,7 @@ from lanescope.trace.segments import (
     Key,
     disk_bytes,
     prune,
+    recover,
     release,
     stored_bytes,
     write_segment,
@@ -131,6 +132,11 @@ class SegmentWriter:
         """Whether nothing has been counted for long."""
         return time.monotonic() - self._heard > SILENT_SECONDS
 
+    def recover(self) -> None:
+        """Make a segment of what a watch before this one had counted when it was killed."""
+        self._written(lambda: recover(self._folder), "the end of the watch before is lost")
+        self.stored_bytes = prune(self._folder, self._keep_ns, self._most_bytes)
+
     @contextlib.contextmanager
     def writing(
         self, spool: Path, machine: Machine, ceilings: Ceilings | None = None
@@ -211,16 +217,22 @@ class SegmentWriter:
             )
 
     def _store(self, pieces: list[Counters]) -> None:
+        write = lambda: write_segment(self._folder, pieces)  # noqa: E731
+        if not self._written(write, "a segment cannot be written"):
+            self.lost_records += self._count
+
+    def _written(self, write: Callable[[], object], problem: str) -> bool:
+        """Write something; where there is no room, the oldest segments go first."""
         for room_made in (False, True):
             try:
-                write_segment(self._folder, pieces)
-                return
+                write()
+                return True
             except (OSError, InputError) as error:
-                self.problem = f"a segment cannot be written: {error}"
+                self.problem = f"{problem}: {error}"
                 if room_made or not isinstance(error, OSError) or error.errno not in _FULL:
                     break
                 self.stored_bytes = prune(self._folder, self._keep_ns, self.stored_bytes // 2)
-        self.lost_records += self._count
+        return False
 
     def _whole(self, key: Key) -> Counters:
         """Return what is pending of a source, from the end of the segment before on."""
