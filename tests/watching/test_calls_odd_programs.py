@@ -6,6 +6,7 @@ Each is run beside a driver for tests, with its own output and exit code as with
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -287,6 +288,52 @@ def test_an_allocator_that_is_loaded_too(source: CallsSource, tmp_path: Path, fi
     source.stop()
     assert (done.returncode, done.stdout, done.stderr) == (3, "mine\n", "")
     assert read_one(tmp_path).operations.bytes.tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("folders", [0, 40])
+def test_a_program_in_any_folder_finds_the_library(
+    source: CallsSource, tmp_path: Path, folders: int
+) -> None:
+    made, where = linked_program(tmp_path)
+    deep = tmp_path.joinpath(*["d"] * folders, "linked again")
+    deep.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(made, deep)
+    source.start()
+    environment = {**environment_of(source), **where}
+    done = subprocess.run(
+        [deep], env=environment, capture_output=True, text=True, check=False, cwd="/"
+    )
+    source.stop()
+    assert (done.returncode, done.stdout, done.stderr) == (3, "mine\n", "")
+    assert read_one(tmp_path).operations.bytes.tolist() == [5, 6, 7]
+
+
+def test_a_loader_that_takes_names_as_they_are_finds_nothing(
+    source: CallsSource, tmp_path: Path
+) -> None:
+    """That of musl, by which a program does not start with a library for glibc."""
+    source.start()
+    (name,) = source.environment()["LD_PRELOAD"].split(":")
+    source.stop()
+    assert not Path(name).exists()
+    assert not name.startswith("/")  # nor below another root
+
+
+def test_a_program_of_musl_is_left_alone(source: CallsSource, tmp_path: Path) -> None:
+    if (musl := shutil.which("musl-gcc")) is None:
+        pytest.skip("no musl")
+    (tmp_path / "mine.c").write_text('#include <stdio.h>\nint main() { puts("mine"); return 3; }\n')
+    subprocess.run([musl, "mine.c", "-o", "mine"], cwd=tmp_path, check=True)
+    source.start()
+    done = subprocess.run(
+        ["sh", "-c", tmp_path / "mine"],
+        env=environment_of(source),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    source.stop()
+    assert (done.returncode, done.stdout, done.stderr) == (3, "mine\n", "")
 
 
 @needs_root

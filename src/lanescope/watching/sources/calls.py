@@ -51,6 +51,8 @@ PYTHON_VARIABLE = "LANESCOPE_CALLS_PYTHON"
 #: A program with AddressSanitizer refuses to start where any library is loaded before its own.
 _ASAN_VARIABLE, _ANY_ORDER = "ASAN_OPTIONS", "verify_asan_link_order=0"
 _LIBRARY = "liblanescope_calls.so"
+#: The folder of the program for the loader; none has more folders above it.
+_ORIGIN, _MOST_FOLDERS = "$ORIGIN", 64
 #: From look to look at the rings, which hold 50 ms of 650,000 copies a second.
 _LOOK_SECONDS = 0.05
 #: Rings are in shared memory where that has so much room.
@@ -140,7 +142,7 @@ class CallsSource:
         outer = _words(self._around.get(FOLDER_VARIABLE, ""), ":")  # of a watch around this one
         asan = self._around.get(_ASAN_VARIABLE)
         variables = {
-            PRELOAD_VARIABLE: ":".join(dict.fromkeys((str(library), *before))),
+            PRELOAD_VARIABLE: ":".join(dict.fromkeys((_preloaded(library), *before))),
             FOLDER_VARIABLE: ":".join((str(self._rings), *outer)),
             _ASAN_VARIABLE: f"{asan}:{_ANY_ORDER}" if asan else _ANY_ORDER,
             "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
@@ -289,6 +291,15 @@ class RingReader:
         spool = self._open.pop(path)
         spool.read(last=True)
         self.wanted_lines |= spool.wanted_lines
+
+
+def _preloaded(library: Path) -> str:
+    """Return the name by which the loader of glibc finds a library, and that of musl none.
+
+    That of musl refuses to start a program with a library for glibc, and passes over one that is
+    not there. It takes the name as it is, where glibc puts the folder of the program.
+    """
+    return f"{_ORIGIN}/{'../' * _MOST_FOLDERS}{str(library).lstrip('/')}"
 
 
 def _without_separators(library: Path, rings: Path) -> Path:
