@@ -128,11 +128,11 @@ def test_states_now_are_the_kernels_else_the_drivers(tmp_path, monkeypatch):
         (folder / "current_link_speed").write_text(f"{speed}\n")
         (folder / "current_link_width").write_text(f"{lanes}\n")
 
-    class Told:
+    class Driver:
         def link_state(self, uuid):
             return (4, 8)
 
-    monkeypatch.setattr("lanescope.machine.links.Nvml.open", lambda: Told())
+    monkeypatch.setattr("lanescope.machine.links.Nvml.open", lambda: Driver())
     found = link_states(machine, tmp_path)
     assert (found["s0"].generation, found["s0"].width) == (4, 16)
     assert (found["g0"].generation, found["g0"].width) == (4, 8)

@@ -1,6 +1,6 @@
 """Programs that lock themselves up, or do what few do: recorded where that can be, never changed.
 
-Each is run beside a driver for tests, with its own output and exit code as without a watch.
+Each is run with a driver for tests, with its own output and exit code as without a watch.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ code = instruction(0x20, 0, 0, 0)  # the number of the call
 for i, number in enumerate(NUMBERS): code += instruction(0x15, count - i, 0, number)
 code += instruction(0x06, 0, 0, 0x7FFF0000) + instruction(0x06, 0, 0, 0x80000000)  # allow, kill
 class Filter(ctypes.Structure): _fields_ = [("length", ctypes.c_ushort), ("code", P)]
-kept = ctypes.create_string_buffer(code)
+program_of_filter = ctypes.create_string_buffer(code)
 def lock_up():
     assert libc.prctl(38, 1, 0, 0, 0) == 0  # no new privileges
-    filter = Filter(len(code) // 8, ctypes.addressof(kept))
+    filter = Filter(len(code) // 8, ctypes.addressof(program_of_filter))
     assert libc.prctl(22, 2, ctypes.byref(filter), 0, 0) == 0
 """
 
