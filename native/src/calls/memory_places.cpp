@@ -129,7 +129,7 @@ MemoryPlace by_range(Memory& memory, std::uint64_t address, std::uint32_t change
 
 void prepare_places() noexcept {
   driver();
-  pages();
+  memory();
 }
 
 MemoryPlace place_of(std::uint64_t address) noexcept {
