@@ -47,6 +47,16 @@ void bind_report(nb::module_& module) {
       .def_ro("decode_cpu_seconds", &CounterReport::decode_cpu_seconds)
       .def_ro("evaluate_cpu_seconds", &CounterReport::evaluate_cpu_seconds)
       .def_ro("wall_seconds", &CounterReport::wall_seconds)
+      .def_prop_ro(
+          "lengthened",
+          [](const CounterReport& r) {
+            std::vector<std::pair<double, std::uint64_t>> changes;
+            for (const auto& [at_seconds, interval_ns] : r.lengthened)
+              changes.emplace_back(at_seconds, interval_ns);
+            return changes;
+          },
+          "Since which second samples were taken more rarely, as too many came, and every how many "
+          "ns.")
       .def_ro("errors", &CounterReport::errors);
 }
 

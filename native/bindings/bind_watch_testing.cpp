@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -15,6 +16,7 @@
 #include "watch/counter_stream.hpp"
 #include "watch/own_traffic.hpp"
 #include "watch/sample_formula.hpp"
+#include "watch/sampling_load.hpp"
 #include "watch/spool_file.hpp"
 #include "watch/worker.hpp"
 
@@ -25,6 +27,7 @@ using lanescope::watch::CounterStream;
 using lanescope::watch::GrowingCounter;
 using lanescope::watch::OwnTraffic;
 using lanescope::watch::SampleFormula;
+using lanescope::watch::SamplingLoad;
 using lanescope::watch::SpoolFile;
 using lanescope::watch::WrappingCounter;
 
@@ -63,16 +66,8 @@ void bind_stream(nb::module_& testing) {
           "Samples, lost ones, gaps, repeated ones.");
 }
 
-/// Looks up samples that lie one after the other, of which `values` are what CUPTI would evaluate;
-/// how many were evaluated, and how many of the others were found wrongly.
-std::pair<std::uint64_t, std::uint64_t> run(SampleFormula& formula, const nb::bytes& samples,
-                                            const std::vector<std::vector<double>>& values) {
-  const auto* bytes = static_cast<const std::uint8_t*>(samples.data());
-  const std::size_t size = samples.size() / std::max<std::size_t>(values.size(), 1);
-  std::uint64_t evaluated = 0, wrong = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (const double* found = formula.find(bytes + i * size)) {
-      wrong += !std::equal(values[i].begin(), values[i].end(), found);
+#include <algorithm>
+#include <chrono>
     } else {
       ++evaluated;
       formula.learn(values[i]);
@@ -99,6 +94,7 @@ void bind_formula(nb::module_& testing) {
 void bind_watch_testing(nb::module_& testing) {
   bind_stream(testing);
   bind_formula(testing);
+  bind_load(testing);
   nb::class_<WrappingCounter>(testing, "WrappingCounter", "Follows a counter of 32 bits.")
       .def(nb::init<double>(), "most_per_second"_a)
       .def("advance", &WrappingCounter::advance, "value"_a, "elapsed_ns"_a);

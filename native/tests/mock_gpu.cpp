@@ -1,7 +1,10 @@
-// A GPU for tests: the functions of libcuda, libcupti and libnvidia-ml that lanescope calls, in one
+// GPUs for tests: the functions of libcuda, libcupti and libnvidia-ml that lanescope calls, in one
 // library. What it does is said by variables of the environment, read at each call:
-//   MOCK_PM       gap, overflow (once), dead (overflows for ever), broken (fails after 20 ms), or
-//   nothing MOCK_REFUSES  NAME=CODE: the function of CUPTI or NVML that fails, and with what
+//   MOCK_PM       gap, overflow (once), dead (overflows for ever), broken (fails after 20 ms),
+//   narrow (overflows when samples are less than 8 us apart), slow (a sample takes 4 us to be
+//   fetched), or nothing. The hardware's buffer holds as many samples as its bytes say.
+//   MOCK_REFUSES  NAME=CODE,...: functions of CUPTI or NVML that fail, and with what;
+//   NAME:NUMBER=CODE: of one GPU
 //   MOCK_NVLINK   none (not supported), reset (the counters are set back every 50 ms), timeless
 //   (they tell no times), or nothing: they grow by 600 GB/s received and 20 GB/s sent
 // A sample every interval: 1000 bytes received, 100 sent; over NVLink
@@ -30,8 +33,17 @@ struct Image {
   Sample samples[];
 };
 
-std::uint64_t interval, next_ns, begin_ns, stop_ns, index_of_next;
-int starts;
+struct Gpu {
+  std::uint64_t interval, buffered, next_ns, begin_ns, stop_ns, index_of_next;
+  int starts;
+};
+constexpr int kGpus = 16;
+Gpu gpus[kGpus];
+
+Gpu& gpu_of(CUpti_PmSampling_Object* object) {
+  return *reinterpret_cast<Gpu*>(object);
+}
+
 const std::int64_t loaded_us = 1'700'000'000'000'000;  // when the driver was loaded
 std::uint64_t kRate = 60'000'000'000;                  // bytes per second that NVML counts
 
@@ -49,9 +61,14 @@ bool mode(const char* name) {
 int refusal(const char* name) {
   const char* told = std::getenv("MOCK_REFUSES");
   if (told == nullptr) return 0;
-  const std::string text = told;
-  const auto equals = text.find('=');
-  return text.substr(0, equals) == name ? std::atoi(text.c_str() + equals + 1) : 0;
+  const std::string text = std::string(",") + told, wanted = std::string(",") + name + "=";
+  const auto at = text.find(wanted);
+  return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + wanted.size());
+}
+
+int refusal_of(const char* name, std::size_t gpu) {
+  const int own = refusal((std::string(name) + ":" + std::to_string(gpu)).c_str());
+  return own != 0 ? own : refusal(name);
 }
 
 bool nvlink(const char* name) {
@@ -79,7 +96,7 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiProfilerInitialize(CUpti_Profiler_Initialize_Params*) {
-  starts = 0;  // a new sampler
+  for (Gpu& gpu : gpus) gpu.starts = 0;  // a new sampler
   return answer("cuptiProfilerInitialize");
 }
 CUptiResult cuptiProfilerDeviceSupported(CUpti_Profiler_DeviceSupported_Params*) {
@@ -113,24 +130,27 @@ CUptiResult cuptiPmSamplingGetCounterAvailability(
   return answer("cuptiPmSamplingGetCounterAvailability");
 }
 CUptiResult cuptiPmSamplingEnable(CUpti_PmSampling_Enable_Params* p) {
-  p->pPmSamplingObject = reinterpret_cast<CUpti_PmSampling_Object*>(8);
-  return answer("cuptiPmSamplingEnable");
+  p->pPmSamplingObject = reinterpret_cast<CUpti_PmSampling_Object*>(&gpus[p->deviceIndex]);
+  return static_cast<CUptiResult>(refusal_of("cuptiPmSamplingEnable", p->deviceIndex));
 }
 CUptiResult cuptiPmSamplingDisable(CUpti_PmSampling_Disable_Params*) {
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiPmSamplingSetConfig(CUpti_PmSampling_SetConfig_Params* p) {
-  interval = p->samplingInterval;
+  Gpu& gpu = gpu_of(p->pPmSamplingObject);
+  gpu.interval = p->samplingInterval;
+  gpu.buffered = p->hardwareBufferSize / 64;
   return answer("cuptiPmSamplingSetConfig");
 }
-CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params*) {
-  begin_ns = next_ns = now_ns();
-  stop_ns = index_of_next = 0;
-  ++starts;
+CUptiResult cuptiPmSamplingStart(CUpti_PmSampling_Start_Params* p) {
+  Gpu& gpu = gpu_of(p->pPmSamplingObject);
+  gpu.begin_ns = gpu.next_ns = now_ns();
+  gpu.stop_ns = gpu.index_of_next = 0;
+  ++gpu.starts;
   return answer("cuptiPmSamplingStart");
 }
-CUptiResult cuptiPmSamplingStop(CUpti_PmSampling_Stop_Params*) {
-  stop_ns = now_ns();
+CUptiResult cuptiPmSamplingStop(CUpti_PmSampling_Stop_Params* p) {
+  gpu_of(p->pPmSamplingObject).stop_ns = now_ns();
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiPmSamplingGetCounterDataSize(CUpti_PmSampling_GetCounterDataSize_Params* p) {
@@ -145,25 +165,30 @@ CUptiResult cuptiPmSamplingCounterDataImageInitialize(
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params* p) {
+  Gpu& gpu = gpu_of(p->pPmSamplingObject);
   auto* image = reinterpret_cast<Image*>(p->pCounterDataImage);
-  const std::uint64_t until = stop_ns != 0 ? stop_ns : now_ns();
+  const std::uint64_t until = gpu.stop_ns != 0 ? gpu.stop_ns : now_ns();
   p->overflow = 0;
   p->decodeStopReason = CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
-  const bool late = until - begin_ns > 20'000'000 && index_of_next > 60;
+  const bool late = until - gpu.begin_ns > 20'000'000 && gpu.index_of_next > 60;
   if (late && mode("broken")) return CUPTI_ERROR_UNKNOWN;
-  if ((mode("dead") && (late || starts > 1)) || (mode("overflow") && late && starts == 1)) {
+  const bool held = until - gpu.next_ns <= gpu.buffered * gpu.interval;
+  if (!held || (mode("dead") && (late || gpu.starts > 1)) ||
+      (mode("overflow") && late && gpu.starts == 1) || (mode("narrow") && gpu.interval < 8000)) {
     p->overflow = 1;
     return CUPTI_ERROR_OUT_OF_MEMORY;
   }
-  for (; next_ns + interval <= until; next_ns += interval, ++index_of_next) {
-    if (mode("gap") && index_of_next == 100) next_ns += 10 * interval;
+  const std::uint64_t before = image->count;
+  for (; gpu.next_ns + gpu.interval <= until; gpu.next_ns += gpu.interval, ++gpu.index_of_next) {
+    if (mode("gap") && gpu.index_of_next == 100) gpu.next_ns += 10 * gpu.interval;
     if (image->count == image->room) {
       p->decodeStopReason = CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
       break;
     }
-    const std::uint64_t early = index_of_next == 0 ? 500'000'000 : 0;
-    image->samples[image->count++] = {next_ns - early, next_ns + interval};
+    const std::uint64_t early = gpu.index_of_next == 0 ? 500'000'000 : 0;
+    image->samples[image->count++] = {gpu.next_ns - early, gpu.next_ns + gpu.interval};
   }
+  if (mode("slow")) usleep(4 * (image->count - before));
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounterDataInfo_Params* p) {

@@ -39,7 +39,7 @@ def sampler(library, path, decode_ms=5):
         METRICS,
         1 << 20,
         decode_ms * 1_000_000,
-        [(str(path), counter_header("pm", 0, INTERVAL, own=True))],
+        [(str(path), counter_header("pm", 0, INTERVAL, own=True, may_lengthen=True))],
         str(library),
     )
 

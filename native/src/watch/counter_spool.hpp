@@ -9,18 +9,25 @@
 
 namespace lanescope::watch {
 
+/// That samples were taken more rarely, as they came faster than they could be fetched.
+struct Lengthened {
+  double at_seconds;          ///< Since the start.
+  std::uint64_t interval_ns;  ///< From then on.
+};
+
 /// What a sampler tells when it has stopped.
 struct CounterReport {
   CounterCounts counts;
-  std::uint64_t restarts = 0;         ///< Times that sampling was begun anew after an overflow.
-  std::uint64_t reads = 0;            ///< Calls that fetched samples.
-  std::uint64_t asked = 0;            ///< Samples whose values CUPTI was asked for.
-  std::uint64_t contradictions = 0;   ///< See `SampleFormula`.
-  double cpu_seconds = 0;             ///< Of the sampler's thread, all in all.
-  double decode_cpu_seconds = 0;      ///< Of them: fetching samples.
-  double evaluate_cpu_seconds = 0;    ///< Of them: turning samples into bytes.
-  double wall_seconds = 0;            ///< From start to stop.
-  std::vector<std::string> errors{};  ///< Sentences; empty when all went well.
+  std::uint64_t restarts = 0;            ///< Times that sampling was begun anew after an overflow.
+  std::uint64_t reads = 0;               ///< Calls that fetched samples.
+  std::uint64_t asked = 0;               ///< Samples whose values CUPTI was asked for.
+  std::uint64_t contradictions = 0;      ///< See `SampleFormula`.
+  double cpu_seconds = 0;                ///< Of the sampler's thread, all in all.
+  double decode_cpu_seconds = 0;         ///< Of them: fetching samples.
+  double evaluate_cpu_seconds = 0;       ///< Of them: turning samples into bytes.
+  double wall_seconds = 0;               ///< From start to stop.
+  std::vector<Lengthened> lengthened{};  ///< Empty where the rate held.
+  std::vector<std::string> errors{};     ///< Sentences; empty when all went well.
 };
 
 /// A spool of counter records and what is to be said of it.
@@ -34,7 +41,9 @@ class CounterSpool {
 
   /// Creates the file; see `SpoolFile` and `CounterStream`. Throws `Error`.
   CounterSpool(const Target& target, std::uint64_t interval_ns, bool drops_first)
-      : file_(target.path, target.header), stream_(interval_ns, drops_first) {}
+      : file_(target.path, target.header),
+        header_(target.header),
+        stream_(interval_ns, drops_first) {}
 
   CounterStream& stream() noexcept { return stream_; }
 
@@ -43,11 +52,17 @@ class CounterSpool {
     if (const auto records = stream_.take(); !records.empty()) file_.write(records);
   }
 
+  /// Samples are to be so long from now on, which is more than before: the header says so from now
+  /// on, also of the records before. Throws `Error` where the header has no room for it, or cannot
+  /// be written.
+  void lengthen(std::uint64_t interval_ns);
+
   /// Adds to a report what the stream and the file know.
   void complete(CounterReport& report) const;
 
  private:
   SpoolFile file_;
+  std::string header_;
   CounterStream stream_;
 };
 

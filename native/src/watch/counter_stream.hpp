@@ -40,6 +40,9 @@ class CounterStream {
   /// Says that sampling was begun anew: the next sample is a first one.
   void begin_again() noexcept { dropping_ = drops_first_; }
 
+  /// Says that samples are to be so long from now on.
+  void set_interval(std::uint64_t interval_ns) noexcept { interval_ns_ = interval_ns; }
+
   /// The records since the last call.
   std::vector<CounterRecord> take();
 

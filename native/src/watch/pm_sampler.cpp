@@ -16,10 +16,18 @@ constexpr std::size_t kFewestSamples = 1024;
 constexpr std::size_t kMostSamples = 4'000'000;  // 356 MB
 constexpr int kMostOverflows = 5;
 constexpr int kMostFetchesAfterStop = 200;
+// Where samples come faster than they can be fetched, there are always more.
+constexpr std::chrono::milliseconds kLongestFetching{400};
+constexpr std::uint64_t kBytesPerSample = 64;  // of the hardware's buffer, and each link
 
 std::size_t samples_in(std::chrono::nanoseconds time, std::uint64_t interval_ns) {
   const auto expected = static_cast<std::uint64_t>(time.count()) / interval_ns;
   return std::clamp<std::size_t>(kRoom * expected, kFewestSamples, kMostSamples);
+}
+
+std::chrono::nanoseconds buffered(const PmSettings& settings) {
+  const std::uint64_t bytes = kBytesPerSample * settings.metrics.size() / 2;
+  return std::chrono::nanoseconds(settings.hardware_buffer_bytes / bytes * settings.interval_ns);
 }
 
 PmSettings with_driver(PmSettings settings) {
@@ -34,7 +42,8 @@ PmSampler::PmSampler(PmSettings settings, std::uint64_t decode_period_ns,
     : api_(std::make_shared<const CuptiApi>(cupti)),
       session_(api_, with_driver(std::move(settings))),
       period_(decode_period_ns),
-      image_(session_.make_image(samples_in(period_, session_.settings().interval_ns))) {
+      image_(session_.make_image(samples_in(period_, session_.settings().interval_ns))),
+      load_(buffered(session_.settings())) {
   if (2 * targets.size() != session_.settings().metrics.size())
     throw Error("PmSampler", 0, "bad settings", "a spool for each two metrics");
   for (const auto& target : targets)
@@ -44,7 +53,7 @@ PmSampler::PmSampler(PmSettings settings, std::uint64_t decode_period_ns,
 
 void PmSampler::start() {
   session_.start();
-  started_ = decoded_ = Clock::now();
+  started_ = decoded_ = fetching_ = Clock::now();
   worker_.start([this](const Worker::Pause& pause) { work(pause); });
 }
 
@@ -57,7 +66,7 @@ void PmSampler::work(const Worker::Pause& pause) {
   try {
     for (auto next = started_ + period_; pause(next);
          next = std::max(next + period_, Clock::now() + period_ / 4))
-      if (fetch_all() == Decoded::overflow) restart();
+      fetch_and_judge();
     finish();
   } catch (const std::exception& error) {
     report_.errors.push_back(std::string("Sampling ended early: ") + error.what() + ".");
@@ -66,6 +75,26 @@ void PmSampler::work(const Worker::Pause& pause) {
   complete();
   report_.cpu_seconds = thread_cpu_seconds();
   report_.wall_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+void PmSampler::fetch_and_judge() {
+  const auto begin = Clock::now();
+  const bool overflowed = fetch_all() == Decoded::overflow;
+  const Fetched fetched{begin - std::exchange(fetching_, begin), Clock::now() - begin, overflowed};
+  const unsigned factor = load_.add(fetched, spools_.front()->stream().counts());
+  if (overflowed && ++overflows_ > kMostOverflows)
+    throw Error("cuptiPmSamplingDecodeData", CUPTI_ERROR_OUT_OF_MEMORY, "buffer overflow",
+                "the hardware's buffer ran over again and again");
+  const std::uint64_t before = session_.settings().interval_ns;
+  const std::uint64_t interval_ns = std::min(before * factor, PmSettings::kLongestIntervalNs);
+  if (interval_ns != before) lengthen(interval_ns);
+  if (overflowed || interval_ns != before) restart(interval_ns);
+}
+
+void PmSampler::lengthen(std::uint64_t interval_ns) {
+  for (const auto& spool : spools_) spool->lengthen(interval_ns);
+  const std::chrono::duration<double> since = Clock::now() - started_;
+  report_.lengthened.push_back({since.count(), interval_ns});
 }
 
 void PmSampler::finish() {
@@ -78,12 +107,13 @@ void PmSampler::finish() {
 }
 
 Decoded PmSampler::fetch_all() {
+  const auto until = Clock::now() + kLongestFetching;
   while (true) {
     const auto before = samples();
     const Decoded decoded = fetch();
     const bool more = samples() != before;
     if (more) overflows_ = 0;
-    if (decoded != Decoded::full || !more) return decoded;
+    if (decoded != Decoded::full || !more || Clock::now() > until) return decoded;
   }
 }
 
@@ -127,24 +157,22 @@ void PmSampler::complete() {
 Decoded PmSampler::decode(CounterImage& image) {
   const double before = thread_cpu_seconds();
   const std::uint64_t begin = watch_time_ns();
+  decoded_ = Clock::now();  // what comes meanwhile is for the next one
   const Decoded decoded = session_.decode(image);
   own_.add(begin, watch_time_ns());
   report_.decode_cpu_seconds += thread_cpu_seconds() - before;
   ++report_.reads;
-  decoded_ = Clock::now();
   return decoded;
 }
 
-void PmSampler::restart() {
-  if (++overflows_ > kMostOverflows)
-    throw Error("cuptiPmSamplingDecodeData", CUPTI_ERROR_OUT_OF_MEMORY, "buffer overflow",
-                "the hardware's buffer ran over again and again");
+void PmSampler::restart(std::uint64_t interval_ns) {
   // To stop and start is not enough: once it has run over, CUPTI says so for ever.
-  session_.reopen();
-  image_ = session_.make_image(image_.capacity());
+  session_.reopen(interval_ns);
+  image_ = session_.make_image(samples_in(period_, interval_ns));
   for (const auto& spool : spools_) spool->stream().begin_again();
+  load_.begin_again(spools_.front()->stream().counts());
   session_.start();
-  decoded_ = Clock::now();
+  decoded_ = fetching_ = Clock::now();
   ++report_.restarts;
 }
 

@@ -12,14 +12,16 @@
 #include "watch/counter_spool.hpp"
 #include "watch/own_traffic.hpp"
 #include "watch/pm_session.hpp"
+#include "watch/sampling_load.hpp"
 #include "watch/worker.hpp"
 
 namespace lanescope::watch {
 
 /// Samples the bytes on one GPU's links in hardware, each kind of link into a spool of its own.
 ///
-/// A thread of its own fetches them. It never disturbs what is watched: what goes wrong after
-/// the start is told in the report.
+/// A thread of its own fetches them. Where they come faster than it can, they are taken more
+/// rarely: the interval is doubled until that holds. It never disturbs what is watched: what goes
+/// wrong after the start is told in the report.
 class PmSampler {
  public:
   /// Makes everything ready; takes the better part of a second. `targets`: one for each two of
@@ -40,6 +42,7 @@ class PmSampler {
   using Clock = std::chrono::steady_clock;
 
   void work(const Worker::Pause& pause);
+  void fetch_and_judge();
   void finish();
   Decoded fetch_all();
   Decoded fetch();
@@ -47,7 +50,8 @@ class PmSampler {
   std::uint64_t samples() const noexcept { return spools_.front()->stream().counts().samples; }
   void flush();
   void complete();
-  void restart();
+  void lengthen(std::uint64_t interval_ns);
+  void restart(std::uint64_t interval_ns);
   CounterImage& image_for(Clock::duration since_last);
   Decoded decode(CounterImage& image);
 
@@ -59,8 +63,10 @@ class PmSampler {
   CounterImage image_;
   std::optional<CounterImage> large_image_;  // for one fetching that comes late
   Clock::time_point started_;
-  Clock::time_point decoded_;  // when last
-  int overflows_ = 0;          // in a row
+  Clock::time_point decoded_;   // when last
+  Clock::time_point fetching_;  // begun when last
+  SamplingLoad load_;
+  int overflows_ = 0;  // in a row
   CounterReport report_;
   Worker worker_;  // last: its thread ends before what it uses
 };

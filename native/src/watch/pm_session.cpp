@@ -11,7 +11,6 @@ namespace lanescope::watch {
 namespace {
 
 constexpr std::size_t kMostMetrics = 4;
-constexpr std::uint64_t kLongestIntervalNs = 50'000'000;  // 2^32 bytes take 67 ms at 64 GB/s
 
 }  // namespace
 
@@ -19,7 +18,7 @@ PmSession::PmSession(std::shared_ptr<const CuptiApi> api, PmSettings settings)
     : api_(std::move(api)), settings_(std::move(settings)) {
   const std::size_t metrics = settings_.metrics.size();
   if (metrics == 0 || metrics % 2 != 0 || metrics > kMostMetrics || settings_.interval_ns == 0 ||
-      settings_.interval_ns > kLongestIntervalNs)
+      settings_.interval_ns > PmSettings::kLongestIntervalNs)
     throw Error("PmSession", 0, "bad settings",
                 "two metrics for each of at most two links, and an interval of up to 50 ms");
   {
@@ -101,11 +100,12 @@ void PmSession::stop() {
   (*api_)(api_->stop, stopped);
 }
 
-void PmSession::reopen() {
+void PmSession::reopen(std::uint64_t interval_ns) {
   auto stopped = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_Stop_Params);
   stopped.pPmSamplingObject = object_.get();
   api_->stop.attempt(stopped);  // it may be in any state
   object_.reset();
+  settings_.interval_ns = interval_ns;
   formula_->forget();
   enable();
 }

@@ -18,6 +18,8 @@ namespace lanescope::watch {
 
 /// What is sampled, and how often.
 struct PmSettings {
+  static constexpr std::uint64_t kLongestIntervalNs = 50'000'000;  ///< 2^32 bytes take 67 ms
+
   int device;                         ///< CUDA's number of the GPU.
   std::uint64_t interval_ns;          ///< Between two samples, 1 us to 50 ms.
   std::vector<std::string> metrics;   ///< Of each link two: bytes received and sent by the GPU.
@@ -43,9 +45,10 @@ class PmSession {
   void start();
   void stop();
 
-  /// Gives the GPU back and takes it again, which ends whatever state it was in; sampling is
-  /// stopped then, and images are to be made anew. Takes half a second. Throws `Error`.
-  void reopen();
+  /// Gives the GPU back and takes it again, to sample every `interval_ns`, which ends whatever
+  /// state it was in; sampling is stopped then, and images are to be made anew. Takes half a
+  /// second. Throws `Error`.
+  void reopen(std::uint64_t interval_ns);
 
   /// Room for so many samples. Throws `Error`.
   CounterImage make_image(std::size_t samples);

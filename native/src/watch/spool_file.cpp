@@ -38,6 +38,15 @@ bool SpoolFile::append(std::span<const std::byte> records) {
   return !failure_;
 }
 
+bool SpoolFile::replace_header(const std::string& header) {
+  // Another descriptor: whatever is written to one that appends goes to the end.
+  const int file = open_in_spool_folder(path_, O_WRONLY);
+  if (file < 0) return false;
+  const ssize_t written = pwrite(file, header.data(), header.size(), 0);
+  close(file);
+  return written == static_cast<ssize_t>(header.size());
+}
+
 void SpoolFile::put(const void* data, std::size_t bytes) {
   const char* rest = static_cast<const char*>(data);
   while (bytes > 0) {

@@ -47,6 +47,10 @@ class SpoolFile {
   /// The same for records of another kind, whole ones.
   bool append(std::span<const std::byte> records);
 
+  /// Writes another header of the same length in place of the first one, for good before any
+  /// record that comes later. Returns whether that worked.
+  bool replace_header(const std::string& header);
+
   /// Why nothing is written any more; empty while all is well.
   const std::optional<std::string>& failure() const noexcept { return failure_; }
 

@@ -594,6 +594,12 @@ class CounterReport:
     def wall_seconds(self) -> float: ...
 
     @property
+    def lengthened(self) -> list[tuple[float, int]]:
+        """
+        Since which second samples were taken more rarely, as too many came, and every how many ns.
+        """
+
+    @property
     def errors(self) -> list[str]: ...
 
 class PmSampler:

@@ -127,6 +127,16 @@ class OwnTraffic:
 
     def during(self, start_ns: int, end_ns: int) -> bool: ...
 
+class SamplingLoad:
+    """Decides how often can be sampled."""
+
+    def __init__(self, buffered_ns: int) -> None: ...
+
+    def add(self, sampled_ns: int, took_ns: int, overflowed: bool = False, samples: int = 0, lost: int = 0, gaps: int = 0) -> int:
+        """By what factor the interval has to grow."""
+
+    def begin_again(self, samples: int, lost: int, gaps: int) -> None: ...
+
 class WrappingCounter:
     """Follows a counter of 32 bits."""
 

@@ -54,6 +54,8 @@ _UNKNOWN = 0xFFFFFFFF
 #: What a sampler says at its end is shorter.
 _LONGEST_SIDECAR = 1 << 20
 _OWN = np.uint64(1 << 63)
+#: For an interval with more digits than the first one has.
+_BLANKS = " " * 8
 #: How sources are called that know of one direction only: received, sent.
 HALVES = ("-rx", "-tx")
 
@@ -87,6 +89,7 @@ def counter_header(
     link: str = PCIE,
     *,
     own: bool = False,
+    may_lengthen: bool = False,
 ) -> str:
     """Return the first line of a spool; records always hold both columns.
 
@@ -94,6 +97,9 @@ def counter_header(
     ----------
     own
         Whether the records say when the sampler itself used the link.
+    may_lengthen
+        Whether the sampler may lengthen the interval, and then writes this line anew in its place
+        (native/src/watch/counter_spool.cpp).
     """
     header: dict[str, Any] = {
         "source": source,
@@ -103,7 +109,8 @@ def counter_header(
     }
     header |= {} if link == PCIE else {"link": link}
     header |= {"own": True} if own else {}
-    return json.dumps({**header, "columns": list(columns)}) + "\n"
+    line = json.dumps({**header, "columns": list(columns)})
+    return line + (_BLANKS if may_lengthen else "") + "\n"
 
 
 def sidecar_of(spool: Path) -> Path:

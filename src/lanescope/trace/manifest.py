@@ -28,6 +28,8 @@ class SourceRecord:
         Samples of ``pm`` whose values CUPTI was asked for; None of older runs.
     cpu_seconds
         Processor time that it took beside the program; None when unknown.
+    rate_note
+        A sentence where the requested rate could not be held; None where it could.
     """
 
     name: str
@@ -38,6 +40,7 @@ class SourceRecord:
     lost_samples: int | None = None
     asked: int | None = None
     cpu_seconds: float | None = None
+    rate_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

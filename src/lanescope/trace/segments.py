@@ -180,7 +180,10 @@ def _joined(pieces: Sequence[Counters]) -> Counters:
             columns.setdefault("own", []).append(piece.maybe_own[new])
     whole: dict[str, Any] = {name: np.concatenate(parts) for name, parts in columns.items()}
     lost = sum(piece.lost_samples for piece in pieces)
-    return dataclasses.replace(pieces[0], **whole, lost_samples=lost, cpu_seconds=None)
+    interval = max(piece.interval_ns for piece in pieces)
+    return dataclasses.replace(
+        pieces[0], **whole, interval_ns=interval, lost_samples=lost, cpu_seconds=None
+    )
 
 
 def _since(counters: Counters, begin_ns: int) -> Counters:

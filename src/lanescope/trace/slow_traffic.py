@@ -37,8 +37,8 @@ def _around(counters: Counters, model: WireModel, edges: IntArray) -> FloatArray
     count = AROUND_NS // max(WINDOW_NS, min(counters.interval_ns, AROUND_NS))
     inner = np.linspace(0, AROUND_NS, count + 1).astype(np.int64)[:-1]
     windows = np.append((edges[:-1, None] + inner).ravel(), edges[-1])
-    rx, tx, known, own = in_windows(counters, windows)
-    observed = model.observed(known * 1e-9, counters.interval_ns, own * 1e-9)
+    rx, tx, known, own, samples = in_windows(counters, windows)
+    observed = model.observed(known * 1e-9, samples, own * 1e-9)
     payload = np.stack(model.solve(rx - observed[0], tx - observed[1]))
     slow = (known > 0) & (payload < SLOW_BYTES_PER_SECOND * known * 1e-9)
     by_block = (2, -1, count)

@@ -43,6 +43,7 @@ class SpoolTail:
         self._path = path
         self._most_bytes = most_records * RECORD.itemsize
         self._header: CounterHeader | None = None
+        self._line = b""
         self._offset = 0
 
     @property
@@ -61,12 +62,10 @@ class SpoolTail:
             If it cannot be read.
         """
         with open_file(self._path, inner=2) as file:
-            if self._header is None:
-                begin = file.read(LONGEST_HEADER)
-                if b"\n" not in begin and len(begin) < LONGEST_HEADER:
-                    return
-                header = header_of(self._path, begin, CounterHeader, VERSION)
-                self._header, self._offset = header
+            begin = file.read(LONGEST_HEADER)
+            if b"\n" not in begin and len(begin) < LONGEST_HEADER:
+                return
+            header = self._header_of(begin)
             while True:
                 file.seek(self._offset)  # behind a record that was there in part
                 content = file.read(self._most_bytes)
@@ -75,7 +74,16 @@ class SpoolTail:
                     return
                 self._offset += count * RECORD.itemsize
                 records = np.frombuffer(content, RECORD, count=count)
-                yield counters_of(self._path, self._header, records)
+                yield counters_of(self._path, header, records)
+
+    def _header_of(self, begin: bytes) -> CounterHeader:
+        """Return the first line, which a sampler may write anew: see `counter_header`."""
+        line = begin.partition(b"\n")[0]
+        if self._header is not None and line == self._line:
+            return self._header
+        header, offset = header_of(self._path, begin, CounterHeader, VERSION)
+        self._header, self._line, self._offset = header, line, max(self._offset, offset)
+        return header
 
 
 class HalvesTail:

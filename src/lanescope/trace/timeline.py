@@ -71,7 +71,8 @@ class Counters:
     gpu
         The machine's number of the GPU.
     interval_ns
-        Sampling interval that was asked for.
+        From sample to sample; where a source had to sample more rarely after a while, from then
+        on, so that records before are shorter.
     end_ns
         End of each record; it starts where the one before ends.
     rx_bytes, tx_bytes

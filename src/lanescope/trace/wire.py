@@ -86,21 +86,23 @@ class WireModel:
     def observed(
         self,
         seconds: FloatArray | float,
-        interval_ns: int,
+        samples: FloatArray | float,
         own_seconds: FloatArray | float | None = None,
     ) -> tuple[FloatArray, ...]:
         """Return what watching causes in some seconds: bytes (rx, tx).
 
         Parameters
         ----------
+        samples
+            How many were taken in them.
         own_seconds
             In how many of them the sampler may have used the link; None: in all.
         """
-        samples = np.asarray(seconds, np.float64) * 1e9 / interval_ns
+        taken = np.asarray(samples, np.float64)
         own = np.asarray(seconds if own_seconds is None else own_seconds)
         each = zip(self.per_sample, self.per_second, self.others_per_second, strict=True)
         return tuple(
-            samples * sample + own * second + np.asarray(seconds) * other
+            taken * sample + own * second + np.asarray(seconds) * other
             for sample, second, other in each
         )
 
@@ -137,7 +139,7 @@ class WireModel:
         operations
             How many copies there were in that time, as far as known.
         """
-        observed = self.observed(seconds, interval_ns)
+        observed = self.observed(seconds, np.asarray(seconds) * 1e9 / interval_ns)
         net = [
             np.asarray(wire) - own - each * np.asarray(operations)
             for wire, own, each in zip((rx, tx), observed, self.per_operation, strict=True)
@@ -221,7 +223,8 @@ def payload_records(
             start_ns[0] = end_before_ns
         known_ns = np.where(counters.known[part], end_ns - start_ns, 0).astype(np.float64)
         own = None if counters.own is None else np.where(counters.own[part], known_ns, 0.0) * 1e-9
-        observed = model.observed(known_ns * 1e-9, counters.interval_ns, own)
+        # each record is a sample, however long: its source may have had to lengthen the interval
+        observed = model.observed(known_ns * 1e-9, (known_ns > 0).astype(np.float64), own)
         finished = np.diff(search_all(ends, np.concatenate((start_ns[:1], end_ns)), "right"))
         wires = (counters.rx_bytes[part], counters.tx_bytes[part])
         down, up = model.solve(

@@ -101,16 +101,16 @@ def with_observer(model: WireModel, counters: Counters) -> WireModel:
         return model
     most = QUIET_BYTES_PER_SECOND + sum(model.per_sample) * 1e9 / counters.interval_ns
     most += sum(model.others_per_second)
-    windows, sums = 0, np.zeros(4)
+    windows, sums = 0, np.zeros(5)
     for _, found in _blocks(counters):
-        rx, tx, known, _ = found
+        rx, tx, known, _, _ = found
         quiet = (known > 0.9 * FIT_WINDOW_NS) & ((rx + tx) < most * known * 1e-9)
         windows += int(quiet.sum())
         sums += found[:, quiet].sum(axis=1)
-    seconds, own_seconds = (float(x) * 1e-9 for x in sums[2:])
+    seconds, own_seconds = (float(x) * 1e-9 for x in sums[2:4])
     if windows < QUIET_WINDOWS or not own_seconds:
         return model
-    samples = seconds * 1e9 / counters.interval_ns
+    samples = float(sums[4])
     per_second = [
         min(max((float(wire) - each * samples - other * seconds) / own_seconds, 0.0), most_own)
         for wire, each, most_own, other in zip(
@@ -134,7 +134,7 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
     most = MOST_WINDOWS // max(_block_count(counters), 1)
     parts = []
     for edges, found in _blocks(counters):
-        chosen = _chosen(copies, edges, found, default, counters.interval_ns)
+        chosen = _chosen(copies, edges, found, default)
         parts.append(chosen[:: -(-len(chosen) // most) or 1])
     if not parts:
         return None
@@ -165,14 +165,12 @@ class _Copies:
         return payload, large, np.diff(search_all(self._ends, edges))
 
 
-def _chosen(
-    copies: _Copies, edges: IntArray, found: FloatArray, default: WireModel, interval_ns: int
-) -> FloatArray:
+def _chosen(copies: _Copies, edges: IntArray, found: FloatArray, default: WireModel) -> FloatArray:
     """Return a row for each window that large copies fill: payload h2d, d2h, and wire rx, tx."""
     payload, large, counts = copies.take(edges)
-    rx, tx, known, fetching = found
+    rx, tx, known, fetching, samples = found
     total = payload.sum(axis=1)
-    observed = default.observed(known * 1e-9, interval_ns, fetching * 1e-9)
+    observed = default.observed(known * 1e-9, samples, fetching * 1e-9)
     chosen = (
         (known > 0.999 * FIT_WINDOW_NS)
         & (total >= LEAST_BYTES)
@@ -231,8 +229,8 @@ def blocks_of(counters: Counters, window_ns: int) -> Iterator[IntArray]:
 
 
 def in_windows(counters: Counters, edges: IntArray) -> FloatArray:
-    """Return bytes (rx, tx), known ns and those that may be the sampler's, between edges."""
-    found = np.zeros((4, max(edges.size - 1, 0)))
+    """Return bytes (rx, tx), known ns, those that may be the sampler's, and samples of windows."""
+    found = np.zeros((5, max(edges.size - 1, 0)))
     first = max(search(counters.end_ns, int(edges[0]), "right") - 1, 0)
     last = min(search(counters.end_ns, int(edges[-1]), "left") + 1, len(counters))
     for begin in range(first, last - 1, _CHUNK):
@@ -243,7 +241,8 @@ def in_windows(counters: Counters, edges: IntArray) -> FloatArray:
         near = np.clip(edges[low:high], end[0], end[-1])
         lasted = np.diff(end, prepend=end[:1])
         own = lasted if counters.own is None else np.where(counters.own[part], lasted, 0)
-        columns = (counters.rx_bytes[part], counters.tx_bytes[part], lasted, own)
+        samples = np.ones(lasted.size)
+        columns = (counters.rx_bytes[part], counters.tx_bytes[part], lasted, own, samples)
         for row, column in zip(found, columns, strict=True):
             row[low : high - 1] += between(end, np.where(known, column, 0), near)
     return found

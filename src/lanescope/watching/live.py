@@ -92,6 +92,7 @@ class LiveLink:
 
     def add(self, counters: Counters) -> None:
         """Add records that follow those before."""
+        self.interval_ns = max(self.interval_ns, counters.interval_ns)
         self._count_lost(counters)
         for end_ns, columns in payload_records(counters, self._model, self._end_ns):
             begin = int(end_ns[0]) if self._end_ns is None else self._end_ns

@@ -248,6 +248,7 @@ class SegmentWriter:
         return dataclasses.replace(
             parts[0],
             **columns,
+            interval_ns=max(part.interval_ns for part in parts),
             own=None if parts[0].own is None else own,
             lost_samples=int(np.rint(_unknown_ns(parts) / parts[0].interval_ns)),
         )

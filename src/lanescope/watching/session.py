@@ -254,6 +254,7 @@ def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
         lost_samples=report.lost_samples,
         asked=report.asked,
         cpu_seconds=report.cpu_seconds,
+        rate_note=report.rate_note,
     )
 
 

@@ -80,7 +80,8 @@ def evaluate_watch(run: WatchRun, runs: Path | None = None) -> Evaluation:
     ceilings = measured_ceilings(machine, runs)
     summary = summarise(run.timeline, machine, ceilings)
     predicted = slowdown(run.timeline, stored_cost(machine, runs))
-    notes = error_notes(run.link_errors) + summary.notes
+    rates = tuple(one.rate_note for one in run.manifest.sources if one.rate_note)
+    notes = rates + error_notes(run.link_errors) + summary.notes
     if predicted is None and any(s.used and s.name == "trace" for s in run.manifest.sources):
         notes += (_NO_SLOWDOWN,)
     summary = dataclasses.replace(

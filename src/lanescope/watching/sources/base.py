@@ -44,6 +44,8 @@ class SourceReport:
         Processor time of its threads; None when unknown.
     wall_seconds
         From start to stop; None when unknown.
+    rate_note
+        A sentence where the requested rate could not be held; None where it could.
     """
 
     reason: str | None = None
@@ -54,6 +56,7 @@ class SourceReport:
     asked: int | None = None
     cpu_seconds: float | None = None
     wall_seconds: float | None = None
+    rate_note: str | None = None
 
 
 class Source(Protocol):

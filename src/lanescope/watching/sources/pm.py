@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import counter_header
 from lanescope.trace.timeline import NVLINK
+from lanescope.trace.windows import window_text
 from lanescope.watching.cupti import find_cupti
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.common import (
@@ -157,7 +159,8 @@ class PmSource:
         report = sampler.stop()
         if self.nvlink:
             finish(report, self._nvlink_spool, second=True)
-        return finish(report, self.spool)
+        note = _rate_note(self.gpu, self.interval_ns, report.lengthened)
+        return dataclasses.replace(finish(report, self.spool), rate_note=note)
 
     def environment(self) -> Mapping[str, str]:
         """Return nothing: the program need not know."""
@@ -185,10 +188,10 @@ class PmSource:
 
     def _sampler_of(self, spool: Path, cupti: str, nvlink: bool) -> native.PmSampler:
         key = ("pm", self.gpu.index, self.interval_ns)
-        spools = [(str(spool), counter_header(*key, own=True))]
+        spools = [(str(spool), counter_header(*key, own=True, may_lengthen=True))]
         if nvlink:
             other = spool.with_name(self._nvlink_spool.name)
-            spools.append((str(other), counter_header(*key, link=NVLINK)))
+            spools.append((str(other), counter_header(*key, link=NVLINK, may_lengthen=True)))
         buffered = _BUFFERED_NS // self.interval_ns * _BYTES_PER_SAMPLE * len(spools)
         return native.PmSampler(
             device=self.gpu.index,
@@ -199,3 +202,20 @@ class PmSource:
             spools=spools,
             cupti=cupti,
         )
+
+
+def _rate_note(gpu: Gpu, wanted_ns: int, lengthened: list[tuple[float, int]]) -> str | None:
+    """Return which rate could not be held, and which one was in the end; None where all was well.
+
+    Parameters
+    ----------
+    lengthened
+        Since which second after the start the interval was so long, ns.
+    """
+    if not lengthened:
+        return None
+    seconds, interval_ns = lengthened[-1]
+    return (
+        f"{gpu.id}: {window_text(wanted_ns)} could not be sampled without loss here; sampled every "
+        f"{window_text(interval_ns)} since second {seconds:.1f} of sampling."
+    )

@@ -1,0 +1,178 @@
+"""Sampling where samples come faster than they can be fetched, of GPUs that are pretended."""
+
+import dataclasses
+import json
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from lanescope.findings.trace.evaluate import evaluate_watch
+from lanescope.report.blocks_text import renderables
+from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
+from lanescope.studies.watch_report.values import summary_json
+from lanescope.trace.counter_spool import counters_after, read_counters, sidecar_of
+from lanescope.trace.spool_tail import SpoolTail
+from lanescope.trace.summarise import summarise
+from lanescope.trace.timeline import Counters, Timeline
+from lanescope.trace.wire import default_model, payload_records
+from lanescope.watching.live import LiveWatch
+from lanescope.watching.session import Watch, watch
+from lanescope.watching.sources.pm import PmSource
+from tests.native.mock_gpu import use_mock
+from tests.native.programs import program
+from tests.patience import until
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def machine(two_gpus, monkeypatch):
+    use_mock(monkeypatch, program("mock_gpu"))
+    first = two_gpus.gpus[0]
+    gpus = [
+        dataclasses.replace(first, index=i, uuid=f"GPU-{i}", compute_capability=(9, 0))
+        for i in range(8)
+    ]
+    return dataclasses.replace(two_gpus, gpus=tuple(gpus))
+
+
+def known(path):
+    found = read_counters(path)
+    return found.known.sum()
+
+
+def lengths(counters):
+    """How long the known records are, ns, each once, in order of time."""
+    found = (counters.end_ns - counters.start_ns)[counters.known]
+    return found[np.append(True, np.diff(found) != 0)].tolist()
+
+
+def sampled(machine, folder, samples, **options):
+    source = PmSource(machine.gpus[0], folder, decode_period_ns=5 * MS, **options)
+    source.start()
+    until(lambda: known(source.spool) >= samples)
+    return source.stop(), read_counters(source.spool)
+
+
+def test_eight_gpus_are_sampled_every_10_us_without_loss(machine, tmp_path):
+    running = [PmSource(gpu, tmp_path, interval_ns=10_000) for gpu in machine.gpus]
+    for source in running:
+        source.prepare()
+    for source in running:
+        source.start()
+    until(lambda: all(known(source.spool) >= 20_000 for source in running))
+    reports = [source.stop() for source in running]
+    for source, report in zip(running, reports, strict=True):
+        found = read_counters(source.spool)
+        assert (report.reason, report.rate_note, report.lost_samples) == (None, None, 0)
+        assert (found.interval_ns, found.gpu) == (10_000, source.gpu.index)
+        assert report.samples == found.known.sum() == len(found) - 1
+        assert lengths(found) == [10_000]
+
+
+def test_a_rate_that_runs_over_is_lowered_until_it_holds(machine, tmp_path, monkeypatch):
+    monkeypatch.setenv("MOCK_PM", "narrow")
+    report, found = sampled(machine, tmp_path, 1000, interval_ns=2000)
+    assert report.reason is None
+    assert report.rate_note.startswith(
+        "g0: 2 µs could not be sampled without loss here; sampled every 8 µs since second "
+    )
+    assert found.interval_ns == 8000
+    assert lengths(found) == [8000]
+    said = json.loads(sidecar_of(tmp_path / "pm.g0.bin").read_text())
+    assert [interval for _, interval in said["lengthened"]] == [4000, 8000]
+    assert said["restarts"] == 2
+
+
+def test_samples_before_and_after_stand_in_one_series(machine, tmp_path, monkeypatch):
+    """Every byte that was counted counts, each sample with its own length."""
+    monkeypatch.setenv("MOCK_PM", "overflow")
+    report, found = sampled(machine, tmp_path, 1500, interval_ns=100_000)
+    assert "sampled every 200 µs" in report.rate_note
+    assert found.interval_ns == 200_000
+    assert lengths(found) == [100_000, 200_000]
+    assert found.rx_bytes.sum() == 1000 * report.samples
+    assert (~found.known).sum() == 2  # the first one, and what was not sampled in between
+
+
+def test_what_fetching_takes_is_enough_to_know_it(machine, tmp_path, monkeypatch):
+    """A sample takes 4 µs to be fetched: every 2 µs is too often, before anything is lost."""
+    monkeypatch.setenv("MOCK_PM", "slow")
+    source = PmSource(machine.gpus[0], tmp_path, interval_ns=2000, decode_period_ns=5 * MS)
+    source.start()
+    until(lambda: read_counters(source.spool).interval_ns >= 8000)
+    until(lambda: lengths(read_counters(source.spool))[-1] >= 8000)
+    assert source.stop().rate_note is not None
+    found = read_counters(source.spool)
+    assert lengths(found)[0] == 2000
+    assert lengths(found)[-1] == found.interval_ns
+
+
+def test_nvlinks_are_sampled_as_rarely(machine, tmp_path, monkeypatch):
+    monkeypatch.setenv("MOCK_PM", "narrow")
+    report, found = sampled(machine, tmp_path, 500, interval_ns=2000, nvlink=True)
+    nvlink = read_counters(tmp_path / "pm-nvlink.g0.bin")
+    assert report.rate_note is not None
+    assert (found.interval_ns, nvlink.interval_ns, nvlink.link) == (8000, 8000, "nvlink")
+    assert np.array_equal(found.end_ns, nvlink.end_ns)
+
+
+def test_whoever_reads_the_spool_meanwhile_learns_of_it(machine, tmp_path, monkeypatch):
+    monkeypatch.setenv("MOCK_PM", "overflow")
+    source = PmSource(machine.gpus[0], tmp_path, interval_ns=100_000, decode_period_ns=5 * MS)
+    tail, live = SpoolTail(source.spool), LiveWatch(tmp_path, machine)
+    source.start()
+    until(lambda: known(source.spool) > 10)
+    pieces = list(tail.read())
+    live.look(int(pieces[-1].end_ns[-1]))
+    until(lambda: read_counters(source.spool).interval_ns == 200_000)
+    until(lambda: lengths(read_counters(source.spool))[-1] == 200_000)
+    source.stop()
+    pieces += tail.read()
+    assert pieces[-1].interval_ns == 200_000
+    assert sum(map(len, pieces)) == len(read_counters(source.spool))
+    frame = live.look(int(pieces[-1].end_ns[-1]))
+    assert frame.directions[0].interval_ns == 200_000
+    assert counters_after(source.spool, 0).interval_ns == 200_000
+
+
+def test_the_summary_says_so_and_its_windows_are_of_the_longer_interval(
+    machine, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("MOCK_PM", "narrow")
+
+    class Enough:
+        program, traceable, notes = (), False, ()
+
+        def wait(self, environment):
+            until(lambda: known(tmp_path / "run/spool/pm.g0.bin") > 2000)
+
+    def sources(spool):
+        return [PmSource(machine.gpus[0], spool, interval_ns=2000, decode_period_ns=5 * MS)]
+
+    run = watch(Watch(machine, Enough(), "lanescope watch", sources, tmp_path / "run"))
+    evaluation = evaluate_watch(run, tmp_path / "none")
+    sentence = "2 µs could not be sampled without loss here; sampled every 8 µs since second"
+    assert sentence in " ".join(summary_json(evaluation.summary)["notes"])
+    console = Console(width=400, file=StringIO())
+    console.print(*renderables(watch_terminal(run, evaluation)))
+    assert console.file.getvalue().count(sentence) == 1
+    assert "could not be sampled without loss" in watch_page_html(run, evaluation)
+    assert "pm, 8 µs" in evaluation.summary.directions[0].source
+    (counters,) = run.timeline.counters
+    assert counters.interval_ns == 8000
+
+
+def test_what_the_sampler_itself_writes_is_taken_off_sample_by_sample():
+    """Half of the time a sample every 2 µs and half every 8 µs: 92 bytes each, and no payload."""
+    ends = 10**18 + np.cumsum(np.repeat([2000, 8000], [4000, 1000]))
+    sent = np.full(ends.size, 92)
+    none = np.zeros(ends.size, np.int64)
+    everywhere = np.ones(ends.size, bool)
+    counters = Counters("pm", 0, 8000, ends, none, sent, everywhere, own=~everywhere)
+    ((_, rows),) = payload_records(counters, default_model("pm", own=True), int(ends[0]) - 2000)
+    assert np.abs(rows[:, :2]).max() < 1e-6
+    summary = summarise(Timeline(int(ends[0]), int(ends[-1]), (counters,)))
+    assert [round(one.rates.payload_bytes) for one in summary.directions] == [0, 0]
