@@ -19,7 +19,8 @@ from lanescope.watching.sources.base import Availability, SourceReport
 
 COUNTERS_INSTEAD = "The driver's own counters (source 'counters') remain."
 _AS_ROOT = (
-    "Run lanescope as root or with CAP_SYS_ADMIN, or let everybody: 'options nvidia "
+    "Run lanescope as root or with CAP_SYS_ADMIN (a container: --cap-add SYS_ADMIN), or let "
+    "everybody: 'options nvidia "
     "NVreg_RestrictProfilingToAdminUsers=0' in /etc/modprobe.d, then load the driver anew."
 )
 NO_PRIVILEGES = ("The driver lets administrators alone read hardware counters.", _AS_ROOT)
