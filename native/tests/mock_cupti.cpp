@@ -371,6 +371,30 @@ API void mock_migration(uint64_t bytes) {
   put(&counter, sizeof counter);
 }
 
+/// A copy whose call, of this thread, lasts as long as a call of the program's.
+API void mock_copy_around(void (*call)(), uint64_t bytes) {
+  const uint64_t start = now();
+  call();
+  const uint64_t end = now();
+  const auto here = static_cast<uint32_t>(syscall(SYS_gettid));
+  ++correlation;
+  if (!enabled[kMemcpy]) return;
+  Copy copy{};
+  copy.kind = kMemcpy;
+  copy.copy_kind = 1;
+  copy.source = 2;
+  copy.destination = 3;
+  copy.bytes = bytes;
+  copy.start = end + 100;
+  copy.end = end + 1100;
+  copy.correlation = correlation;
+  copy.count = 1;
+  put(&copy, sizeof copy);
+  if (!runtime_calls[41]) return;
+  const Api record{kRuntime, 41, start, end, 1, here, correlation, 0};
+  put(&record, sizeof record);
+}
+
 API void mock_unfinished_copy() {
   Copy copy{};
   copy.kind = kMemcpy;

@@ -16,10 +16,11 @@ import pytest
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
+from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.call_ring import CallRing, RingNotReadyError
 from lanescope.trace.call_spool import RingSpool, recover, spool_of
 from lanescope.trace.ring_folder import RINGS
-from lanescope.trace.spool import merged, read_spools
+from lanescope.trace.spool import read_spools
 from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.watching.sources import injection
@@ -303,7 +304,16 @@ def test_a_process_with_the_number_of_an_earlier_one_has_its_own_spool(
 def test_only_a_trace_and_calls_of_one_process_are_one() -> None:
     calls = Process(7, "run", 1, timed_by=CALL_TIMES)
     again = replace(calls, command="exec")
-    assert merged([calls, again]) == (calls, again)
-    assert merged([replace(calls, timed_by="gpu", lost_records=2), calls]) == (
+    assert merged(calls, again) == (calls, again)
+    assert merged(replace(calls, timed_by="gpu", lost_records=2), calls) == (
         replace(calls, lost_records=2),
     )
+
+
+def merged(*processes: Process) -> tuple[Process, ...]:
+    coverages = Coverages()
+    for process in processes:
+        by_calls = process.timed_by == CALL_TIMES
+        of = coverages.of_calls if by_calls else coverages.of_trace
+        of(process.pid, process.start_ns).end(process)
+    return coverages.processes()

@@ -190,8 +190,8 @@ void Encoder::add_gpu(std::uint32_t number, std::string_view address) {
   buffer_.add_text(RecordKind::gpu, number, address);
 }
 
-void Encoder::add_end(std::uint64_t at_ns, std::uint64_t records) {
-  buffer_.add(Count{{RecordKind::end, 0, sizeof(Count)}, at_ns, records});
+void Encoder::add_end(std::uint64_t at_ns, std::uint64_t records, std::uint16_t flags) {
+  buffer_.add(Count{{RecordKind::end, flags, sizeof(Count)}, at_ns, records});
 }
 
 std::uint32_t Encoder::string_id(std::string_view text) {

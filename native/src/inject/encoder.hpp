@@ -33,7 +33,7 @@ class Encoder {
   void add_gpu(std::uint32_t number, std::string_view address);
   /// Append the end of the spool.
   /// @param records operations and calls written.
-  void add_end(std::uint64_t at_ns, std::uint64_t records);
+  void add_end(std::uint64_t at_ns, std::uint64_t records, std::uint16_t flags = 0);
 
   /// What was appended, to be written and cleared.
   RecordBuffer& written() noexcept { return buffer_; }

@@ -74,12 +74,12 @@ void Spool::add_all(const std::vector<Record>& records, std::uint64_t lost) noex
   write_out();
 }
 
-void Spool::end() noexcept {
+void Spool::end(std::uint16_t flags) noexcept {
   const std::lock_guard lock(mutex_);
   ended_ = true;
   write_out();  // what was lost before, and whether the disk is still full
   try {
-    encoder_.add_end(now_ns(), written_);
+    encoder_.add_end(now_ns(), written_, flags);
   } catch (...) {
   }
   write_out();

@@ -45,7 +45,8 @@ class Spool {
   bool is_over() noexcept;
 
   /// Write that the process ended by itself.
-  void end() noexcept;
+  /// `flags`: of the end.
+  void end(std::uint16_t flags = 0) noexcept;
 
  private:
   std::string call_name(bool runtime, CUpti_CallbackId id) const;

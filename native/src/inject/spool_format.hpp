@@ -31,6 +31,10 @@ constexpr std::uint16_t kNoRoom = 1;
 constexpr std::uint16_t kLostKernels = 2;
 constexpr std::uint16_t kLostCalls = 4;
 
+/// Flag of an end: the trace ended before the program did, as another profiler had CUPTI or CUPTI
+/// could not begin.
+constexpr std::uint16_t kCutShort = 1;
+
 /// Number of a device that is none: the host.
 constexpr std::uint32_t kHost = 0xFFFFFFFFU;
 

@@ -10,6 +10,7 @@
 #include "inject/header.hpp"
 #include "inject/in_callback.hpp"
 #include "inject/range_log.hpp"
+#include "inject/spool_format.hpp"
 
 namespace lanescope::inject {
 
@@ -32,7 +33,7 @@ void Tracer::begin() {
   if (!missing.empty()) {
     spool_.note(missing);
     range_log().stop();
-    return spool_.end();
+    return spool_.end(kCutShort);
   }
   if (!settings_.unknown.empty()) spool_.note("'" + settings_.unknown + "' cannot be traced");
   gpus_.find_driver();
@@ -43,7 +44,7 @@ void Tracer::begin() {
   if (!begun) {
     active_.store(false, std::memory_order_release);
     range_log().stop();
-    return spool_.end();
+    return spool_.end(kCutShort);
   }
   if (settings_.need_cupti()) begin_rest();
   const bool pending = rest_pending_;
@@ -87,10 +88,10 @@ void Tracer::end() noexcept {
   if (flushing_.try_lock_for(kExitPatience)) {
     gpus_.find_driver();  // where it came after the beginning
     tell_gpus();
-    flush_all();
+    const bool alone = flush_all();
     flushing_.unlock();
     write_waiting();
-    spool_.end();
+    spool_.end(alone ? 0 : kCutShort);
   } else {
     spool_.note("CUPTI did not answer when the program ended; its last records are missing");
   }
@@ -106,15 +107,18 @@ void Tracer::tell_gpus() noexcept {
   }
 }
 
-void Tracer::flush_all() noexcept {
+bool Tracer::flush_all() noexcept {
+  bool alone = true;
   // CUPTI brings back what it has borrowed: to us, or to whoever registered callbacks after us,
   // and may not expect it any more.
   try {
-    if (settings_.need_cupti() && activation_.is_alone(callbacks().called))
+    alone = !settings_.need_cupti() || activation_.is_alone(callbacks().called);
+    if (settings_.need_cupti() && alone)
       cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     tell_notes();
   } catch (...) {  // no memory
   }
+  return alone;
 }
 
 void Tracer::start_flusher() {

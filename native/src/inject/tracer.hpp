@@ -59,7 +59,7 @@ class Tracer {
  private:
   void begin_rest() noexcept;
   void end() noexcept;
-  void flush_all() noexcept;
+  bool flush_all() noexcept;  ///< False where CUPTI is another profiler's.
   void start_flusher();
   void flush_until_stopped() noexcept;
   /// Nobody reads any more: the program is not held up any longer.

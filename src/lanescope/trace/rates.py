@@ -264,6 +264,30 @@ def unexplained(
     return Unexplained(max(float(sums[0]), 0.0), max(float(sums[1]), 0.0))
 
 
+def unexplained_within(
+    counters: Counters,
+    model: WireModel,
+    operations: Operations,
+    direction: int,
+    spans_ns: IntArray,
+) -> float:
+    """Return the bytes of one direction that no copy or migration explains, in some spans.
+
+    Parameters
+    ----------
+    spans_ns
+        Begins and ends in turn, ascending, nanoseconds since 1970.
+    """
+    if len(counters) < 2:
+        return 0.0
+    explained = moved(operations, counters.gpu, (Direction.H2D, Direction.D2H)[direction])
+    ends = ends_of_copies(operations, counters.gpu)
+    found = 0.0
+    for end_ns, rest in _rests(counters, model, ends, explained, direction):
+        found += _within(end_ns, rest, spans_ns)
+    return max(found, 0.0)
+
+
 def _within(end_ns: IntArray, values: FloatArray, edges: IntArray) -> float:
     """Return what falls between each first edge and the one after it; the first record is none."""
     first = int(np.searchsorted(edges, end_ns[0])) // 2 * 2

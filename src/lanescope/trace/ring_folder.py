@@ -14,6 +14,8 @@ from lanescope.errors import InputError
 RINGS = "rings"
 #: Where rings are no files of a disk, and how their folders' names begin there.
 SHARED_MEMORY = Path("/dev/shm")
+#: Names of the spools of calls, among those of traces.
+CALL_SPOOLS = "trace.*.calls.bin"
 PREFIX = "lanescope-"
 #: In the folder of the rings: the folder of the spools that they belong to.
 _OWNER = "owner"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from lanescope.machine import Machine
+from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.call_spool import recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
 from lanescope.trace.counter_spool import read_all_counters
@@ -18,10 +19,11 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.probe_spool import read_all_probes
 from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
+from lanescope.trace.ring_folder import CALL_SPOOLS
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.spool_header import CutOffError
 from lanescope.trace.time_checks import Span
-from lanescope.trace.timeline import CALL_TIMES, Process, Timeline
+from lanescope.trace.timeline import CALL_TIMES, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.trace.trace_stream import Traced, stream_traces
 
@@ -77,14 +79,14 @@ def _traced(folder: Path, machine: Machine, span: Span) -> Traced:
     def possible(rows: Operations, visible: str | None, gpus: Mapping[int, str]) -> Operations:
         return span.operations(renumbered(rows, visible, gpus))
 
-    paths = sorted(folder.glob("trace.*.bin"))
+    paths = _trace_spools(folder)
     if sum(path.stat().st_size for path in paths) > MOST_BYTES_IN_MEMORY:
-        streamed = stream_traces(paths, possible, renumbered)
-        return dataclasses.replace(streamed, processes=merged(streamed.processes))
-    traces = _traces(folder)
+        return stream_traces(paths, possible, renumbered)
+    coverages = Coverages()
+    traces = [_covered(one, coverages) for one in _traces(paths)]
     return Traced(
         Operations.concat([possible(t.operations, t.visible_devices, t.gpus) for t in traces]),
-        merged(dataclasses.replace(t.process, unfinished=t.unfinished) for t in traces),
+        coverages.processes(),
         Ranges.concat([t.ranges for t in traces]),
         Managed.concat([renumbered(t.managed, t.visible_devices, t.gpus) for t in traces]),
         HostCopies.concat([t.host_copies for t in traces]),
@@ -92,25 +94,27 @@ def _traced(folder: Path, machine: Machine, span: Span) -> Traced:
     )
 
 
-def merged(processes: Iterable[Process]) -> tuple[Process, ...]:
-    """Return processes, those with a spool of calls and one of ranges only once."""
-    found: list[Process] = []
-    for one in processes:
-        same = [p for p in found if p.pid == one.pid and p.timed_by != one.timed_by]
-        if not same:
-            found.append(one)
-            continue
-        both = (same[0], one)
-        calls = next(process for process in both if process.timed_by == CALL_TIMES)
-        found[found.index(same[0])] = dataclasses.replace(
-            calls, lost_records=sum(process.lost_records for process in both)
-        )
-    return tuple(found)
+def _trace_spools(folder: Path) -> list[Path]:
+    """Return the spools of traces, then those of calls, which count where a trace is missing."""
+    return sorted(folder.glob("trace.*.bin"), key=lambda path: (path.match(CALL_SPOOLS), path))
 
 
-def _traces(folder: Path) -> list[Trace]:
+def _covered(trace: Trace, coverages: Coverages) -> Trace:
+    """Return a trace as it is; of calls, those copies that no trace of the same process has."""
+    process = dataclasses.replace(trace.process, unfinished=trace.unfinished)
+    if process.timed_by == CALL_TIMES:
+        coverage = coverages.of_calls(process.pid, process.start_ns)
+        trace = dataclasses.replace(trace, operations=coverage.only_missing(trace.operations))
+    else:
+        coverage = coverages.of_trace(process.pid, process.start_ns)
+        coverage.add(trace.operations)
+    coverage.end(process, cut_short=trace.cut_short)
+    return trace
+
+
+def _traces(paths: Sequence[Path]) -> list[Trace]:
     found = []
-    for path in sorted(folder.glob("trace.*.bin")):
+    for path in paths:
         with contextlib.suppress(CutOffError):  # cut off in its first line: nothing was traced
             found.append(read_trace_spool(path))
     return found

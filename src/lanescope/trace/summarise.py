@@ -22,6 +22,7 @@ from lanescope.trace.rates import (
     operation_rates,
     split_text,
     unexplained,
+    unexplained_within,
     without_slow,
     without_windows,
 )
@@ -29,7 +30,15 @@ from lanescope.trace.rectangles import bytes_in_known
 from lanescope.trace.slow_traffic import slow_bytes
 from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary
 from lanescope.trace.time_checks import impossible_note, no_room_note
-from lanescope.trace.timeline import CALL_TIMES, NVLINK, PCIE, Counters, Timeline, best_counters
+from lanescope.trace.timeline import (
+    CALL_TIMES,
+    NVLINK,
+    PCIE,
+    Counters,
+    Process,
+    Timeline,
+    best_counters,
+)
 from lanescope.trace.windows import window_text
 from lanescope.trace.wire import RESOLUTION, WireModel
 from lanescope.trace.wire_fit import model_of
@@ -184,7 +193,7 @@ def _traced(timeline: Timeline) -> bool:
 
 
 def _untimed(timeline: Timeline) -> bool:
-    return any(process.timed_by == CALL_TIMES for process in timeline.processes)
+    return timeline.has_call_times
 
 
 def _directions(
@@ -214,20 +223,23 @@ def _directions(
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
     basis = "counters" if counted else "trace" if traced else None
     slow = (0.0, 0.0)
-    if counted and counters is not None and model is not None and _untimed(timeline):
+    by_calls = all(process.timed_by == CALL_TIMES for process in timeline.processes)
+    if counted and counters is not None and model is not None and traced and by_calls:
         slow = _slow(timeline, counters, model, counted)
         counted = without_slow(counted[0], slow[0]), without_slow(counted[1], slow[1])
     directions = []
     for i, direction in enumerate(DIRECTIONS):
         known = counted and traced and counters
         count, trace = (r[i].payload_bytes if r else None for r in (counted, traced))
-        rest = _unattributed(count, timeline, counters, i) if known else None
+        missing = _untraced(timeline, counters, model, i) if known else None
+        rest = _unattributed(count, timeline, counters, i, missing or 0.0) if known else None
         both = counted or traced
         rates = both[i] if both else None
         split = None
         # when a probe's own bytes crossed is not taken off there: they are no program's start
         probing = any(probe.gpu == gpu for probe in timeline.probes)
-        if rest and counters is not None and model is not None and not probing:
+        whole = missing is None and not probing
+        if rest and counters is not None and model is not None and whole:
             split = unexplained(counters, model, timeline.operations, i)
         directions.append(
             DirectionSummary(
@@ -242,9 +254,20 @@ def _directions(
                 limits[i],
                 split,
                 slow[i],
+                missing,
             )
         )
     return directions
+
+
+def _untraced(
+    timeline: Timeline, counters: Counters | None, model: WireModel | None, direction: int
+) -> float | None:
+    """Return what no copy explains while a trace was missing; None where none was."""
+    spans = timeline.untraced_spans_ns
+    if counters is None or model is None or not spans.size:
+        return None
+    return unexplained_within(counters, model, timeline.operations, direction, spans)
 
 
 def _slow(
@@ -273,12 +296,50 @@ def _explained(timeline: Timeline, counters: Counters, direction: int) -> float:
 
 
 def _unattributed(
-    counted: float | None, timeline: Timeline, counters: Counters | None, direction: int
+    counted: float | None,
+    timeline: Timeline,
+    counters: Counters | None,
+    direction: int,
+    untraced: float,
 ) -> float | None:
     if counted is None or counters is None:
         return None
-    rest = counted - _explained(timeline, counters, direction)
+    rest = counted - _explained(timeline, counters, direction) - untraced
     return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
+
+
+#: Of more processes whose trace is missing only the number is reported.
+_MOST_MISSING = 5
+
+
+def _missing_traces(timeline: Timeline, untraced_bytes: float) -> list[str]:
+    """Return for each process from when on its trace is missing, and what that means."""
+    cut = [p for p in timeline.processes if p.traced_until_ns is not None]
+    notes = [_missing_trace(one, timeline) for one in cut[:_MOST_MISSING]]
+    if len(cut) > _MOST_MISSING:
+        notes.append(f"So it is of {len(cut) - _MOST_MISSING} more processes.")
+    if any(not one.calls_after for one in cut) and untraced_bytes:
+        notes.append(
+            f"{binary_text(untraced_bytes)} were counted meanwhile that no copy explains: they are "
+            "not among the bytes that are not explained."
+        )
+    return notes
+
+
+def _missing_trace(process: Process, timeline: Timeline) -> str:
+    begin_ns = process.traced_until_ns or 0
+    end_ns = timeline.end_ns if process.end_ns is None else process.end_ns
+    begin, end = ((at - timeline.start_ns) * 1e-9 for at in (begin_ns, max(begin_ns, end_ns)))
+    after = (
+        "its copies there are those that it called for, without times on the GPU, memsets, kernels "
+        "and copies in graphs"
+        if process.calls_after
+        else "nothing tells what it copied there, as its calls were not recorded"
+    )
+    return (
+        f"CUPTI's trace of process {process.pid} is missing from second {begin:.2f} to {end:.2f}: "
+        f"{after}."
+    )
 
 
 def _losses(
@@ -310,7 +371,7 @@ def _notes(
     notes = [impossible_note(timeline.impossible)] if timeline.impossible else []
     if note := no_room_note(timeline.processes):
         notes.append(note)
-    if _untimed(timeline):
+    if any(p.has_call_times and p.traced_until_ns is None for p in timeline.processes):
         notes.append(
             "Copies were recorded as the program called for them; how long the GPU took for each "
             "is not known. --trace always traces that, by CUPTI, which slows down programs that "
@@ -322,6 +383,7 @@ def _notes(
             "and no recorded copy explains them. The GPU fetches 2 to 3 KB for each launch of a "
             "kernel; what kernels read of host memory so slowly is among them."
         )
+    notes += _missing_traces(timeline, sum(one.untraced_bytes or 0.0 for one in directions))
     rest = sum(direction.unattributed_bytes or 0.0 for direction in directions)
     if rest:
         size = binary_text(rest)

@@ -44,6 +44,9 @@ class DirectionSummary:
     slow_bytes
         What else was counted and is not in `counter_bytes`: too slow for copies of some size, and
         no recorded copy's. Commands of launches, mostly.
+    untraced_bytes
+        Counted payload that no copy explains while the trace of a process was missing, and its
+        calls were not recorded: these are not among the unattributed. None where no trace was.
     """
 
     gpu: int
@@ -57,6 +60,7 @@ class DirectionSummary:
     limit: LinkLimit
     unexplained: Unexplained | None = None
     slow_bytes: float = 0.0
+    untraced_bytes: float | None = None
 
     @property
     def label(self) -> str:

@@ -170,6 +170,10 @@ class Process:
     timed_by
         ``gpu``: operations have the GPU's times. ``calls``: those of the calls, where the GPU's are
         not known.
+    traced_until_ns
+        From then on CUPTI's trace of the process is missing; None where nothing is known to be.
+    calls_after
+        Whether its copies from then on are there all the same, as it called for them.
     """
 
     pid: _Pid
@@ -183,6 +187,20 @@ class Process:
     left_out_kernels: int = 0
     left_out_calls: int = 0
     timed_by: TimedBy = GPU_CLOCK
+    traced_until_ns: int | None = None
+    calls_after: bool = False
+
+    @property
+    def has_call_times(self) -> bool:
+        """Whether some of its operations have the times of their calls alone."""
+        return self.timed_by == CALL_TIMES or self.calls_after
+
+    def has_times_of_calls(self, operations: Operations) -> BoolArray:
+        """Return which operations, of any processes, are its own and have no others."""
+        own: BoolArray = np.equal(operations.pid, self.pid) & self.has_call_times
+        if self.timed_by == CALL_TIMES or self.traced_until_ns is None:
+            return own
+        return own & np.greater_equal(operations.call_start_ns, self.traced_until_ns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,11 +243,43 @@ class Timeline:
     def timed_operations(self) -> Operations:
         """The operations whose times are the GPU's own."""
         untimed = {p.pid for p in self.processes if p.timed_by == CALL_TIMES}
-        if not untimed:
+        partly = [p for p in self.processes if p.calls_after and p.pid not in untimed]
+        if not untimed and not partly:
             return self.operations
-        if self.operations.values("pid") <= untimed:
+        if not partly and self.operations.values("pid") <= untimed:
             return Operations.empty()
-        return self.operations.where(lambda o: ~among(o.pid, tuple(untimed)), *COLUMNS)
+
+        def timed(rows: Operations) -> BoolArray:
+            found = ~among(rows.pid, tuple(untimed))
+            for process in partly:
+                found &= ~process.has_times_of_calls(rows)
+            return found
+
+        return self.operations.where(timed, *COLUMNS)
+
+    @property
+    def has_call_times(self) -> bool:
+        """Whether some operations have the times of their calls alone."""
+        return any(process.has_call_times for process in self.processes)
+
+    @property
+    def untraced_spans_ns(self) -> IntArray:
+        """When nothing tells what some process copied: begins and ends in turn, ascending.
+
+        Its trace was missing, and its calls were not recorded.
+        """
+        spans = [
+            (p.traced_until_ns, self.end_ns if p.end_ns is None else p.end_ns)
+            for p in self.processes
+            if p.traced_until_ns is not None and not p.calls_after
+        ]
+        joined: list[int] = []
+        for begin, end in sorted((min(begin, end), end) for begin, end in spans):
+            if joined and begin <= joined[-1]:
+                joined[-1] = max(joined[-1], end)
+            else:
+                joined += (begin, end)
+        return np.array(joined, np.int64)
 
     @property
     def seconds(self) -> float:

@@ -27,6 +27,7 @@ from lanescope.trace.trace_records import (
     CALLED,
     CALLS,
     COUNTS,
+    CUT_SHORT,
     EDGES,
     HASH_KNOWN,
     HOST_COPIES,
@@ -73,6 +74,8 @@ class Trace:
         What its managed memory did, and what its copies were passed, where that was asked for.
     python_lines
         Which lines of Python its copies came from, where that was requested.
+    cut_short
+        Whether the trace ended before the process did: another profiler had CUPTI.
     """
 
     operations: Operations
@@ -85,6 +88,7 @@ class Trace:
     managed: Managed = field(default_factory=Managed.empty)
     host_copies: HostCopies = field(default_factory=HostCopies.empty)
     python_lines: PythonLines = field(default_factory=PythonLines.empty)
+    cut_short: bool = False
 
 
 def read_trace_spool(path: Path) -> Trace:
@@ -129,6 +133,7 @@ def read_trace_spool(path: Path) -> Trace:
             records.table(Kind.LINE_COST, COUNTS),
             process.pid,
         ),
+        cut_short=is_cut_short(ends),
     )
 
 
@@ -189,6 +194,11 @@ def process_of(header: TraceHeader, ends: list[int], losses: Losses, unfinished:
         left_out_calls=losses.calls,
         timed_by=header.timed_by,
     )
+
+
+def is_cut_short(ends: Table) -> bool:
+    """Return whether the end of a trace says that it came before that of its process."""
+    return bool(np.any(ends["head"]["flags"] & CUT_SHORT))
 
 
 def read_notes(path: Path) -> tuple[str, ...]:

@@ -17,13 +17,14 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 
 from lanescope.codec.opening import open_file
+from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.columns import operations_in_file
 from lanescope.trace.operations import Operations
 from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.spool_header import CutOffError
-from lanescope.trace.timeline import Process
+from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_records import (
     CALLS,
     COUNTS,
@@ -41,6 +42,7 @@ from lanescope.trace.trace_records import (
 from lanescope.trace.trace_spool import (
     Losses,
     host_copies_of,
+    is_cut_short,
     managed_of,
     operations_of,
     outermost,
@@ -87,7 +89,7 @@ class _StreamState:
     """What spools say beside their operations."""
 
     names: dict[str, int] = field(default_factory=lambda: {"": 0})
-    processes: list[Process] = field(default_factory=list)
+    coverages: Coverages = field(default_factory=Coverages)
     ranges: list[Ranges] = field(default_factory=list)
     managed: list[Managed] = field(default_factory=list)
     host_copies: list[HostCopies] = field(default_factory=list)
@@ -123,6 +125,8 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
 
     Parameters
     ----------
+    paths
+        Of traces first, then of calls.
     possible
         Of operations; leaves those out that cannot be.
     renumbered
@@ -138,7 +142,7 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
     operations = operations_in_file(pieces, paths[0].parent, lambda: tuple(state.names))
     return Traced(
         operations,
-        tuple(state.processes),
+        state.coverages.processes(),
         Ranges.concat(state.ranges),
         Managed.concat(state.managed),
         HostCopies.concat(state.host_copies),
@@ -154,16 +158,24 @@ def _pieces(
         header, begin = trace_header(path, file.read(_BLOCK))
         file.seek(begin)
         strings: dict[int, str] = {}
-        ends, losses, unfinished = [], Losses(), 0
+        ends: list[int] = []
+        losses, unfinished, cut_short = Losses(), 0, False
         gpus: dict[int, str] = {}
         calls: list[Table] = []
         side_rows = _SideRows()
         pid, visible = header.pid, header.visible_devices
         waiting = np.empty(0, OPERATIONS)
+        by_calls = header.timed_by == CALL_TIMES
+        begin_of = state.coverages.of_calls if by_calls else state.coverages.of_trace
+        coverage = begin_of(pid, header.start_ns)
 
         def waited() -> Operations:
             found = outermost(np.concatenate(calls))
             own = operations_of(waiting, found, strings, pid)
+            if by_calls:
+                own = coverage.only_missing(own)
+            else:
+                coverage.add(own)
             numbers = [state.names.setdefault(name, len(state.names)) for name in own.names]
             named = dataclasses.replace(own, name=np.array(numbers, np.int64)[own.name])
             piece: Operations = possible(named, visible, gpus)
@@ -179,11 +191,12 @@ def _pieces(
             rows = records.table(Kind.OPERATION, OPERATIONS)
             timed = (rows["head"]["flags"] & TIMES_UNKNOWN) == 0
             waiting, unfinished = rows[timed], unfinished + int((~timed).sum())
-            ends += records.table(Kind.END, COUNTS)["at_ns"].tolist()
+            ended = records.table(Kind.END, COUNTS)
+            ends, cut_short = ends + ended["at_ns"].tolist(), cut_short or is_cut_short(ended)
             losses.add(records)
         if waiting.size:
             yield waited()
-        state.processes.append(process_of(header, ends, losses, unfinished))
+        coverage.end(process_of(header, ends, losses, unfinished), cut_short=cut_short)
         state.ranges.append(ranges_of(np.concatenate(side_rows.edges), strings, pid))
         managed = managed_of(np.concatenate(side_rows.managed), pid)
         state.managed.append(renumbered(managed, visible, gpus))

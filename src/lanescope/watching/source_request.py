@@ -90,7 +90,8 @@ class SourceRequest:
                 "--trace always, --kernels, --managed, --addresses, --hash and --python away, or "
                 "name the program after --"
             )
-        if self.python_bytes is not None and "calls" not in self.names_in_program:
+        by_calls = self.names_in_program == ("calls",)
+        if self.python_bytes is not None and not by_calls:
             raise InputError(
                 "--python needs source calls, in whose place --trace always, --kernels, --managed, "
                 "--addresses, --hash and other sources watch; leave out these, or --python"
@@ -98,10 +99,16 @@ class SourceRequest:
 
     @property
     def names_in_program(self) -> tuple[str, ...]:
-        """Which of `IN_PROGRAMS` watch: those that are named, else the one that does the rest."""
+        """Which of `IN_PROGRAMS` watch: those that are named, else calls, and where wanted a trace.
+
+        Where a program is traced, its calls count where the trace is missing. The trace comes last,
+        as its variables of the environment replace those of the calls.
+        """
         if self.names is not None:
             return tuple(name for name in self.names if name in IN_PROGRAMS)
-        return ("trace" if self.traces else "calls",) if self.traceable else ()
+        if not self.traceable:
+            return ()
+        return ("calls", "trace") if self.traces else ("calls",)
 
     @property
     def traces(self) -> bool:
@@ -125,7 +132,13 @@ def sources_of_program(request: SourceRequest, folder: Path) -> list[Source]:
 def source_of_program(name: str, request: SourceRequest, folder: Path) -> Source:
     """Return one of `IN_PROGRAMS`."""
     if name == "calls":
-        return CallsSource(folder, program=request.program, python_bytes=request.python_bytes)
+        fallback = request.names is None and request.traces
+        return CallsSource(
+            folder,
+            program=request.program,
+            python_bytes=request.python_bytes,
+            is_fallback=fallback,
+        )
     more = {
         "kernel": request.kernels,
         "migration": request.managed,

@@ -33,7 +33,6 @@ from lanescope.results.statistics import median_interval
 from lanescope.trace.codes import Direction, FloatArray, MemoryKind
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchRun
-from lanescope.trace.timeline import CALL_TIMES
 
 #: Fewer copies have no 95 % interval of their median.
 _FEWEST = 6
@@ -125,10 +124,7 @@ def watch_changes(before: WatchRun, after: WatchRun) -> list[WatchChange]:
 
 
 def _times_are_alike(before: WatchRun, after: WatchRun) -> bool:
-    by_calls = [
-        any(process.timed_by == CALL_TIMES for process in run.timeline.processes)
-        for run in (before, after)
-    ]
+    by_calls = [run.timeline.has_call_times for run in (before, after)]
     return by_calls[0] == by_calls[1]
 
 

@@ -72,6 +72,9 @@ class CallsSource:
         What is watched, with its arguments.
     python_bytes
         Copies of so many bytes and more have their line of Python recorded; None: none have.
+    is_fallback
+        Whether they count only where a trace is missing: then nothing is wrong where there are
+        none.
     """
 
     name = "calls"
@@ -81,10 +84,12 @@ class CallsSource:
         folder: Path,
         environment: Mapping[str, str] | None = None,
         program: Sequence[str] = (),
+        *,
         python_bytes: int | None = None,
+        is_fallback: bool = False,
     ) -> None:
         self._python_bytes = python_bytes
-        self._folder = folder
+        self._folder, self._is_fallback = folder, is_fallback
         self._around = dict(os.environ if environment is None else environment)
         self._program = program
         self._rings: Path | None = None
@@ -120,7 +125,7 @@ class CallsSource:
             raise NotMeasuredError(
                 f"{self._program[0]} has musl for its C library, which cannot load what records "
                 "calls.",
-                "Watch with --trace always if it uses CUDA.",
+                None if self._is_fallback else "Watch with --trace always if it uses CUDA.",
             )
         try:
             self._rings = _new_folder(self._folder)
@@ -167,7 +172,7 @@ class CallsSource:
             return SourceReport()
         self._reader.stop()
         remove_rings(self._folder)
-        if not self._reader.processes:
+        if not self._reader.processes and not self._is_fallback:
             return rights_report(self._program, self._around) or SourceReport(
                 "No process of the program copied by calls of CUDA's driver that could be "
                 "recorded: none has used CUDA, its environment did not reach the one that did, or "

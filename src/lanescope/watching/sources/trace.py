@@ -9,6 +9,7 @@ from pathlib import Path
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
+from lanescope.trace.ring_folder import CALL_SPOOLS
 from lanescope.watching.cupti import CUPTI_REMEDY, CUPTI_VARIABLE, find_cupti
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.injection import (
@@ -132,7 +133,7 @@ class TraceSource:
 
     def stop(self) -> SourceReport:
         """Say what was traced; the program has ended."""
-        spools = sorted(self._folder.glob("trace.*.bin"))
+        spools = [p for p in sorted(self._folder.glob("trace.*.bin")) if not p.match(CALL_SPOOLS)]
         if not spools and (refused := rights_report(self._program, self._around)):
             return refused
         if not spools:
