@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.trace.timeline import CALL_TIMES, MemoryKind
-from lanescope.trace.trace_spool import read_trace_spool
+from lanescope.trace.summarise import summarise
+from lanescope.trace.timeline import CALL_TIMES, MemoryKind, Timeline
+from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import CallsSource, calls_library
 from tests.native.programs import program
@@ -165,6 +166,16 @@ for thread in threads: thread.join()
     assert set(counts.tolist()) == {20}
     assert len(set(trace.operations.thread.tolist())) == 256
     assert trace.process.lost_records == 0
+    shares = copies_by_thread(trace)
+    assert len(shares) == 256
+    assert sorted(shares.values()) == [20 * size for size in range(1, 257)]
+
+
+def copies_by_thread(trace: Trace) -> dict[str, int]:
+    """What a summary says of each thread: the bytes of its copies."""
+    ends = (trace.process.start_ns, trace.process.end_ns or 0)
+    timeline = Timeline(*ends, operations=trace.operations, processes=(trace.process,))
+    return {one.name: one.total_bytes for one in summarise(timeline).shares_by("thread")}
 
 
 def test_children_have_rings_of_their_own(run: Run, tmp_path: Path) -> None:
