@@ -66,8 +66,42 @@ void bind_stream(nb::module_& testing) {
           "Samples, lost ones, gaps, repeated ones.");
 }
 
-#include <algorithm>
-#include <chrono>
+void bind_load(nb::module_& testing) {
+  using std::chrono::nanoseconds;
+  nb::class_<SamplingLoad>(testing, "SamplingLoad", "Decides how often can be sampled.")
+      .def(
+          "__init__",
+          [](SamplingLoad* self, std::int64_t buffered_ns) {
+            new (self) SamplingLoad(nanoseconds(buffered_ns));
+          },
+          "buffered_ns"_a)
+      .def(
+          "add",
+          [](SamplingLoad& self, std::int64_t sampled_ns, std::int64_t took_ns, bool overflowed,
+             std::uint64_t samples, std::uint64_t lost, std::uint64_t gaps) {
+            return self.add({nanoseconds(sampled_ns), nanoseconds(took_ns), overflowed},
+                            {samples, lost, gaps});
+          },
+          "sampled_ns"_a, "took_ns"_a, "overflowed"_a = false, "samples"_a = 0, "lost"_a = 0,
+          "gaps"_a = 0, "By what factor the interval has to grow.")
+      .def(
+          "begin_again",
+          [](SamplingLoad& self, std::uint64_t samples, std::uint64_t lost, std::uint64_t gaps) {
+            self.begin_again({samples, lost, gaps});
+          },
+          "samples"_a, "lost"_a, "gaps"_a);
+}
+
+/// Looks up samples that lie one after the other, of which `values` are what CUPTI would evaluate;
+/// how many were evaluated, and how many of the others were found wrongly.
+std::pair<std::uint64_t, std::uint64_t> run(SampleFormula& formula, const nb::bytes& samples,
+                                            const std::vector<std::vector<double>>& values) {
+  const auto* bytes = static_cast<const std::uint8_t*>(samples.data());
+  const std::size_t size = samples.size() / std::max<std::size_t>(values.size(), 1);
+  std::uint64_t evaluated = 0, wrong = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (const double* found = formula.find(bytes + i * size)) {
+      wrong += !std::equal(values[i].begin(), values[i].end(), found);
     } else {
       ++evaluated;
       formula.learn(values[i]);
