@@ -2,20 +2,21 @@
 
 ::
 
-    python benchmarks/watch/alternating.py --out FILE.json [--turns 7] [--processes 2]
-        [--interval 2us] [--gpus 2] [--loops train launch tiny loader]
+    python benchmarks/watch/alternating.py --out FILE.json [--turns 7] [--restarts 2]
+        [--processes 2] [--interval 2us] [--gpus 2] [--loops train launch tiny loader]
 
 Machines change their speed from second to second by more than watching costs, so that whole
 runs cannot be compared. Here a plain process and one that `lanescope watch --source calls` watches
 are both there all the time; one runs a loop of loops.py for 100 ms while the other waits, then the
 other. Meanwhile this process samples the GPUs' links by `pm` for some windows, and then does not.
 So there are four cases, each some tenths of a second from the others; ``default`` is a watched
-process with `pm`, compared with a plain one without. In each turn the processes are new. With
+process with `pm`, compared with a plain one without. A turn has all four; after so many turns of
+each loop the processes are made anew, as where their memory lies makes a difference. With
 ``--processes 2`` two processes at a time run the same loop on one GPU.
 
 FILE has, for each loop and turn, the median over windows of the median time of an iteration in
 each case, in seconds, and how much slower than a plain one each case is: median and range over
-the turns. ``fast`` is the same for the tenth percentile of all iterations.
+all turns. ``fast`` is the same for the tenth percentile of all iterations.
 """
 
 from __future__ import annotations
@@ -41,8 +42,6 @@ from lanescope.watching.sources.pm import PmSource
 WINDOW_SECONDS = 0.1
 #: Windows of each process while `pm` samples, or does not.
 WINDOWS = 3
-#: How often `pm` is begun and ended for a loop.
-PHASES = 2
 #: Iterations at the beginning of a window, while the other's last ones may still matter.
 SKIPPED = 5
 CASES = {"plain": "plain", "calls": "calls", "pm": "plain+pm", "default": "calls+pm"}
@@ -149,9 +148,13 @@ def sampling(gpus: int, interval_ns: int) -> Iterator[None]:
             source.stop()
 
 
-def turn(arguments: argparse.Namespace, interval_ns: int) -> dict[str, dict[str, list[float]]]:
-    """Return for each loop and case the median over windows of both times."""
-    found: dict[str, dict[str, list[list[float]]]] = {}
+#: By case, the median over windows of both times.
+Turn = dict[str, list[float]]
+
+
+def turns_of(arguments: argparse.Namespace, interval_ns: int) -> dict[str, list[Turn]]:
+    """Return the turns of each loop, by processes that are new."""
+    found: dict[str, list[Turn]] = {}
     with tempfile.TemporaryDirectory() as folder:
         watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--source", "calls"]
         watched = [*watch, "--out", f"{folder}/run", "--"]
@@ -162,21 +165,20 @@ def turn(arguments: argparse.Namespace, interval_ns: int) -> dict[str, dict[str,
         for loop in arguments.loops:
             for worker in workers.values():
                 worker.run(loop)
-            cases = found.setdefault(loop, {case: [] for case in CASES.values()})
-            for _ in range(PHASES):
+            for _ in range(arguments.turns):
+                cases: dict[str, list[list[float]]] = {case: [] for case in CASES.values()}
                 windows(workers, loop, cases, "")
                 with sampling(arguments.gpus, interval_ns):
                     windows(workers, loop, cases, "+pm")
-            windows(workers, loop, cases, "")
+                windows(workers, loop, cases, "")
+                medians = {
+                    case: [statistics.median(one) for one in zip(*times, strict=True)]
+                    for case, times in cases.items()
+                }
+                found.setdefault(loop, []).append(medians)
         for worker in workers.values():
             worker.close()
-    return {
-        loop: {
-            case: [statistics.median(one) for one in zip(*times, strict=True)]
-            for case, times in cases.items()
-        }
-        for loop, cases in found.items()
-    }
+    return found
 
 
 def windows(
@@ -187,14 +189,13 @@ def windows(
             cases[name + more].append(workers[name].run(loop))
 
 
-def slower(turns: list[dict[str, dict[str, list[float]]]], which: int) -> dict[str, Any]:
+def slower(turns: dict[str, list[Turn]], which: int) -> dict[str, Any]:
     """Return how much slower each case is than a plain process, in percent."""
     found: dict[str, Any] = {}
-    for loop in turns[0]:
+    for loop, all_turns in turns.items():
         for name in ("calls", "pm", "default"):
             percent = [
-                (one[loop][CASES[name]][which] / one[loop]["plain"][which] - 1) * 100
-                for one in turns
+                (one[CASES[name]][which] / one["plain"][which] - 1) * 100 for one in all_turns
             ]
             found.setdefault(loop, {})[name] = {
                 "median": statistics.median(percent),
@@ -207,6 +208,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--restarts", type=int, default=2)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--gpus", type=int, default=1, help="how many to sample")
     parser.add_argument("--interval", default="100us")
@@ -216,9 +218,10 @@ def main() -> None:
     if arguments.serve:
         return serve(arguments.processes)
     interval_ns = int(float(arguments.interval.removesuffix("us")) * 1000)
-    turns = []
-    for _ in range(arguments.turns):
-        turns.append(turn(arguments, interval_ns))
+    turns: dict[str, list[Turn]] = {}
+    for _ in range(arguments.restarts):
+        for loop, more in turns_of(arguments, interval_ns).items():
+            turns.setdefault(loop, []).extend(more)
         content = {
             "argv": sys.argv[1:],
             "slower_percent": slower(turns, 0),
