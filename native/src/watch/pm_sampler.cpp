@@ -18,7 +18,8 @@ constexpr int kMostOverflows = 5;
 constexpr int kMostFetchesAfterStop = 200;
 // Where samples come faster than they can be fetched, there are always more.
 constexpr std::chrono::milliseconds kLongestFetching{400};
-constexpr std::uint64_t kBytesPerSample = 64;  // of the hardware's buffer, and each link
+// Of the hardware's buffer, as src/lanescope/watching/sources/pm.py has it.
+constexpr std::uint64_t kBytesPerSample = 64, kBytesPerNvlinkSample = 1344;
 
 std::size_t samples_in(std::chrono::nanoseconds time, std::uint64_t interval_ns) {
   const auto expected = static_cast<std::uint64_t>(time.count()) / interval_ns;
@@ -26,7 +27,7 @@ std::size_t samples_in(std::chrono::nanoseconds time, std::uint64_t interval_ns)
 }
 
 std::chrono::nanoseconds buffered(const PmSettings& settings) {
-  const std::uint64_t bytes = kBytesPerSample * settings.metrics.size() / 2;
+  const std::uint64_t bytes = settings.metrics.size() > 2 ? kBytesPerNvlinkSample : kBytesPerSample;
   return std::chrono::nanoseconds(settings.hardware_buffer_bytes / bytes * settings.interval_ns);
 }
 

@@ -62,8 +62,11 @@ DECODE_PERIOD_NS = 50_000_000
 _METRICS = ("pcie__read_bytes.sum", "pcie__write_bytes.sum")
 #: Payload that GPUs received and sent over all of their NVLinks.
 _NVLINK_METRICS = ("nvlrx__bytes_data_user.sum", "nvltx__bytes_data_user.sum")
-#: A sample of these metrics takes 64 bytes of the hardware's buffer; it holds two seconds.
-_BYTES_PER_SAMPLE = 64
+#: What a sample takes of the hardware's buffer, which lies in host memory: on an H200 without
+#: NVLinks, and on H100s with the payload of 18 of them.
+_BYTES_PER_SAMPLE, _BYTES_PER_NVLINK_SAMPLE = 64, 1344
+#: It holds two seconds, or what this holds: 0.8 s every 2 µs with NVLinks.
+_MOST_BYTES = 512 << 20
 _NO_METRICS = "no such metrics"
 _BUFFERED_NS = 2_000_000_000
 _FEWEST_BYTES = 8 << 20
@@ -192,7 +195,8 @@ class PmSource:
         if nvlink:
             other = spool.with_name(self._nvlink_spool.name)
             spools.append((str(other), counter_header(*key, link=NVLINK, may_lengthen=True)))
-        buffered = _BUFFERED_NS // self.interval_ns * _BYTES_PER_SAMPLE * len(spools)
+        each = _BYTES_PER_NVLINK_SAMPLE if nvlink else _BYTES_PER_SAMPLE
+        buffered = min(_BUFFERED_NS // self.interval_ns * each, _MOST_BYTES)
         return native.PmSampler(
             device=self.gpu.index,
             interval_ns=self.interval_ns,
