@@ -12,6 +12,7 @@ ORDER = (
     *("machine", "copies", "results", "engine", "store", "trace", "prediction", "findings"),
     *(
         "compression",
+        "torch",
         "watching",
         "report",
         "studies",

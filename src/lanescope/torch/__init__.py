@@ -1,0 +1,11 @@
+"""For programs of PyTorch: activations that wait in the host's memory while a model trains.
+
+>>> with lanescope.torch.offload_activations():  # doctest: +SKIP
+...     loss = model(batch)
+>>> loss.backward()  # doctest: +SKIP
+"""
+
+from lanescope.torch.activations import OffloadedActivations, offload_activations
+from lanescope.torch.saved import Moved
+
+__all__ = ["Moved", "OffloadedActivations", "offload_activations"]

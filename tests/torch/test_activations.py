@@ -1,0 +1,111 @@
+"""Gradients of models whose activations wait elsewhere, on a CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from lanescope.errors import LanescopeError
+from lanescope.torch import offload_activations
+from lanescope.torch.activations import OffloadedActivations
+from tests.torch.links import CopyingLink
+
+torch = pytest.importorskip("torch")
+KIB = 1 << 10
+
+
+def link() -> CopyingLink:
+    from lanescope.torch.host_link import is_parameter, memory_order
+
+    def takes(tensor: object) -> bool:
+        return not is_parameter(tensor) and memory_order(tensor) is not None
+
+    return CopyingLink(lambda tensor: tensor.detach().clone(), takes)
+
+
+def model(layers: int = 6) -> torch.nn.Module:
+    torch.manual_seed(1)
+    blocks = [
+        torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+        for _ in range(layers)
+    ]
+    return torch.nn.Sequential(*blocks, torch.nn.Linear(64, 8))
+
+
+def gradients(module: torch.nn.Module, context: object) -> list[torch.Tensor]:
+    torch.manual_seed(2)
+    values = torch.randn(4, 32, 64)
+    module.zero_grad()
+    with context:  # type: ignore[attr-defined]
+        loss = module(values).square().mean()
+    loss.backward()
+    return [parameter.grad.clone() for parameter in module.parameters()]
+
+
+@pytest.mark.parametrize("ahead", [0, 64 * KIB, 1 << 30])
+def test_gradients_are_the_same_to_the_bit(ahead: int) -> None:
+    import contextlib
+
+    module = model()
+    plain = gradients(module, contextlib.nullcontext())
+    own = OffloadedActivations(found := link(), 1 << 30, KIB, ahead)
+    for _ in range(3):
+        for one, other in zip(plain, gradients(module, own), strict=True):
+            assert torch.equal(one, other)
+    assert own.moved.bytes > 0
+    assert (len(found.of("bring")) > 20) == (ahead < 1 << 30)
+
+
+def test_parameters_and_small_tensors_stay() -> None:
+    module = torch.nn.Linear(64, 64)
+    own = OffloadedActivations(found := link(), 1 << 30, 64 * KIB, 1 << 30)
+    values = torch.randn(64, 64, requires_grad=True)
+    with own:
+        module(values).relu().sum().backward()
+    assert found.events == []
+
+
+def test_a_module_is_offloaded_wherever_it_runs() -> None:
+    module = model(2)
+    plain = [one.clone() for one in gradients(module, torch.enable_grad())]
+    own = OffloadedActivations(link(), 1 << 30, KIB, 0)
+    own.around(module)
+    for one, other in zip(plain, gradients(module, torch.enable_grad()), strict=True):
+        assert torch.equal(one, other)
+    assert own.moved.tensors > 0
+
+
+def test_a_module_that_fails_leaves_no_hooks() -> None:
+    module = model(1)
+    own = OffloadedActivations(found := link(), 1 << 30, KIB, 0)
+    own.around(module)
+    with pytest.raises(AssertionError, match="embedding dimension"):
+        module(torch.randn(4, 32, 63))
+    before = len(found.events)
+    torch.randn(64, 64, requires_grad=True).exp().sum().backward()
+    assert len(found.events) == before
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_order_in_memory(transposed: bool) -> None:
+    from lanescope.torch.host_link import memory_order
+
+    values = torch.randn(3, 4, 5)
+    if transposed:
+        values = values.permute(2, 0, 1)
+    assert memory_order(values) == ((1, 2, 0) if transposed else (0, 1, 2))
+    assert memory_order(values[:, :, :2]) is None
+    assert memory_order(torch.randn(3, 1).expand(3, 4)) is None
+
+
+def test_without_a_gpu_one_sentence_says_so() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(LanescopeError, match="no GPU"):
+        offload_activations()
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(LanescopeError, match="compression cannot be 'maybe'"):
+        offload_activations(compression="maybe")
+    with pytest.raises(LanescopeError, match="min_bytes"):
+        offload_activations(min_bytes="a lot")

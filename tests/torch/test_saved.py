@@ -1,0 +1,155 @@
+"""When saved tensors go and come, without PyTorch."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+
+import pytest
+
+from lanescope.torch.saved import Pool
+from tests.torch.links import CopyingLink
+
+MIB = 1 << 20
+
+
+class Tensor:
+    """As much of a tensor as a pool looks at."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+        self.dtype, self.shape = "float32", (MIB // 4,)
+        self._version = 0
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,)
+
+
+def pool(budget: int = 100, ahead: int = 3) -> tuple[Pool, CopyingLink]:
+    link = CopyingLink(copy.copy, lambda tensor: True)
+    return Pool(link, budget * MIB, ahead * MIB), link
+
+
+def forward(pool: Pool, count: int) -> list:
+    return [pool.save(Tensor(i), MIB) for i in range(count)]
+
+
+def backward(pool: Pool, saved: list) -> list[int]:
+    used = []
+    while saved:
+        used.append(pool.use(saved[-1]).address)
+        saved.pop()
+    return used
+
+
+def test_each_comes_back_as_it_was() -> None:
+    own, _ = pool()
+    assert backward(own, forward(own, 10)) == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert (own.moved.tensors, own.moved.bytes) == (10, 10 * MIB)
+
+
+def test_what_is_leaving_is_used_where_it_is() -> None:
+    own, link = pool(ahead=3)
+    backward(own, forward(own, 10))
+    assert link.of("bring") == [7, 6, 5, 4, 3, 2, 1]  # 8, 9 and 10 had not left
+    assert own.moved.brought == 7
+
+
+def test_no_more_memory_is_held_than_ahead() -> None:
+    own, link = pool(ahead=3)
+    tensors = [Tensor(i) for i in range(10)]
+    there = [weakref.ref(tensor) for tensor in tensors]
+    saved = []
+    while tensors:
+        saved.append(own.save(tensors[0], MIB))
+        tensors.pop(0)
+        gc.collect()
+        assert sum(one() is not None for one in there) - len(tensors) <= 3
+    # the GPU waits for a transfer before the memory may be used again
+    assert link.of("wait") == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_comes_next_is_brought_before_its_use() -> None:
+    own, link = pool(ahead=2)
+    saved = forward(own, 8)
+    own.use(saved[7])
+    own.use(saved[6])
+    link.events.clear()
+    own.use(saved[5])
+    # 6 and 5 were brought before; now there is room for one more
+    assert link.events == [("wait", 6), ("wait", 6), ("bring", 4)]
+
+
+def test_a_tensor_that_several_operations_save_is_sent_once() -> None:
+    own, link = pool()
+    tensor = Tensor(5)
+    saved = [own.save(tensor, MIB) for _ in range(3)]
+    assert saved[0] is saved[1] is saved[2]
+    assert own.moved.tensors == 1
+    assert own.moved.shared == 2
+    assert [own.use(one).address for one in saved] == [5, 5, 5]
+    assert link.of("send") == [1]
+
+
+def test_the_same_place_with_other_values_is_another_tensor() -> None:
+    own, link = pool()
+    tensor = Tensor(5)
+    first = own.save(tensor, MIB)
+    own.use(first)
+    tensor._version += 1
+    assert own.save(tensor, MIB) is not first
+    assert link.of("send") == [1, 2]
+
+
+def test_a_change_in_place_is_an_error() -> None:
+    own, _ = pool(ahead=1)
+    tensor = Tensor(5)
+    saved = own.save(tensor, MIB)
+    tensor._version += 1
+    with pytest.raises(RuntimeError, match="changed in place"):
+        own.use(saved)
+    other = Tensor(6)
+    left = own.save(other, MIB)
+    other._version += 1
+    own.save(Tensor(7), MIB)  # takes the room of the one that left
+    with pytest.raises(RuntimeError, match="changed in place"):
+        own.use(left)
+
+
+def test_without_room_on_the_host_tensors_stay() -> None:
+    own, _ = pool(budget=4)
+    saved = forward(own, 6)
+    assert saved[4:] == [None, None]
+    assert own.moved.stayed == 2
+    saved = saved[:4]
+    backward(own, saved)
+    assert None not in forward(own, 4)  # their room is free again
+
+
+def test_a_retained_graph_is_used_twice() -> None:
+    own, _ = pool()
+    saved = forward(own, 6)
+    for _ in range(2):
+        assert [own.use(one).address for one in reversed(saved)] == [5, 4, 3, 2, 1, 0]
+
+
+def test_a_graph_that_is_never_used_leaves_nothing() -> None:
+    own, link = pool(budget=6)
+    for _ in range(5):
+        assert None not in forward(own, 6)
+        gc.collect()
+    waited = set(link.of("wait"))
+    assert waited == set(link.of("send"))  # before its memory was free
+
+
+def test_a_long_run_looks_at_what_is_there_alone() -> None:
+    own, _ = pool()
+    for _ in range(300):
+        backward(own, forward(own, 20))
+    assert not own._there
+    assert not own._early
+    assert own._early_bytes == own._host_bytes == 0
