@@ -20,6 +20,7 @@ import typer
 from lanescope.cli import (
     advise,
     bench,
+    compress,
     doctor,
     fleet,
     history,
@@ -73,11 +74,13 @@ history_app = typer.Typer(
 )
 #: What the first screen of the help shows together.
 _MEASURE, _WATCH, _STORED, _PREDICT = "Measure", "Watch programs", "Stored runs", "Predict"
+_FILES = "Compress files"
 _PANELS = {
     **dict.fromkeys(("check", "copy", "node", "bench", "topo"), _MEASURE),
     **dict.fromkeys(("watch", "advise", "doctor", "reproduce"), _WATCH),
     **dict.fromkeys(("show", "runs", "open", "compare", "rm", "report"), _STORED),
     "model": _PREDICT,
+    **dict.fromkeys(("compress", "decompress"), _FILES),
 }
 bench_app.callback(help=_help(bench.bench), epilog=epilog("bench"))(bench.bench)
 app.add_typer(bench_app, name="bench", rich_help_panel=_MEASURE)
@@ -115,6 +118,8 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     (app, "open", stored.open_page),
     (app, "compare", stored.compare),
     (app, "rm", stored.rm),
+    (app, "compress", compress.compress),
+    (app, "decompress", compress.decompress),
 )
 for _to, _name, _verb in VERBS:
     _panel = _PANELS[_name] if _to is app else None
@@ -181,6 +186,7 @@ def _options(
 #: No path that somebody has typed is as long: of such a word a sentence shows the beginning.
 _MOST_OF_WORD = 400
 _ENDLESS = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
+_FILES_LEFT = "files that were finished are there, of the one that was not there is nothing"
 #: What is true of what a verb leaves when it is interrupted; others leave nothing.
 _RUNS = (
     "what was measured is kept, and 'lanescope report latest' shows it, or 'lanescope report "
@@ -192,6 +198,8 @@ _LEFT = {
     "node": _RUNS,
     "bench": _RUNS,
     "bench --params": f"{_RUNS}; the same command with --resume and --out FOLDER goes on with it",
+    "compress": _FILES_LEFT,
+    "decompress": _FILES_LEFT,
     # these say themselves where a run is
     "bench compress": "",
     "bench params": "",

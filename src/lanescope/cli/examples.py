@@ -67,6 +67,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "show": ("lanescope show latest",),
     "open": ("lanescope open latest",),
     "compare": ("lanescope compare 20261101-081500-check latest --threshold 3%",),
+    "compress": (
+        "lanescope compress weights.safetensors field.npy",
+        "lanescope compress samples.f32 --to archive --codec exponent",
+    ),
+    "decompress": (
+        "lanescope decompress weights.safetensors.lsc",
+        "lanescope decompress weights.safetensors.lsc --info",
+        "lanescope decompress weights.safetensors.lsc --tensor wte --out wte.safetensors",
+    ),
     "rm": ("lanescope rm --keep 20", "lanescope rm --older-than 90d --dry-run"),
 }
 

@@ -52,7 +52,9 @@ def console(*, error: bool = False, soft_wrap: bool = False) -> Console:
 
 
 @contextmanager
-def progress_bar(first: str) -> Iterator[Callable[[str, int, int | None], None] | None]:
+def progress_bar(
+    first: str, doing: str = "measuring"
+) -> Iterator[Callable[[str, int, int | None], None] | None]:
     """Show a bar on standard error when it is a terminal; be quiet otherwise.
 
     What it yields takes what is being done, how much is done, and how much there is. `first` is
@@ -64,7 +66,7 @@ def progress_bar(first: str) -> Iterator[Callable[[str, int, int | None], None] 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (
-        TextColumn("measuring"),
+        TextColumn(doing),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.description}", markup=False),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,7 +197,8 @@ def _raw(path: Path, size: int, dtype: str) -> Entry:
 
 
 def _npy(path: Path, size: int, dtype: str | None) -> Entry:
-    shape, fortran, kind, offset = _npy_header(path)
+    with reading(path), open_file(path) as file:
+        shape, fortran, kind, offset = npy_header(path, file)
     name = _npy_dtype(path, kind, dtype)
     if 0 in shape:
         raise InputError(f"{path} holds an array of shape {shape}, without values; name another")
@@ -221,16 +222,22 @@ def _npy(path: Path, size: int, dtype: str | None) -> Entry:
     return Entry(str(path), name, stored_shape, load, note=", ".join(notes))
 
 
-def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+def npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, whether in Fortran order, type and first byte of the array of an open ``.npy``.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
     form = np.lib.format
-    with path.open("rb") as file:
-        try:
-            version = form.read_magic(file)
-            read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
-            shape, fortran, kind = read(file)
-        except ValueError as error:
-            raise InputError(f"{path} is no array of NumPy: {_first(error)}") from error
-        return shape, fortran, kind, file.tell()
+    try:
+        version = form.read_magic(file)
+        read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
+        shape, fortran, kind = read(file)
+    except ValueError as error:
+        raise InputError(f"{path} is no array of NumPy: {_first(error)}") from error
+    return shape, fortran, kind, file.tell()
 
 
 def _npy_dtype(path: Path, kind: np.dtype[Any], dtype: str | None) -> str:

@@ -12,14 +12,10 @@ from numpy.typing import NDArray
 from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.compression import gpu
+from lanescope.compression.meanings import numpy_type
 from lanescope.compression.nvcomp_library import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import Codec, as_bytes, describe, input_errors
-from lanescope.compression.values import (
-    known_values,
-    numpy_type,
-    room_for_values,
-    why_no_array,
-)
+from lanescope.compression.values import known_values, room_for_values, why_no_array
 from lanescope.errors import InputError
 
 AUTO = "auto"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.compression.arrays import Entry, Opened, Values, read_values, storage
+from lanescope.compression.segments import tensors_of
 from lanescope.errors import InputError
 
 #: What the format calls types (github.com/huggingface/safetensors, README, "Format").
@@ -82,3 +83,27 @@ def _entry(path: Path, name: str, dtype: str, about: dict[str, Any], data: int) 
 
     note = "fp8 as bytes" if about["dtype"].startswith("F8") else ""
     return Entry(f"{path}:{name}", dtype, shape, load, note=note)
+
+
+def header_of_one(path: Path, front: bytes, name: str) -> bytes:
+    """Return what stands before the bytes of one tensor in a file of that alone.
+
+    Parameters
+    ----------
+    front
+        What stands before those of all tensors.
+
+    Raises
+    ------
+    InputError
+        If it is no header, or has no such tensor.
+    """
+    found = tensors_of(path, front[_HEADER:])
+    if name not in found:
+        raise InputError(f"{path} does not hold a tensor {name!r}; its header has others")
+    dtype, shape, _, size = found[name]
+    header = {name: {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}
+    metadata = json.loads(front[_HEADER:]).get("__metadata__")
+    content = json.dumps(({} if metadata is None else {"__metadata__": metadata}) | header)
+    padded = content.encode().ljust(-(-len(content.encode()) // 8) * 8)
+    return len(padded).to_bytes(_HEADER, "little") + padded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -119,11 +118,3 @@ def room_for_values(out: Any) -> Any:
     if out.dtype.hasobject or not out.dtype.isnative or not out.flags.c_contiguous:
         return out  # which the core refuses
     return out.reshape(-1).view(np.uint8)
-
-
-def numpy_type(dtype: str) -> np.dtype[Any]:
-    """Return the type of NumPy for what a stream says: bf16 is that of ml_dtypes where loaded."""
-    if dtype != "bfloat16":
-        return np.dtype(dtype)
-    library = sys.modules.get("ml_dtypes")
-    return np.dtype(np.uint16 if library is None else library.bfloat16)

@@ -1,0 +1,355 @@
+"""Compress files of arrays, and get them back byte by byte, or one array at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from io import BufferedReader, BytesIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from lanescope._core import native
+from lanescope.calls import checked, shown
+from lanescope.codec.atomic import replace_when_written
+from lanescope.codec.files import reading
+from lanescope.codec.opening import open_file
+from lanescope.compression.arrays import npy_header
+from lanescope.compression.codec import AUTO, compress, decompress, most_bytes
+from lanescope.compression.container import (
+    FRONT,
+    PART_BYTES,
+    VERSION,
+    Index,
+    Part,
+    Stored,
+    damaged,
+    part_sizes,
+    read_index,
+    require_part,
+    write_index,
+)
+from lanescope.compression.limits import require_size
+from lanescope.compression.meanings import numpy_type, stored_type
+from lanescope.compression.segments import NPY, SAFETENSORS, Segment, cut
+from lanescope.compression.stream import Codec, Stream, describe
+from lanescope.errors import InputError
+
+#: Takes the bytes of the file that are done, and all of them.
+Progress = Callable[[int, int], None]
+
+
+def quiet(done: int, total: int) -> None:
+    """Show no progress."""
+
+
+@checked
+def compress_file(
+    source: Path,
+    target: Path,
+    *,
+    codec: str = AUTO,
+    dtype: str | None = None,
+    threads: int = 0,
+    progress: Progress = quiet,
+) -> Index:
+    """Compress a file of arrays into another one, which is there whole or not at all.
+
+    Parameters
+    ----------
+    source
+        ``.npy``, ``.safetensors``, or values one after the other, as `segments.cut` reads them.
+    codec
+        As of `compress`; an array whose type it does not take is stored as it is.
+    dtype
+        What the values of a file without a header are.
+
+    Raises
+    ------
+    InputError
+        If `source` cannot be read, or is damaged, or changes meanwhile, or `target` cannot be
+        written.
+    """
+    if codec != AUTO and codec not in host_codecs():
+        raise InputError(f"files have no codec {shown(codec)}; give one of {names_of_codecs()}")
+    with reading(source), open_file(source) as file:
+        before = os.fstat(file.fileno())
+        pieces = cut(source, file, dtype)
+        file.seek(0)
+        work = _Compressing(source, file, codec, threads, progress, before.st_size)
+        index = Index(VERSION, pieces.kind, ())
+
+        def write(out: BinaryIO) -> None:
+            nonlocal index
+            os.fchmod(out.fileno(), before.st_mode & 0o777)  # no more may read it
+            out.write(FRONT)
+            stored = tuple(work.segment(one, out) for one in pieces.segments)
+            index = Index(VERSION, pieces.kind, stored)
+            write_index(out, index)
+            after = os.fstat(file.fileno())
+            if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+                raise _changed(source)
+
+        _replace(target, write)
+    return index
+
+
+def host_codecs() -> list[str]:
+    """Return the codecs that need no GPU."""
+    return [str(one) for one in Codec if not one.by_nvcomp]
+
+
+def names_of_codecs() -> str:
+    """Return what can be given as a codec of files."""
+    return ", ".join([AUTO, *host_codecs()])
+
+
+def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    try:
+        replace_when_written(path, write)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
+
+
+def _fill(room: Stream, file: BinaryIO, path: Path) -> None:
+    """Read the next bytes of a file into memory, all that has room there."""
+    with reading(path):
+        count = cast(BufferedReader, file).readinto(room.data)
+    if count != len(room):
+        raise _changed(path)
+
+
+def _changed(path: Path) -> InputError:
+    return InputError(f"{path} changed while it was read; give it again when nobody writes to it")
+
+
+class _Compressing:
+    """Compresses the segments of a file, part by part, in the same memory."""
+
+    def __init__(
+        self,
+        path: Path,
+        file: BinaryIO,
+        codec: str,
+        threads: int,
+        progress: Progress,
+        total: int,
+    ) -> None:
+        self._path, self._file, self._codec, self._threads = path, file, codec, threads
+        self._progress, self._done, self._total = progress, 0, total
+        largest = min(PART_BYTES, total)
+        self._values = np.empty(largest, np.uint8)
+        self._room = np.empty(most_bytes(largest), np.uint8)
+
+    def segment(self, one: Segment, out: BinaryIO) -> Stored:
+        """Write the streams of the next segment."""
+        parts = tuple(self._part(one, size, out) for size in part_sizes(one.bytes))
+        return Stored(one.name, one.dtype, one.shape, parts)
+
+    def _part(self, one: Segment, size: int, out: BinaryIO) -> Part:
+        values = self._values[:size]
+        _fill(values, self._file, self._path)
+        dtype = stored_type(one.dtype)
+        typed = values.view(np.uint16 if dtype == "bfloat16" else dtype)
+        codec = self._codec if _takes(self._codec, dtype) else Codec.RAW
+        stream = compress(typed, codec, dtype=dtype, threads=self._threads, out=self._room)
+        out.write(stream.data)
+        self._done += size
+        self._progress(self._done, self._total)
+        checksum = int.from_bytes(stream[36:40].tobytes(), "little")
+        return Part(describe(stream).codec, len(stream), checksum)
+
+
+def _takes(codec: str, dtype: str) -> bool:
+    kind = native.Dtype["bytes" if dtype == "uint8" else dtype]
+    return codec == AUTO or native.can_compress(native.Codec[codec], kind)
+
+
+@checked
+class CompressedFile:
+    """A file that ``lanescope compress`` wrote, to be read whole or one array at a time.
+
+    Memory is taken for what is returned, and besides for 32 MiB of the file and their stream.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    max_bytes
+        More bytes than these are not decompressed; None: whatever it holds.
+
+    Raises
+    ------
+    InputError
+        If it is none, is damaged, or holds more than `max_bytes`.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int | None = None) -> None:
+        self.path = path
+        with ExitStack() as stack:
+            with reading(path):
+                self._file = stack.enter_context(open_file(path))
+                self.index = read_index(path, self._file)
+                self._mode = os.fstat(self._file.fileno()).st_mode
+            require_size(self.index.bytes, max_bytes, str(path))
+            self._closing = stack.pop_all()
+        self._begins = self._places()
+        self._room = np.empty(0, np.uint8)
+
+    def __enter__(self) -> CompressedFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._closing.close()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the tensors, in the order of the file; of an array without a name there is none."""
+        return tuple(one.name for one in self.index.segments if one.name is not None)
+
+    def read(self, name: str | None = None, *, threads: int = 0) -> Any:
+        """Return an array, decompressed by itself.
+
+        Parameters
+        ----------
+        name
+            Of a tensor; None: of a file that holds one array, that one, as NumPy reads it.
+        threads
+            0: as many as there are CPUs at hand, 16 at most.
+
+        Returns
+        -------
+        numpy.ndarray
+            bf16 and fp8 are those of ml_dtypes if the program has imported that, else uint16 and
+            uint8; the values of a type without a name here are bytes.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name, or it is damaged.
+        """
+        number = self._number(name)
+        one = self.index.segments[number].segment
+        values = self._bytes(number, threads)
+        if name is None and self.index.kind == NPY:
+            return self._of_npy(values)
+        return values.view(numpy_type(one.dtype)).reshape(one.shape)
+
+    def restore(self, target: Path, *, threads: int = 0, progress: Progress = quiet) -> None:
+        """Write the file that was compressed; it is there whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If this one is damaged, or `target` cannot be written.
+        """
+
+        def write(out: BinaryIO) -> None:
+            os.fchmod(out.fileno(), self._mode & 0o777)
+            done = 0
+            for number in range(len(self.index.segments)):
+                for values in self._parts(number, threads):
+                    out.write(values.data)
+                    done += len(values)
+                    progress(done, self.index.bytes)
+
+        _replace(target, write)
+
+    def extract(self, name: str, target: Path, *, threads: int = 0) -> None:
+        """Write a file of safetensors with one tensor, and the metadata of all.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name, or what is there is damaged, or cannot be written.
+        """
+        from lanescope.compression.safetensors_files import header_of_one
+
+        number = self._number(name)
+        if self.index.kind != SAFETENSORS:
+            raise InputError(f"{self.path} holds no tensors with names; restore all of it")
+        header = header_of_one(self.path, self._bytes(0, threads).tobytes(), name)
+
+        def write(out: BinaryIO) -> None:
+            os.fchmod(out.fileno(), self._mode & 0o777)
+            out.write(header)
+            for values in self._parts(number, threads):
+                out.write(values.data)
+
+        _replace(target, write)
+
+    def _places(self) -> list[int]:
+        """Return where the streams of each segment begin."""
+        places = [len(FRONT)]
+        for one in self.index.segments:
+            places.append(places[-1] + one.stored_bytes)
+        return places
+
+    def _number(self, name: str | None) -> int:
+        found = [i for i, one in enumerate(self.index.segments) if one.name == name]
+        if name is None:
+            found = [] if self.index.kind == SAFETENSORS else found[self.index.kind == NPY :][:1]
+        if not found:
+            known = ", ".join(self.names[:5]) + (", ..." if len(self.names) > 5 else "")
+            what = "one array" if name is None else f"a tensor {shown(name)}"
+            has = f"it has {known}" if known else "it has none with a name"
+            raise InputError(f"{self.path} does not hold {what}; {has}")
+        return found[0]
+
+    def _bytes(self, number: int, threads: int) -> Stream:
+        """Return all of a segment, in memory of its own."""
+        size = self.index.segments[number].segment.bytes
+        try:
+            whole = np.empty(size, np.uint8)
+        except MemoryError as error:
+            raise InputError(f"there is no memory for the {size} bytes of an array") from error
+        for _ in self._parts(number, threads, whole):
+            pass
+        return whole
+
+    def _parts(self, number: int, threads: int, whole: Any = None) -> Iterator[Stream]:
+        """Return the parts of a segment, each in memory that the next one overwrites.
+
+        `whole` is memory for all of them, one after the other, in place of that.
+        """
+        one = self.index.segments[number]
+        self._file.seek(self._begins[number])
+        begin = 0
+        for i, size in enumerate(one.part_bytes):
+            stream = self._stream(one.parts[i].stored_bytes)
+            out = np.empty(size, np.uint8) if whole is None else whole[begin : begin + size]
+            try:
+                require_part(describe(stream), stream, one, i)
+                decompress(stream, out=out, threads=threads)
+            except InputError as error:
+                where = "" if one.name is None else f" of tensor {shown(one.name)}"
+                raise damaged(self.path, f"part {i}{where}: {error}") from error
+            begin += size
+            yield out
+
+    def _stream(self, size: int) -> Stream:
+        if len(self._room) < size:
+            self._room = np.empty(size, np.uint8)
+        room = self._room[:size]
+        _fill(room, self._file, self.path)
+        return room
+
+    def _of_npy(self, values: Stream) -> Any:
+        """Return an array as the header of its file says."""
+        header = BytesIO(self._bytes(0, 1).tobytes())
+        shape, fortran, kind, _ = npy_header(self.path, header)
+        if int(np.prod(shape, dtype=object)) * kind.itemsize != len(values) or kind.hasobject:
+            raise damaged(self.path, "the header of its array is of another one")
+        return values.view(kind).reshape(shape, order="F" if fortran else "C")

@@ -1,0 +1,206 @@
+"""How a file of arrays is cut before it is compressed: into its arrays, and what is between.
+
+The segments of a file follow each other without gaps, so that they are the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lanescope.codec.files import reading
+from lanescope.compression.arrays import DTYPES, SUFFIXES, npy_header
+from lanescope.compression.meanings import array_bytes, value_bytes
+from lanescope.errors import InputError
+
+NPY, SAFETENSORS, RAW = "npy", "safetensors", "raw"
+#: What safetensors calls types (github.com/huggingface/safetensors, README, "Format"); values of
+#: others, as of 4 and 6 bits, are bytes to us.
+SAFETENSORS_TYPES = {
+    "BOOL": "bool",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+    "C64": "complex64",
+    **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+#: Bytes of the length in front of a header of safetensors, and the longest one that the format
+#: allows.
+LENGTH_BYTES = 8
+_LONGEST_HEADER = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a file: an array, or bytes that are none.
+
+    Attributes
+    ----------
+    name
+        Of the tensor; None of whatever else is in a file.
+    dtype
+        What its values are, as NumPy or ml_dtypes name it.
+    """
+
+    name: str | None
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of the file."""
+        return array_bytes(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A file in its segments.
+
+    Attributes
+    ----------
+    kind
+        One of `NPY`, `SAFETENSORS` and `RAW`.
+    """
+
+    kind: str
+    segments: tuple[Segment, ...]
+
+
+def cut(path: Path, file: BinaryIO, dtype: str | None = None) -> Cut:
+    """Return the segments of an open file, whose end of the name says what it is.
+
+    Parameters
+    ----------
+    dtype
+        One of `DTYPES`: what the values of a file without a header are; None: what the end of its
+        name says, else bytes.
+
+    Raises
+    ------
+    InputError
+        If it is damaged.
+    """
+    size = os.fstat(file.fileno()).st_size
+    suffix = path.suffix.lower()
+    if suffix in (".npy", ".safetensors"):
+        if dtype is not None:
+            raise InputError(f"{path} says itself what its values are; leave out --dtype")
+        of_file = _of_npy if suffix == ".npy" else _of_safetensors
+        return of_file(path, file, size)
+    kind = dtype or SUFFIXES.get(suffix, "uint8")
+    if kind not in DTYPES:
+        raise InputError(f"--dtype {kind!r} is not known; give one of {', '.join(DTYPES)}")
+    values = Segment(None, kind, (size // value_bytes(kind),))
+    return Cut(RAW, _with_rest([values], size))
+
+
+def _with_rest(segments: list[Segment], size: int) -> tuple[Segment, ...]:
+    """Return segments with the bytes behind them, where there are some."""
+    rest = size - sum(one.bytes for one in segments)
+    return tuple([*segments, _bytes(rest)] if rest else segments)
+
+
+def _bytes(count: int) -> Segment:
+    return Segment(None, "uint8", (count,))
+
+
+def _of_npy(path: Path, file: BinaryIO, size: int) -> Cut:
+    shape, _, kind, begin = npy_header(path, file)
+    if kind.hasobject:
+        raise InputError(
+            f"{path} holds Python objects, which are no values; convert them, as with "
+            "astype('float64')"
+        )
+    needed = begin + int(np.prod(shape, dtype=object)) * kind.itemsize
+    if size < needed:
+        raise InputError(
+            f"{path} is cut off: it has {size} bytes, and its header says {needed}; copy or write "
+            "it again"
+        )
+    return Cut(NPY, _with_rest([_bytes(begin), _array_of(kind, shape)], size))
+
+
+def _array_of(kind: np.dtype[Any], shape: tuple[int, ...]) -> Segment:
+    """Return the segment of an array of NumPy, as what codecs know best of its bits."""
+    characters = kind.itemsize // 4
+    if kind.isnative and kind.kind == "U" and characters:
+        return Segment(None, "uint32", (*shape, characters))
+    if kind.isnative and kind.kind in "Mm":
+        return Segment(None, "int64", shape)
+    if kind.kind == "V" and kind.itemsize == 2 and kind.fields is None:  # how NumPy stores bf16
+        return Segment(None, "bfloat16", shape)
+    if kind.isnative and (kind.name in DTYPES or kind.name in ("bool", "complex64", "complex128")):
+        return Segment(None, kind.name, shape)
+    return Segment(None, "uint8", (*shape, kind.itemsize))
+
+
+def _of_safetensors(path: Path, file: BinaryIO, size: int) -> Cut:
+    with reading(path):
+        file.seek(0)
+        length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+        if size < LENGTH_BYTES or length > min(size - LENGTH_BYTES, _LONGEST_HEADER):
+            raise _damaged(path, "its header does not lie within it")
+        header = tensors_of(path, file.read(length))
+    found = [_bytes(LENGTH_BYTES + length)]
+    end = LENGTH_BYTES + length
+    for name, (dtype, shape, begin, bytes_) in sorted(header.items(), key=_place):
+        begin += LENGTH_BYTES + length
+        if begin < end or begin + bytes_ > size:
+            raise _damaged(path, f"tensor {name!r} overlaps another one, or does not lie within it")
+        tensor = Segment(name, SAFETENSORS_TYPES.get(dtype, ""), shape)
+        if not tensor.dtype:
+            tensor = Segment(name, "uint8", (bytes_,))
+        elif tensor.bytes != bytes_:
+            raise _damaged(path, f"tensor {name!r} has {bytes_} bytes, and its shape needs others")
+        found += [_bytes(begin - end), tensor] if begin > end else [tensor]
+        end = begin + bytes_
+    return Cut(SAFETENSORS, _with_rest(found, size))
+
+
+#: Type, shape, first byte behind the header, bytes.
+_Tensor = tuple[str, tuple[int, ...], int, int]
+
+
+def _place(item: tuple[str, _Tensor]) -> tuple[int, int]:
+    _, _, begin, bytes_ = item[1]
+    return begin, bytes_
+
+
+def tensors_of(path: Path, header: bytes) -> dict[str, _Tensor]:
+    """Return what a header of safetensors says of its tensors.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    try:
+        found = json.loads(header)
+        return {name: _tensor(about) for name, about in found.items() if name != "__metadata__"}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise _damaged(path, "its header is none of safetensors") from error
+
+
+def _tensor(about: Any) -> _Tensor:
+    """Return what a header says of a tensor; raises `ValueError` and others if it is wrong."""
+    begin, end = about["data_offsets"]
+    numbers = [*about["shape"], begin, end]
+    if not all(type(one) is int and 0 <= one < 1 << 62 for one in numbers) or begin > end:
+        raise ValueError("no size")
+    if not isinstance(about["dtype"], str):
+        raise TypeError("no type")
+    return about["dtype"], tuple(about["shape"]), begin, end - begin
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(f"{path} is no whole file of safetensors: {why}; copy or write it again")

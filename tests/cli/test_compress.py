@@ -1,0 +1,133 @@
+"""``lanescope compress`` and ``decompress`` as one types them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.cli.command_lines import Done, run
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("field.npy", np.arange(50_000.0).reshape(100, 500))
+    (tmp_path / "mask.u8").write_bytes(bytes(70_000))
+    return tmp_path
+
+
+def right(*arguments: str) -> Done:
+    done = run(arguments)
+    assert (done.code, done.stderr) == (0, "")
+    return done
+
+
+def wrong(*arguments: str) -> str:
+    done = run(arguments)
+    assert (done.code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    return done.stderr
+
+
+def test_files_come_back_byte_by_byte(here):
+    done = right("compress", "field.npy", "mask.u8")
+    assert done.stdout.splitlines()[0].startswith("field.npy → field.npy.lsc: 391 KiB, compressed")
+    assert right("decompress", "field.npy.lsc", "mask.u8.lsc", "--to", "back/again")
+    for name in ("field.npy", "mask.u8"):
+        assert (here / "back/again" / name).read_bytes() == (here / name).read_bytes()
+        assert (here / f"{name}.lsc").stat().st_size < (here / name).stat().st_size / 2
+
+
+def test_sizes_are_there_as_json(here):
+    found = json.loads(right("compress", "mask.u8", "--out", "small", "--json").stdout)
+    stored = (here / "small").stat().st_size
+    assert found == {
+        **{"file": "mask.u8", "written": "small", "kind": "raw"},
+        **{"bytes": 70_000, "stored_bytes": stored, "ratio": 70_000 / stored},
+    }
+
+
+def test_what_is_in_a_file_is_listed(here):
+    right("compress", "field.npy", "--codec", "delta")
+    text = right("decompress", "--info", "field.npy.lsc").stdout
+    assert "npy, ratio" in text
+    assert "float64" in text
+    assert "100 × 500" in text
+    assert "delta" in text
+    found = json.loads(right("decompress", "--info", "--json", "field.npy.lsc").stdout)
+    assert found["bytes"] == (here / "field.npy").stat().st_size
+    assert [one["codecs"] for one in found["segments"]][1:] == [["delta"]]
+    assert found["segments"][1]["shape"] == [100, 500]
+
+
+def test_one_tensor_is_written_alone(here):
+    library = pytest.importorskip("safetensors.numpy")
+    library.save_file({"a": np.arange(5), "b": np.zeros((2, 3), "f4")}, "w.safetensors")
+    right("compress", "w.safetensors")
+    right("decompress", "w.safetensors.lsc", "--tensor", "b", "--out", "b.safetensors")
+    found = library.load_file("b.safetensors")
+    assert found.keys() == {"b"}
+    assert found["b"].shape == (2, 3)
+    assert "does not hold a tensor 'c'; it has a, b" in wrong(
+        "decompress", "w.safetensors.lsc", "--tensor", "c", "--out", "c.safetensors"
+    )
+
+
+def test_nothing_is_replaced_that_nobody_gave_up(here):
+    right("compress", "mask.u8")
+    before = (here / "mask.u8.lsc").read_bytes()
+    assert "mask.u8.lsc is there already; give --force to replace it" in wrong(
+        "compress", "field.npy", "mask.u8"
+    )
+    assert not (here / "field.npy.lsc").exists()
+    (here / "mask.u8").write_bytes(b"other")
+    assert "mask.u8 is there already" in wrong("decompress", "mask.u8.lsc")
+    right("decompress", "mask.u8.lsc", "--force")
+    assert (here / "mask.u8").read_bytes() == bytes(70_000)
+    right("compress", "mask.u8", "--force")
+    assert (here / "mask.u8.lsc").read_bytes() == before
+
+
+def test_a_file_that_would_become_too_large_is_refused(here):
+    right("compress", "mask.u8")
+    (here / "mask.u8").unlink()
+    words = "mask.u8.lsc becomes 70 kB when it is decompressed, and at most 64 kB are allowed"
+    assert words in wrong("decompress", "mask.u8.lsc", "--max-size", "64kB")
+    assert words in wrong("decompress", "mask.u8.lsc", "--info", "--max-size", "64kB")
+    assert not (here / "mask.u8").exists()
+    right("decompress", "mask.u8.lsc", "--max-size", "70kB")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compress", "none.npy"], "cannot read none.npy: No such file"),
+        (["compress", "."], "cannot read .: Is a directory"),
+        (["compress", "field.npy", "--dtype", "float32"], "says itself what its values are"),
+        (["compress", "field.npy", "mask.u8", "--out", "x"], "--out names one file, and 2"),
+        (["compress", "field.npy", "field.npy"], "two files would become one"),
+        (["compress", "field.npy", "--out", "field.npy", "--force"], "written onto itself"),
+        (["compress", "field.npy", "--to", "mask.u8"], "cannot make mask.u8: File exists"),
+        (["compress", "field.npy", "--out", "x", "--to", "y"], "leave out --to, or --out"),
+        (["compress", "field.npy", "--codec", "ans"], "--codec takes auto, raw"),
+        (["decompress", "field.npy"], "does not end in .lsc, so its new name is not known"),
+        (["decompress", "field.npy", "--out", "x"], "is no compressed file"),
+        (["decompress", "x.lsc", "--tensor", "a"], "give --out, too"),
+        (["decompress", "x.lsc", "--info", "--force"], "leave out --force, or --info"),
+        (["decompress", "x.lsc", "y.lsc", "--tensor", "a", "--out", "z"], "--tensor is of one"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(here, arguments, words):
+    before = sorted(here.iterdir())
+    assert words in wrong(*arguments)
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_damaged_file_leaves_nothing(here):
+    right("compress", "field.npy", "--to", "made")
+    path = here / "made/field.npy.lsc"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    sentence = wrong("decompress", str(path))
+    assert "is damaged: part 0: this is no stream that can be read: block" in sentence
+    assert list(path.parent.iterdir()) == [path]

@@ -1,0 +1,337 @@
+"""Compressed files: they come back byte by byte, and damaged ones are refused."""
+
+import json
+import os
+import struct
+import tracemalloc
+import zlib
+
+import numpy as np
+import pytest
+
+from lanescope.compression import container, files
+from lanescope.compression.files import CompressedFile, compress_file
+from lanescope.errors import InputError
+
+RNG = np.random.default_rng(5)
+FRONT, TRAILER = 16, 32
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    """So that arrays of some hundred KiB have several parts."""
+    for module in (container, files):
+        monkeypatch.setattr(module, "PART_BYTES", 128 << 10)
+
+
+def there_and_back(path, **options):
+    """Compress a file and restore it; return what it holds, and the compressed file."""
+    target = path.with_name(f"{path.name}.lsc")
+    compress_file(path, target, **options)
+    with CompressedFile(target) as opened:
+        opened.restore(path.with_name("back"))
+    assert path.with_name("back").read_bytes() == path.read_bytes()
+    return target
+
+
+def npy(folder, values):
+    np.save(folder / "values.npy", values)
+    return folder / "values.npy"
+
+
+def safetensors(folder, tensors, metadata=None, gap=b""):
+    """Write a file as the format says: name to (type, shape, bytes)."""
+    header, data = ({} if metadata is None else {"__metadata__": metadata}), b""
+    for name, (dtype, shape, content) in tensors.items():
+        data += gap
+        offsets = [len(data), len(data) + len(content)]
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+        data += content
+    text = json.dumps(header).encode()
+    path = folder / "weights.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+KINDS = [f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)]
+KINDS += ["f2", "f4", "f8", "?", "c8", "c16", "M8[s]", "U5", "S3", ">f4", "V2", "f4,i2"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(), (0, 3), (300, 211)])
+def test_a_file_of_numpy_comes_back(tmp_path, kind, shape):
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    content = RNG.integers(0, 2 if kind == "?" else 100, size, np.uint8)
+    values = np.frombuffer(content.tobytes(), kind).reshape(shape)
+    target = there_and_back(npy(tmp_path, values))
+    with CompressedFile(target) as opened:
+        same = opened.read()
+    assert (same.dtype, same.shape) == (values.dtype, values.shape)
+    assert same.tobytes() == values.tobytes()
+
+
+def test_fortran_order_and_what_is_behind_an_array_come_back(tmp_path):
+    values = np.asfortranarray(RNG.normal(size=(200, 300)))
+    path = npy(tmp_path, values)
+    path.write_bytes(path.read_bytes() + b"more")
+    with CompressedFile(there_and_back(path)) as opened:
+        assert np.array_equal(opened.read(), values)
+
+
+TENSORS = {
+    "big": ("BF16", [300, 1000], RNG.normal(size=300_000).astype("f2").tobytes()),
+    "mask": ("BOOL", [70_000], bytes(70_000)),
+    "fp8": ("F8_E4M3", [2, 3], b"abcdef"),
+    "fp8.2": ("F8_E5M2", [6], b"abcdef"),
+    "complex": ("C64", [2], bytes(range(16))),
+    "scalar": ("F32", [], b"\0\0\x80?"),
+    "nothing": ("I64", [0, 7], b""),
+    "unknown": ("F4", [9], b"12345"),
+    "ü / ☃": ("U16", [3], b"abcdef"),
+}
+
+
+@pytest.mark.parametrize("gap", [b"", b"gap"])
+def test_tensors_come_back_and_can_be_read_one_at_a_time(tmp_path, gap):
+    path = safetensors(tmp_path, TENSORS, {"format": "pt", "step": "12"}, gap)
+    with CompressedFile(there_and_back(path)) as opened:
+        assert opened.names == tuple(TENSORS)
+        for name, (_, shape, content) in reversed(TENSORS.items()):
+            values = opened.read(name)
+            assert values.tobytes() == content
+            assert name == "unknown" or list(values.shape) == shape
+        assert opened.read("mask").dtype == bool
+        assert opened.read("complex").dtype == np.complex64
+        with pytest.raises(InputError, match="does not hold a tensor 'other'; it has big, mask"):
+            opened.read("other")
+        with pytest.raises(InputError, match="does not hold one array"):
+            opened.read()
+
+
+def test_types_of_ml_dtypes_come_back_as_what_they_were(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    with CompressedFile(there_and_back(safetensors(tmp_path, TENSORS))) as opened:
+        assert opened.read("big").dtype == ml_dtypes.bfloat16
+        assert opened.read("fp8").dtype == ml_dtypes.float8_e4m3fn
+        assert opened.read("fp8.2").dtype == ml_dtypes.float8_e5m2
+
+
+def test_one_tensor_becomes_a_file_that_safetensors_reads(tmp_path):
+    library = pytest.importorskip("safetensors")
+    values = {"a": RNG.normal(size=(40, 50)), "b": np.arange(90_000)}
+    from safetensors.numpy import save_file
+
+    save_file(values, tmp_path / "x.safetensors", {"step": "12"})
+    with CompressedFile(there_and_back(tmp_path / "x.safetensors")) as opened:
+        opened.extract("b", tmp_path / "b.safetensors")
+    with library.safe_open(tmp_path / "b.safetensors", "np") as file:
+        assert list(file.keys()) == ["b"]
+        assert file.metadata() == {"step": "12"}
+        assert np.array_equal(file.get_tensor("b"), values["b"])
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 128 << 10, (128 << 10) + 5])
+@pytest.mark.parametrize(("name", "dtype"), [("x.f32", None), ("x.bin", None), ("x", "float64")])
+def test_values_without_a_header_come_back(tmp_path, size, name, dtype):
+    path = tmp_path / name
+    path.write_bytes(RNG.integers(0, 9, size, np.uint8).tobytes())
+    with CompressedFile(there_and_back(path, dtype=dtype)) as opened:
+        assert opened.read().tobytes() == path.read_bytes()[: opened.read().nbytes]
+
+
+def test_a_codec_codes_what_it_takes(tmp_path):
+    tensors = {
+        "a": ("F32", [1000], np.arange(1000, dtype="f4").tobytes()),
+        "b": ("I8", [1000], np.arange(1000).astype("i1").tobytes()),
+    }
+    target = there_and_back(safetensors(tmp_path, tensors), codec="exponent")
+    with CompressedFile(target) as opened:
+        assert [one.codecs for one in opened.index.segments[1:]] == [["exponent"], ["raw"]]
+    with pytest.raises(InputError, match="files have no codec 'ans'; give one of auto, raw"):
+        compress_file(npy(tmp_path, np.zeros(3)), tmp_path / "x.lsc", codec="ans")
+
+
+def most_memory(work):
+    tracemalloc.start()
+    work()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+def test_memory_is_bounded_by_a_part(tmp_path):
+    path, target = tmp_path / "x.u8", tmp_path / "x.u8.lsc"
+    path.write_bytes(bytes(200 * container.PART_BYTES))
+    assert most_memory(lambda: compress_file(path, target)) < 10 * container.PART_BYTES
+
+    def restore():
+        with CompressedFile(target) as opened:
+            opened.restore(tmp_path / "back")
+
+    assert most_memory(restore) < 10 * container.PART_BYTES
+
+
+def test_nobody_else_may_read_what_only_its_owner_may(tmp_path):
+    path = npy(tmp_path, np.zeros(5))
+    path.chmod(0o600)
+    target = there_and_back(path)
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "back").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.npy", b"text", "is no array of NumPy"),
+        ("x.safetensors", b"", "its header does not lie within it"),
+        ("x.safetensors", b"\xff" * 20, "its header does not lie within it"),
+        ("x.safetensors", b"\2" + bytes(7) + b"[]", "its header is none of safetensors"),
+        ("x.safetensors", b"\2" + bytes(7) + b"{", "its header does not lie within it"),
+    ],
+)
+def test_a_damaged_file_is_not_compressed(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=words) as caught:
+        compress_file(tmp_path / name, tmp_path / "x.lsc")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "x.lsc").exists()
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}, "has 4 bytes, and its shape"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}, "does not lie within it"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}, "none of safetensors"),
+        ({"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}, "none of safetensors"),
+        ({"dtype": 7, "shape": [2], "data_offsets": [0, 8]}, "none of safetensors"),
+        ({"shape": [2]}, "none of safetensors"),
+        (None, "none of safetensors"),
+    ],
+)
+def test_a_header_that_lies_is_refused(tmp_path, about, words):
+    text = json.dumps({"a": about}).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    with pytest.raises(InputError, match=words):
+        compress_file(path, tmp_path / "x.lsc")
+
+
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path):
+    path = tmp_path / "x.u8"
+    path.write_bytes(bytes(300 << 10))
+
+    def grow(done, total):
+        with path.open("ab") as file:
+            file.write(b"more")
+
+    with pytest.raises(InputError, match="changed while it was read"):
+        compress_file(path, tmp_path / "x.lsc", progress=grow)
+    assert os.listdir(tmp_path) == ["x.u8"]
+
+
+def test_an_interrupted_file_leaves_nothing(tmp_path):
+    path = tmp_path / "x.u8"
+    path.write_bytes(bytes(300 << 10))
+    target = there_and_back(path)
+    (tmp_path / "back").unlink()
+
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compress_file(path, tmp_path / "y.lsc", progress=interrupt)
+    with CompressedFile(target) as opened, pytest.raises(KeyboardInterrupt):
+        opened.restore(tmp_path / "back", progress=interrupt)
+    assert set(os.listdir(tmp_path)) == {"x.u8", target.name}
+
+
+def noise_file(folder):
+    """Return a compressed file with three parts of noise."""
+    path = folder / "x.u8"
+    path.write_bytes(RNG.integers(0, 256, 300 << 10, np.uint8).tobytes())
+    return there_and_back(path)
+
+
+def test_every_byte_counts(tmp_path):
+    target = noise_file(tmp_path)
+    whole = target.read_bytes()
+    places = {*range(FRONT), *range(len(whole) - TRAILER, len(whole))}
+    places |= {*RNG.integers(0, len(whole), 200).tolist()}
+    for place in places:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << int(RNG.integers(8))
+        target.write_bytes(changed)
+        with pytest.raises(InputError), CompressedFile(target) as opened:
+            opened.restore(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("keep", [0, 3, 16, 40, 100_000, -1, -40])
+def test_a_file_that_is_cut_off_is_refused(tmp_path, keep):
+    target = noise_file(tmp_path)
+    target.write_bytes(target.read_bytes()[:keep])
+    with pytest.raises(InputError, match=r"is damaged|is no compressed file"):
+        CompressedFile(target)
+
+
+def test_parts_that_change_places_are_refused(tmp_path):
+    target = noise_file(tmp_path)
+    whole = bytearray(target.read_bytes())
+    with CompressedFile(target) as opened:
+        one, other = (part.stored_bytes for part in opened.index.segments[0].parts[:2])
+    assert one == other
+    a, b = slice(FRONT, FRONT + one), slice(FRONT + one, FRONT + 2 * one)
+    whole[a], whole[b] = whole[b], whole[a]
+    target.write_bytes(whole)
+    with CompressedFile(target) as opened, pytest.raises(InputError, match="part 0: it is another"):
+        opened.read()
+
+
+def reindexed(path, change):
+    """Change the index of a compressed file, so that its checksum fits."""
+    whole = path.read_bytes()
+    begin, length, _, end = struct.unpack("<QQI8x4s", whole[-TRAILER:])
+    index = json.loads(whole[begin : begin + length])
+    change(index)
+    text = json.dumps(index).encode()
+    trailer = struct.pack("<QQI8x4s", begin, len(text), zlib.crc32(text), end)
+    path.write_bytes(whole[:begin] + text + trailer)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda one: one.update(version=2), "has version 2 of its schema"),
+        (lambda one: one.update(segments=7), "segments"),
+        (lambda one: one["segments"][0].update(dtype="object"), "'object', which is no type"),
+        (lambda one: one["segments"][0].update(shape=[1 << 62]), "not all parts"),
+        (lambda one: one["segments"][0].update(shape=[1 << 50]), "not all parts"),
+        (lambda one: one["segments"][0].update(shape=[1 << 40, 1 << 40]), "not all parts"),
+        (lambda one: one["segments"][0].update(shape=[5]), "not all parts"),
+        (lambda one: one["segments"][0]["parts"][0].update(stored_bytes=1 << 50), "of a length"),
+        (lambda one: one["segments"][0]["parts"][2].update(stored_bytes=16), "not as long as"),
+        (lambda one: one["segments"].pop(), "not as long as"),
+    ],
+)
+def test_an_index_that_lies_is_refused(tmp_path, change, words):
+    target = noise_file(tmp_path)
+    reindexed(target, change)
+    with pytest.raises(InputError, match=words) as caught:
+        CompressedFile(target)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_becomes_too_large_is_refused_before_it_is_read(tmp_path):
+    target = noise_file(tmp_path)
+    assert CompressedFile(target, max_bytes=300 << 10).close() is None
+    with pytest.raises(InputError, match="becomes 300 KiB when it is decompressed, and at most"):
+        CompressedFile(target, max_bytes=(300 << 10) - 1)
+
+
+def test_a_stream_is_no_compressed_file(tmp_path):
+    import lanescope
+
+    (tmp_path / "x.lsc").write_bytes(lanescope.compress(np.arange(9)).tobytes())
+    with pytest.raises(InputError, match=r"is a stream of lanescope\.compress and no compressed"):
+        CompressedFile(tmp_path / "x.lsc")
