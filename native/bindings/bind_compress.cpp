@@ -21,7 +21,9 @@ using lanescope::compress::BlockMode;
 using lanescope::compress::Choice;
 using lanescope::compress::Codec;
 using lanescope::compress::Dtype;
+using lanescope::compress::kMeanings;
 using lanescope::compress::Layout;
+using lanescope::compress::Meaning;
 using lanescope::compression::kCodecs;
 using lanescope::compression::kDtypes;
 
@@ -36,23 +38,24 @@ using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 /// Compresses into so much memory, without the interpreter's lock; returns the stream's length.
 std::size_t compress_into(const Values& values, std::optional<Codec> codec,
                           std::optional<Dtype> dtype, int dimensionality, int threads,
-                          std::span<std::byte> out) {
+                          std::optional<Meaning> meaning, std::span<std::byte> out) {
   const Dtype taken = taken_dtype(values, dtype);
   const nb::gil_scoped_release released;
-  const auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
+  auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
     return lanescope::compress::sample_on_host(bytes_of(values));
   });
+  choice.meaning = meaning.value_or(Meaning::plain);
   return lanescope::compress::compress_on_host(choice, bytes_of(values), shape_of(values), out,
                                                threads);
 }
 
 NewStream compress(const Values& values, std::optional<Codec> codec, std::optional<Dtype> dtype,
-                   int dimensionality, int threads) {
+                   int dimensionality, int threads, std::optional<Meaning> meaning) {
   const std::size_t most = lanescope::compress::most_stream_bytes(values.nbytes(), values.ndim());
   std::unique_ptr<void, void (*)(void*)> owner(std::malloc(most), std::free);
   if (owner == nullptr)
     throw Error("compress", ENOMEM, "no memory", "there is no memory for the stream");
-  const std::size_t used = compress_into(values, codec, dtype, dimensionality, threads,
+  const std::size_t used = compress_into(values, codec, dtype, dimensionality, threads, meaning,
                                          {static_cast<std::byte*>(owner.get()), most});
   if (void* less = std::realloc(owner.get(), used)) {
     owner.release();
@@ -100,6 +103,8 @@ void bind_registry(nb::module_& module) {
   for (const auto& one : kCodecs) codecs.value(one.name, one.codec, one.description);
   nb::enum_<Dtype> dtypes(module, "Dtype", "What the values of a compressed stream are.");
   for (const auto& one : kDtypes) dtypes.value(one.name, one.dtype);
+  nb::enum_<Meaning> meanings(module, "Meaning", "What values mean beyond their type.");
+  for (const auto& one : kMeanings) meanings.value(one.name, one.meaning);
   module.def("by_nvcomp", &lanescope::compress::by_nvcomp, "codec"_a,
              "Whether a codec is one of NVIDIA's nvCOMP, for streams alone.");
   module.def("codecs_of", &lanescope::compress::codecs_of, "dtype"_a,
@@ -113,6 +118,7 @@ void bind_compress(nb::module_& module) {
   nb::class_<Layout>(module, "StreamLayout", "What a compressed stream says of itself.")
       .def_prop_ro("codec", [](const Layout& self) { return self.header.codec; })
       .def_prop_ro("dtype", [](const Layout& self) { return self.header.dtype; })
+      .def_prop_ro("meaning", [](const Layout& self) { return self.header.meaning; })
       .def_prop_ro("dimensionality", [](const Layout& self) { return self.header.dimensionality; })
       .def_prop_ro("bytes", [](const Layout& self) { return self.header.bytes; })
       .def_prop_ro("stored_bytes", [](const Layout& self) { return self.header.stored_bytes; })
@@ -132,9 +138,9 @@ void bind_compress(nb::module_& module) {
              "bytes of each.");
   module.def(
       "compress", &compress, "values"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(),
-      "dimensionality"_a = 1, "threads"_a = 0,
+      "dimensionality"_a = 1, "threads"_a = 0, "meaning"_a = nb::none(),
       nb::sig("def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, "
-              "dimensionality: int = 1, threads: int = 0) -> "
+              "dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None) -> "
               "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
       "Compress the values of an array in the host's memory, by the codec that makes some "
       "blocks smallest if none is given; returns the stream.");
@@ -143,14 +149,16 @@ void bind_compress(nb::module_& module) {
   module.def(
       "compress_into",
       [](const Values& values, const StreamRoom& out, std::optional<Codec> codec,
-         std::optional<Dtype> dtype, int dimensionality, int threads) {
-        return compress_into(values, codec, dtype, dimensionality, threads,
+         std::optional<Dtype> dtype, int dimensionality, int threads,
+         std::optional<Meaning> meaning) {
+        return compress_into(values, codec, dtype, dimensionality, threads, meaning,
                              {reinterpret_cast<std::byte*>(out.data()), out.nbytes()});
       },
       "values"_a.noconvert(), "out"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(),
-      "dimensionality"_a = 1, "threads"_a = 0,
+      "dimensionality"_a = 1, "threads"_a = 0, "meaning"_a = nb::none(),
       nb::sig("def compress_into(values: object, out: object, codec: Codec | None, "
-              "dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int"),
+              "dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0, "
+              "meaning: Meaning | None = None) -> int"),
       "Compress into memory that is there; returns the stream's length.");
   module.def("decompress", &decompress, "stream"_a, "out"_a.noconvert(), "threads"_a = 0,
              nb::sig("def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], "

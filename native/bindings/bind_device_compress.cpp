@@ -21,6 +21,7 @@ using lanescope::compress::DeviceEncoding;
 using lanescope::compress::DeviceTimes;
 using lanescope::compress::Dtype;
 using lanescope::compress::Layout;
+using lanescope::compress::Meaning;
 using lanescope::compress::Nvcomp;
 
 namespace {
@@ -39,14 +40,16 @@ cudaStream_t stream_of(std::uintptr_t number) {
 class Encoding {
  public:
   Encoding(const Values& values, std::optional<Codec> codec, std::optional<Dtype> dtype,
-           int dimensionality, std::uintptr_t stream, int sms, const Nvcomp* nvcomp)
+           int dimensionality, std::uintptr_t stream, int sms, const Nvcomp* nvcomp,
+           std::optional<Meaning> meaning)
       : device_(values.device_id()) {
     const Dtype taken = taken_dtype(values, dtype);
     const nb::gil_scoped_release released;
     const ScopedDevice scope(device_);
-    const auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
+    auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
       return lanescope::compress::sample_on_device(bytes_of(values), stream_of(stream));
     });
+    choice.meaning = meaning.value_or(Meaning::plain);
     encoding_ = std::make_unique<DeviceEncoding>(choice, bytes_of(values), shape_of(values), sms,
                                                  stream_of(stream), nvcomp);
   }
@@ -109,13 +112,13 @@ void bind_device_compress(nb::module_& module) {
   nb::class_<Encoding>(module, "DeviceEncoding",
                        "An array in a GPU's memory, coded there, in the order of a CUDA stream.")
       .def(nb::init<const Values&, std::optional<Codec>, std::optional<Dtype>, int, std::uintptr_t,
-                    int, const Nvcomp*>(),
+                    int, const Nvcomp*, std::optional<Meaning>>(),
            "values"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(), "dimensionality"_a = 1,
-           "stream"_a = 0, "sms"_a = 0, "nvcomp"_a = nb::none(),
+           "stream"_a = 0, "sms"_a = 0, "nvcomp"_a = nb::none(), "meaning"_a = nb::none(),
            nb::sig("def __init__(self, values: object, codec: Codec | None, "
                    "dtype: Dtype | None = None, "
                    "dimensionality: int = 1, stream: int = 0, sms: int = 0, "
-                   "nvcomp: Nvcomp | None = None) -> None"))
+                   "nvcomp: Nvcomp | None = None, meaning: Meaning | None = None) -> None"))
       .def_prop_ro("stream_bytes", &Encoding::stream_bytes)
       .def("write", &Encoding::write, "out"_a.noconvert(),
            nb::sig("def write(self, out: object) -> None"),

@@ -19,6 +19,7 @@ using lanescope::compress::Codec;
 using lanescope::compress::DeviceArray;
 using lanescope::compress::DeviceTimes;
 using lanescope::compress::Dtype;
+using lanescope::compress::Meaning;
 using lanescope::compress::Nvcomp;
 
 namespace {
@@ -29,12 +30,13 @@ using Stream = LentArray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::devi
 using StreamRoom = LentArray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::size_t compress(const Nvcomp& nvcomp, int gpu, const Values& values, const StreamRoom& out,
-                     Codec codec, std::optional<Dtype> dtype) {
+                     Codec codec, std::optional<Dtype> dtype, std::optional<Meaning> meaning) {
   const Dtype taken = taken_dtype(values, dtype);
   const nb::gil_scoped_release released;
   return lanescope::compress::compress_through_device(
-      gpu, {codec, taken, 1}, {static_cast<const std::byte*>(values.data()), values.nbytes()},
-      shape_of(values), {reinterpret_cast<std::byte*>(out.data()), out.nbytes()}, nvcomp);
+      gpu, {.codec = codec, .dtype = taken, .meaning = meaning.value_or(Meaning::plain)},
+      {static_cast<const std::byte*>(values.data()), values.nbytes()}, shape_of(values),
+      {reinterpret_cast<std::byte*>(out.data()), out.nbytes()}, nvcomp);
 }
 
 void decompress(const Nvcomp& nvcomp, int gpu, const Stream& stream, const Room& out) {
@@ -60,9 +62,9 @@ void bind_nvcomp(nb::module_& module) {
       .def(nb::init<const std::string&>(), "path"_a)
       .def_prop_ro("version", &Nvcomp::version, "6000 is 6.0.0.")
       .def("compress", &compress, "gpu"_a, "values"_a.noconvert(), "out"_a.noconvert(), "codec"_a,
-           "dtype"_a = nb::none(),
+           "dtype"_a = nb::none(), "meaning"_a = nb::none(),
            nb::sig("def compress(self, gpu: int, values: object, out: object, codec: Codec, "
-                   "dtype: Dtype | None = None) -> int"),
+                   "dtype: Dtype | None = None, meaning: Meaning | None = None) -> int"),
            "Compress an array in the host's memory on a GPU; returns the stream's length.")
       .def("decompress", &decompress, "gpu"_a, "stream"_a, "out"_a.noconvert(),
            nb::sig("def decompress(self, gpu: int, "

@@ -140,6 +140,17 @@ void fill_blocks(Random& random, Bytes& values, std::size_t each) {
   }
 }
 
+/// What values of a type can mean.
+Meaning meaning_for(Random& random, Dtype dtype) {
+  const bool has_parts = dtype == Dtype::float32 || dtype == Dtype::float64;
+  if ((!has_parts && dtype != Dtype::bytes) || random.once_in(3)) return Meaning::plain;
+  if (has_parts) return Meaning::complex;
+  Meaning meaning = Meaning::complex;
+  while (meaning == Meaning::complex)
+    meaning = static_cast<Meaning>(random.below(static_cast<std::uint32_t>(std::size(kMeanings))));
+  return meaning;
+}
+
 Case draw(Random& random, const Case* like) {
   constexpr auto kCodecs = static_cast<std::uint32_t>(std::size(compression::kCodecs));
   Case one;
@@ -151,11 +162,14 @@ Case draw(Random& random, const Case* like) {
                     1 + static_cast<int>(random.below(32))};
       possible = takes(one.choice.codec, one.choice.dtype);
     }
+    one.choice.meaning = meaning_for(random, one.choice.dtype);
+    const std::size_t sides = one.choice.meaning == Meaning::complex ? 2 : 1;
     const std::size_t count = random.below(4) * kBlockBytes / bytes_of(one.choice.dtype) +
                               random.below(random.once_in(3) ? 1 : 500);
-    one.values.resize(count * bytes_of(one.choice.dtype));
+    one.values.resize(count * sides * bytes_of(one.choice.dtype));
     one.shape = {count};
     if (random.once_in(3)) one.shape.push_back(1);
+    if (sides == 2) one.shape.push_back(2);
   }
   fill_blocks(random, one.values, bytes_of(one.choice.dtype));
   one.stream = compressed(one.choice, one.values, one.shape);
@@ -223,7 +237,7 @@ Bytes rearranged(Random& random, const Case& one, const Case& other) {
 Bytes with_another_meaning(Random& random, const Case& one) {
   Parts parts = Parts::of(one.stream);
   now.doing = "a header that says otherwise what the array is, and fits";
-  switch (random.below(4)) {
+  switch (random.below(5)) {
     case 0:
       parts.header.dtype = static_cast<Dtype>(random.below(12));
       break;
@@ -232,6 +246,11 @@ Bytes with_another_meaning(Random& random, const Case& one) {
       break;
     case 2:
       parts.header.codec = static_cast<Codec>(random.below(7));
+      break;
+    case 3:
+      parts.header.version = static_cast<std::uint8_t>(random.below(6));
+      parts.header.meaning =
+          static_cast<Meaning>(random.below(1 + static_cast<std::uint32_t>(std::size(kMeanings))));
       break;
     default:
       std::reverse(parts.shape.begin(), parts.shape.end());
@@ -278,6 +297,10 @@ void require_round_trip(const Case& one) {
   Bytes back;
   require(read(one.stream, one.values.size(), back) && back == one.values, "values come back");
   require(compressed(one.choice, one.values, one.shape) == one.stream, "streams are the same");
+  const Layout layout = layout_of(one.stream);
+  require(layout.shape == one.shape && layout.header.meaning == one.choice.meaning,
+          "what the values are comes back");
+  if (one.choice.meaning != Meaning::plain) return;
   require(read(of_version_2(one), one.values.size(), back) && back == one.values,
           "a stream of version 2 is read");
 }

@@ -330,3 +330,30 @@ def test_kernels_reach_a_part_of_their_speed():
     assert times.payload_bytes < words.nbytes / 1.4
     for seconds in (min(times.encode_s), min(times.decode_s)):
         assert words.nbytes / seconds > 100e9
+
+
+def test_values_that_codecs_know_as_others_come_back_as_what_they_were():
+    bits = torch.arange(200_000, device="cuda").to(torch.uint8)
+    real = bits[:100_000].float()
+    tensors = [
+        bits % 2 == 0,
+        torch.complex(real, real + 1),
+        torch.complex(real.double(), -real.double()),
+    ]
+    tensors += [bits.view(torch.float8_e4m3fn), bits.view(torch.float8_e5m2)]
+    for values in tensors:
+        stream = lanescope.compress(values)
+        same = lanescope.decompress(stream)
+        assert same.dtype == values.dtype
+        out = torch.zeros_like(values)
+        lanescope.decompress(stream, out=out)
+        for found in (same, out):
+            assert torch.equal(_bits_of(found), _bits_of(values))
+        on_the_host = lanescope.compress(values.cpu())
+        assert on_the_host.tobytes() == stream.cpu().numpy().tobytes()
+    with pytest.raises(InputError, match="at most 1 kB are allowed"):
+        lanescope.decompress(stream, max_bytes=1000)
+
+
+def _bits_of(tensor):
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor.view(torch.uint8)

@@ -188,7 +188,7 @@ def test_what_is_behind_a_stream_is_refused():
     [
         ("text", "an object of type str is no array"),
         (np.zeros((8, 8))[:, ::2], "do not lie in C order"),
-        (np.zeros(3, complex), "values of complex128; view them as float64"),
+        (np.zeros(3, np.longdouble), "values of float128; view them as uint8"),
     ],
 )
 @pytest.mark.parametrize("codec", ["raw", "auto"])

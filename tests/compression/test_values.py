@@ -57,9 +57,8 @@ def test_bf16_of_ml_dtypes_comes_back_as_it_is():
     assert lanescope.decompress(stream, out=out) is out
     assert np.array_equal(out, values)
     assert np.array_equal(there_and_back(values.view(np.uint16), dtype="bfloat16"), values)
-    for other in (ml_dtypes.float8_e4m3fn, ml_dtypes.int4):
-        with pytest.raises(InputError, match=r"values of \w+; view them as uint8"):
-            lanescope.compress(values.astype(other))
+    with pytest.raises(InputError, match=r"values of int4; view them as uint8"):
+        lanescope.compress(values.astype(ml_dtypes.int4))
 
 
 def test_two_bytes_without_a_type_are_bf16_where_that_is_said(monkeypatch):
@@ -82,10 +81,9 @@ def test_bool_goes_as_uint8_where_that_is_said():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (np.ones(3, bool), "does not know values of bool; view them as uint8, and what comes back"),
-        (memoryview(np.ones(3, bool)), "values of bool; view them as uint8"),
-        (np.ones(3, complex), "values of complex128; view them as float64"),
-        (np.ones(3, "c8"), "values of complex64; view them as float32"),
+        (np.ones(3, np.clongdouble), "values of complex256; view them as uint8"),
+        (np.ones((2, 3), complex).T, "do not lie in C order"),
+        (np.ones(3, ">c8"), "not in this machine's byte order"),
         (np.zeros(3, "M8[s]"), r"values of datetime64\[s\]; view them as int64"),
         (np.zeros(3, "m8[ns]"), "view them as int64"),
         (np.zeros(3, np.longdouble), "view them as uint8"),

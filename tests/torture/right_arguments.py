@@ -155,7 +155,7 @@ def array(value: Any) -> bool:
     """Whether a stream can hold it."""
     if isinstance(value, bytes | bytearray):
         return True
-    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iuf"
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iufbc"
 
 
 _MACHINE = maybe(lambda value: isinstance(value, lanescope.Machine) or path(value))
@@ -201,6 +201,7 @@ RIGHT: dict[str, Right] = {
     "threads": whole(),
     "compress.out": maybe(a(np.ndarray)),
     "decompress.out": maybe(a(np.ndarray)),
+    "decompress.max_bytes": maybe(size),
     "stream": lambda value: isinstance(value, np.ndarray | bytes),
     "framework": text,
     "folder": path,

@@ -49,12 +49,13 @@ std::uint32_t checksum_of_front(const Header& header, std::span<const std::uint6
 
 void check_numbers(const Header& header, std::size_t length) {
   if (header.magic != kMagic) refuse("it does not begin with LSCZ: these bytes are no stream");
-  if (header.version < 1 || header.version > kVersion)
+  if (header.version < 1 || header.version > kMeaningVersion)
     refuse("it has version " + std::to_string(header.version) +
-           "; this lanescope reads versions 1 to " + std::to_string(kVersion));
+           "; this lanescope reads versions 1 to " + std::to_string(kMeaningVersion));
   const bool zeros = std::all_of(std::begin(header.reserved), std::end(header.reserved),
                                  [](std::uint8_t one) { return one == 0; });
-  if (!zeros || header.unused != 0)
+  const bool has_meaning = header.version >= kMeaningVersion;
+  if (!zeros || header.unused != 0 || (!has_meaning && header.meaning != Meaning::plain))
     refuse("bytes of its header are used that its version leaves zero");
   if (header.dimensions > kMostDimensions) refuse("its shape has more dimensions than it can have");
   if (header.stored_bytes != length)
@@ -76,6 +77,8 @@ void check_meaning(const Layout& layout) {
     if (__builtin_mul_overflow(values, side, &values)) refuse("its shape is too large");
   if (__builtin_mul_overflow(values, size, &size) || size != header.bytes)
     refuse("its shape is not of " + std::to_string(header.bytes) + " bytes");
+  if (!can_mean(header.meaning, header.dtype, layout.shape))
+    refuse("what its values mean does not fit their type and its shape");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/blocks.hpp"
+#include "compress/meaning.hpp"
 
 namespace lanescope::compress {
 
@@ -24,6 +25,9 @@ namespace lanescope::compress {
 
 inline constexpr std::uint32_t kMagic = 0x5A43534C;  // "LSCZ"
 inline constexpr std::size_t kMostDimensions = 16;
+/// Of streams whose values mean more than their type says; all others have `kVersion`, which older
+/// programs read, too.
+inline constexpr std::uint8_t kMeaningVersion = 4;
 
 struct Header {
   std::uint32_t magic = kMagic;
@@ -34,8 +38,9 @@ struct Header {
   std::uint64_t bytes = 0;          ///< Of what was compressed.
   std::uint64_t stored_bytes = 0;   ///< Of the whole stream.
   std::uint32_t blocks = 0;
-  std::uint8_t dimensions = 0;  ///< Of the shape.
-  std::uint8_t reserved[3] = {};
+  std::uint8_t dimensions = 0;       ///< Of the shape.
+  Meaning meaning = Meaning::plain;  ///< Of the values, since version 4.
+  std::uint8_t reserved[2] = {};
   std::uint32_t unused = 0;
   std::uint32_t checksum = 0;  ///< Of the other bytes of the header, the shape and, since version
                                ///< 3, the descriptors.

@@ -182,7 +182,11 @@ void require_possible(const Choice& choice) {
 }
 
 Header header_of(const Choice& choice, std::size_t bytes, std::span<const std::uint64_t> shape) {
+  if (!can_mean(choice.meaning, choice.dtype, shape))
+    throw Error("compress", 0, "bad values", "values of this type and shape cannot mean that");
   Header header;
+  header.version = choice.meaning == Meaning::plain ? kVersion : kMeaningVersion;
+  header.meaning = choice.meaning;
   header.codec = choice.codec;
   header.dtype = choice.dtype;
   header.dimensionality = static_cast<std::uint8_t>(choice.dimensionality);

@@ -16,12 +16,14 @@ struct Choice {
   Dtype dtype = Dtype::bytes;
   int dimensionality = 1;            ///< Of GFC, 1 to 32.
   std::uint32_t version = kVersion;  ///< Of the stream that is read.
+  Meaning meaning = Meaning::plain;  ///< Of the values; codecs do not look at it.
 };
 
 /// Throws `Error` where a codec does not take such values, or the dimensionality is out of range.
 void require_possible(const Choice& choice);
 
-/// The header of a stream of such an array, but for its length and its checksum.
+/// The header of a stream of such an array, but for its length and its checksum. Throws `Error`
+/// where the values cannot mean that.
 Header header_of(const Choice& choice, std::size_t bytes, std::span<const std::uint64_t> shape);
 
 /// Whether two parts of memory have bytes in common.

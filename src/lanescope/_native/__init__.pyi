@@ -706,6 +706,25 @@ class Dtype(enum.Enum):
 
     uint64 = 11
 
+class Meaning(enum.Enum):
+    """What values mean beyond their type."""
+
+    plain = 0
+
+    boolean = 1
+
+    complex = 2
+
+    float8_e4m3fn = 3
+
+    float8_e5m2 = 4
+
+    float8_e4m3fnuz = 5
+
+    float8_e5m2fnuz = 6
+
+    float8_e8m0fnu = 7
+
 def by_nvcomp(codec: Codec) -> bool:
     """Whether a codec is one of NVIDIA's nvCOMP, for streams alone."""
 
@@ -722,6 +741,9 @@ class StreamLayout:
 
     @property
     def dtype(self) -> Dtype: ...
+
+    @property
+    def meaning(self) -> Meaning: ...
 
     @property
     def dimensionality(self) -> int: ...
@@ -749,7 +771,7 @@ def bytes_view(values: object) -> tuple[Annotated[NDArray[numpy.uint8], dict(sha
     The bytes of an array in the host's memory, not copied, what its values are, and the bytes of each.
     """
 
-def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """
     Compress the values of an array in the host's memory, by the codec that makes some blocks smallest if none is given; returns the stream.
     """
@@ -757,7 +779,7 @@ def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, di
 def most_stream_bytes(bytes: int, dimensions: int) -> int:
     """Most bytes of the stream of an array."""
 
-def compress_into(values: object, out: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0) -> int:
+def compress_into(values: object, out: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None) -> int:
     """Compress into memory that is there; returns the stream's length."""
 
 def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object, threads: int = 0) -> None:
@@ -768,7 +790,7 @@ class DeviceEncoding:
     An array in a GPU's memory, coded there, in the order of a CUDA stream.
     """
 
-    def __init__(self, values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None) -> None: ...
+    def __init__(self, values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None, meaning: Meaning | None = None) -> None: ...
 
     @property
     def stream_bytes(self) -> int: ...
@@ -838,7 +860,7 @@ class Nvcomp:
     def version(self) -> int:
         """6000 is 6.0.0."""
 
-    def compress(self, gpu: int, values: object, out: object, codec: Codec, dtype: Dtype | None = None) -> int:
+    def compress(self, gpu: int, values: object, out: object, codec: Codec, dtype: Dtype | None = None, meaning: Meaning | None = None) -> int:
         """
         Compress an array in the host's memory on a GPU; returns the stream's length.
         """

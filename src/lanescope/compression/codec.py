@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.compression import gpu
-from lanescope.compression.meanings import numpy_type
+from lanescope.compression.limits import require_size
+from lanescope.compression.meanings import STORED, numpy_type, stored_type
 from lanescope.compression.nvcomp_library import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import Codec, as_bytes, describe, input_errors
 from lanescope.compression.values import known_values, room_for_values, why_no_array
 from lanescope.errors import InputError
+from lanescope.units.sizes import Size, size_of
 
 AUTO = "auto"
 _NO_ROOM = "values can be put only into a writable array in the host's memory and in C order"
@@ -41,8 +43,9 @@ def compress(
     values
         In C order, by DLPack or Python's buffer interface: of NumPy, PyTorch and others, in the
         host's memory; of PyTorch, CuPy and others with DLPack, in a GPU's. Integers, fp16, bf16,
-        fp32 and fp64; of NumPy bf16 is that of ml_dtypes. Others are viewed as one of these by the
-        caller, bool as uint8.
+        fp32 and fp64; of NumPy, PyTorch and CuPy also bool, fp8 and complex numbers of 64 and 128
+        bits. Of NumPy bf16 and fp8 are those of ml_dtypes. Others are viewed as one of these by the
+        caller.
     codec
         A name of `Codec`, or ``auto``: the one of lanescope's own that makes some blocks of the
         array smallest. ``ans`` and ``bitcomp`` are NVIDIA's nvCOMP: they need that (``pip install
@@ -50,14 +53,14 @@ def compress(
         memory goes over GPU 0.
     dtype
         What the values are, where their type does not tell: ``bfloat16`` of an array of uint16 or
-        of two bytes without a type, ``uint8`` of bool.
+        of two bytes without a type, ``float8_e4m3fn`` of one of uint8; ``uint8`` of bool.
     dimensionality
         Of GFC: from how many values before a value is predicted, 1 to 32. ``auto`` tries some.
     threads
         Of the host; 0: as many as there are CPUs at hand, 16 at most.
     out
-        Memory for the stream, `most_bytes` of it, apart from the array, in place of new memory,
-        which costs time.
+        Memory for the stream, `most_bytes` of it, where complex numbers have one dimension more,
+        apart from the array, in place of new memory, which costs time.
 
     Returns
     -------
@@ -79,25 +82,26 @@ def compress(
     _require_threads(threads)
     if dimensionality < 1:  # of codecs that have none, too
         raise InputError(f"dimensionality cannot be {dimensionality}; give 1 to 32")
-    values, dtype = known_values(values, dtype)
+    values, dtype, meaning = known_values(values, dtype)
     kind = None if dtype is None else _dtype_named(dtype)
     chosen = None if codec == AUTO else _codec_named(codec)
     coded = None if chosen is None else native.Codec[chosen]
     if gpu.on_gpu(values):
         with input_errors(), _type_errors(lambda: gpu.NO_ARRAY):
             nvcomp = None if chosen is None else nvcomp_for(chosen)
-            return gpu.compress(values, coded, kind, dimensionality, out, nvcomp)
+            return gpu.compress(values, coded, kind, dimensionality, out, nvcomp, meaning)
     with input_errors(), _type_errors(lambda: why_no_array(values)):
         if chosen is not None and chosen.by_nvcomp:
-            return _compress_by_nvcomp(values, chosen, kind, out)
+            return _compress_by_nvcomp(values, chosen, kind, out, meaning)
+        settings = (coded, kind, dimensionality, threads, meaning)
         if out is None:
-            return native.compress(values, coded, kind, dimensionality, threads)
+            return native.compress(values, *settings)
         _require_bytes(out)
-        return out[: native.compress_into(values, out, coded, kind, dimensionality, threads)]
+        return out[: native.compress_into(values, out, *settings)]
 
 
 def _compress_by_nvcomp(
-    values: Any, codec: Codec, kind: native.Dtype | None, out: Any
+    values: Any, codec: Codec, kind: native.Dtype | None, out: Any, meaning: native.Meaning
 ) -> NDArray[np.uint8]:
     """Compress an array in the host's memory on a GPU."""
     nvcomp = nvcomp_for(codec)
@@ -105,12 +109,12 @@ def _compress_by_nvcomp(
         raise InputError(f"codec {codec} needs a GPU, and CUDA shows none here")
     if out is not None:
         _require_bytes(out)
-        used = nvcomp.compress(_GPU, values, out, native.Codec[codec], kind)
+        used = nvcomp.compress(_GPU, values, out, native.Codec[codec], kind, meaning)
         taken: NDArray[np.uint8] = out[:used]
         return taken
     view, _, _ = native.bytes_view(values)
     room = np.empty(most_bytes(len(view), np.ndim(values)), np.uint8)
-    return room[: nvcomp.compress(_GPU, values, room, native.Codec[codec], kind)].copy()
+    return room[: nvcomp.compress(_GPU, values, room, native.Codec[codec], kind, meaning)].copy()
 
 
 def _is_gpu() -> bool:
@@ -134,7 +138,14 @@ def most_bytes(array_bytes: int, dimensions: int = 1) -> int:
     return native.most_stream_bytes(array_bytes, dimensions)
 
 
-def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", threads: int = 0) -> Any:
+def decompress(
+    stream: Any,
+    *,
+    out: Any = None,
+    framework: str = "numpy",
+    threads: int = 0,
+    max_bytes: Size | None = None,
+) -> Any:
     """Return the array that was compressed.
 
     Parameters
@@ -145,26 +156,33 @@ def decompress(stream: Any, *, out: Any = None, framework: str = "numpy", thread
         An array where the stream lies, in C order, that gets the values in place of a new one; it
         has as many bytes, and shares none with the stream.
     framework
-        Of a new array: ``numpy``, where bf16 comes as ml_dtypes.bfloat16 if the program has
-        imported ml_dtypes, else as uint16, or ``torch``; for a stream in a GPU's
+        Of a new array: ``numpy``, where bf16 and fp8 come as those of ml_dtypes if the program has
+        imported that, else as uint16 and uint8, or ``torch``; for a stream in a GPU's
         memory ``torch`` or ``cupy``, else what the stream is of.
     threads
         0: as many as there are CPUs at hand, 16 at most.
+    max_bytes
+        Of the array, such as ``"1GiB"``: a larger one is refused before memory is taken for it.
+        Give it for streams from strangers, which may become thousands of times as long as they are.
 
     Raises
     ------
     InputError
         If the stream was cut off or changed: the block is named. `out` then holds some of it. If
-        it needs nvCOMP or a GPU, and there is none. If `out` overlaps the stream.
+        it needs nvCOMP or a GPU, and there is none. If `out` overlaps the stream. If the array is
+        larger than `max_bytes`.
     """
+    most = None if max_bytes is None else size_of(max_bytes)
     _require_threads(threads)
     if gpu.on_gpu(stream):
         info = describe(stream)
+        require_size(info.bytes, most)
         with input_errors(), _type_errors(lambda: gpu.NO_ROOM):
             nvcomp = nvcomp_for(info.codec) if info.coded_blocks else None
             return gpu.decompress(stream, out, info.shape, info.dtype, framework, nvcomp)
     data = as_bytes(stream)
     info = describe(data)
+    require_size(info.bytes, most)
     if out is None:
         out = _new(info.shape, info.dtype, framework)
     with input_errors(), _type_errors(lambda: _NO_ROOM):
@@ -215,10 +233,11 @@ def _codec_named(name: str) -> Codec:
 
 
 def _dtype_named(name: str) -> native.Dtype:
+    stored = stored_type(name)
     try:
-        return native.Dtype["bytes" if name == "uint8" else name]
+        return native.Dtype["bytes" if stored == "uint8" else stored]
     except KeyError:
-        names = ", ".join(one.name for one in native.Dtype if one.name != "bytes")
+        names = ", ".join([*(one.name for one in native.Dtype if one.name != "bytes"), *STORED])
         raise InputError(
             f"there is no type of values {shown(name)}; give one of uint8, {names}"
         ) from None

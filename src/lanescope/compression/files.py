@@ -37,6 +37,7 @@ from lanescope.compression.meanings import numpy_type, stored_type
 from lanescope.compression.segments import NPY, SAFETENSORS, Segment, cut
 from lanescope.compression.stream import Codec, Stream, describe
 from lanescope.errors import InputError
+from lanescope.units.sizes import Size, size_of
 
 #: Takes the bytes of the file that are done, and all of them.
 Progress = Callable[[int, int], None]
@@ -187,14 +188,15 @@ class CompressedFile:
         If it is none, is damaged, or holds more than `max_bytes`.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int | None = None) -> None:
+    def __init__(self, path: Path, *, max_bytes: Size | None = None) -> None:
         self.path = path
+        most = None if max_bytes is None else size_of(max_bytes)
         with ExitStack() as stack:
             with reading(path):
                 self._file = stack.enter_context(open_file(path))
                 self.index = read_index(path, self._file)
                 self._mode = os.fstat(self._file.fileno()).st_mode
-            require_size(self.index.bytes, max_bytes, str(path))
+            require_size(self.index.bytes, most, str(path))
             self._closing = stack.pop_all()
         self._begins = self._places()
         self._room = np.empty(0, np.uint8)

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from lanescope._core import native
 from lanescope.compression.gpu_arrays import current_stream
+from lanescope.compression.meanings import cupy_type
+from lanescope.compression.values import room_for_values
 from lanescope.errors import InputError
 
 _DLPACK_CUDA = 2
@@ -78,7 +80,7 @@ class Torch:
 
 
 class Cupy:
-    """CuPy, where bf16 comes as uint16."""
+    """CuPy, where bf16 comes as uint16 and fp8 as uint8."""
 
     def __init__(self) -> None:
         import cupy
@@ -102,7 +104,7 @@ class Cupy:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """Return a new array in the current GPU's memory."""
-        return self._cupy.empty(shape, dtype="uint16" if dtype == "bfloat16" else dtype)
+        return self._cupy.empty(shape, dtype=cupy_type(dtype))
 
 
 def framework_of(array: Any, name: str | None = None) -> Framework:
@@ -133,6 +135,7 @@ def compress(
     dimensionality: int,
     out: Any,
     nvcomp: native.Nvcomp | None = None,
+    meaning: native.Meaning | None = None,
 ) -> Any:
     """Return the stream of an array in a GPU's memory, there: of the same library, uint8.
 
@@ -143,7 +146,9 @@ def compress(
     array = framework.own(values)
     with framework.device_of(array):
         stream = framework.stream_of(array)
-        encoding = native.DeviceEncoding(array, codec, dtype, dimensionality, stream, nvcomp=nvcomp)
+        encoding = native.DeviceEncoding(
+            array, codec, dtype, dimensionality, stream, nvcomp=nvcomp, meaning=meaning
+        )
         length = encoding.stream_bytes
         if out is None:
             out = framework.empty((length,), "uint8")
@@ -186,5 +191,6 @@ def decompress(
             raise InputError(
                 "the stream lies in a GPU's memory and out= does not; copy the stream to the host"
             )
-        native.decompress_on_device(array, out, framework.stream_of(array), nvcomp=nvcomp)
+        room = room_for_values(out)
+        native.decompress_on_device(array, room, framework.stream_of(array), nvcomp=nvcomp)
     return out

@@ -59,9 +59,9 @@ def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
     InputError
         If it is none, lies elsewhere, or has gaps.
     """
-    framework = _framework(values)
+    framework = framework_of_array(values)
     if framework == "torch":
-        _require_plain(values, what)
+        require_plain(values, what)
         if not values.is_cuda:
             raise InputError(
                 f"{what} lies on {values.device}, not on GPU {gpu}; move it with .to()"
@@ -85,8 +85,14 @@ def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
     return GpuArray(values, framework, gpu, pointer, size, _dtype(values))
 
 
-def _require_plain(tensor: Any, what: str) -> None:
-    """Refuse a tensor whose memory is not what it means."""
+def require_plain(tensor: Any, what: str) -> None:
+    """Refuse a tensor of PyTorch whose memory is not what it means.
+
+    Raises
+    ------
+    InputError
+        If it is sparse, or conjugated or negated only when it is read.
+    """
     if str(tensor.layout) != "torch.strided":
         raise InputError(f"{what} is a {tensor.layout} tensor; call .to_dense()")
     if tensor.is_conj() or tensor.is_neg():
@@ -96,7 +102,8 @@ def _require_plain(tensor: Any, what: str) -> None:
         )
 
 
-def _framework(values: Any) -> str:
+def framework_of_array(values: Any) -> str:
+    """Return ``torch`` or ``cupy``, or nothing where an array is of neither."""
     for kind in type(values).__mro__:
         name = kind.__module__.partition(".")[0]
         if (name == "torch" and hasattr(values, "data_ptr")) or (

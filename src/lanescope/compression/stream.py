@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.compression import gpu
+from lanescope.compression.meanings import meant
 from lanescope.errors import InputError
 
 Stream = NDArray[np.uint8]
@@ -43,7 +44,7 @@ class StreamInfo:
     codec
         How its blocks are coded, those that are.
     dtype
-        Of the values, as NumPy names it; ``bfloat16`` for that.
+        Of the values, as NumPy or ml_dtypes name it.
     dimensionality
         Of GFC: from how many values before a value is predicted.
     shape
@@ -87,12 +88,12 @@ def describe(stream: Any) -> StreamInfo:
     with input_errors():
         on_gpu = gpu.on_gpu(stream)
         layout = gpu.layout(stream) if on_gpu else native.stream_layout(as_bytes(stream))
-    dtype = layout.dtype.name
+    dtype, shape = meant(layout)
     return StreamInfo(
         Codec(layout.codec.name),
-        "uint8" if dtype == "bytes" else dtype,
+        dtype,
         layout.dimensionality,
-        tuple(layout.shape),
+        shape,
         layout.bytes,
         layout.stored_bytes,
         *layout.blocks_by_mode,

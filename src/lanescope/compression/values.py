@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lanescope._core import native
+from lanescope.compression.gpu_arrays import framework_of_array
+from lanescope.compression.meanings import STORED, as_stored, meaning_of
 from lanescope.errors import InputError
 
 _KNOWN = {"float16", "bfloat16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
 #: As what values of NumPy's other kinds can be viewed.
-_VIEWS = {"b": "uint8", "M": "int64", "m": "int64"}
+_VIEWS = {"M": "int64", "m": "int64"}
 _NO_ARRAY = (
     "only an array in the host's memory, in C order and of numbers in this machine's byte order "
     "can be compressed; make one with numpy.ascontiguousarray, or .contiguous().cpu() of a tensor"
 )
 
 
-def known_values(values: Any, dtype: str | None) -> tuple[Any, str | None]:
-    """Return an array as the core takes it, and what its values are where its type does not tell.
+class Known(NamedTuple):
+    """An array as the core takes it.
+
+    Attributes
+    ----------
+    dtype
+        What its values are, where its type does not tell.
+    meaning
+        What they mean beyond that.
+    """
+
+    values: Any
+    dtype: str | None
+    meaning: native.Meaning
+
+
+def known_values(values: Any, dtype: str | None) -> Known:
+    """Return an array as the core takes it, not copied.
 
     An array of ``ml_dtypes.bfloat16``, and one of two-byte values that `dtype` says are bfloat16,
-    become one of uint16: Python's buffers and DLPack know neither.
+    become one of uint16: Python's buffers and DLPack know neither. bool and fp8 become bytes,
+    complex numbers two values each.
 
     Raises
     ------
@@ -35,15 +55,17 @@ def known_values(values: Any, dtype: str | None) -> tuple[Any, str | None]:
     own = getattr(values, "dtype", None)
     name = str(getattr(own, "name", own)).removeprefix("torch.")
     if own is None or isinstance(values, type):
-        return values, dtype
+        return _said(values, dtype)
     if isinstance(values, np.ma.MaskedArray):
         raise InputError(
             "a stream has no room for the mask of a masked array; give .filled(), or .data and "
             ".mask.view('uint8') each for itself"
         )
     if not isinstance(values, np.ndarray | np.generic):
+        if framework_of_array(values) and _has_meaning(name, dtype):
+            return _meant(values, name)
         _require_known(own, name, dtype)
-        return values, dtype
+        return _said(values, dtype)
     array = np.asarray(values)
     if not array.flags.c_contiguous:
         raise InputError("the values do not lie in C order; make them with numpy.ascontiguousarray")
@@ -53,11 +75,27 @@ def known_values(values: Any, dtype: str | None) -> tuple[Any, str | None]:
             ".astype(values.dtype.newbyteorder('='))"
         )
     if array.dtype.itemsize == 2 and (name == "bfloat16" or _is_void(array.dtype, dtype)):
-        return array.view(np.uint16), dtype or "bfloat16"
+        return _said(array.view(np.uint16), dtype or "bfloat16")
+    if _has_meaning(name, dtype):
+        return _meant(array, name)
     if array.dtype.itemsize == 1 and name == "bool" and dtype == "uint8":
-        return array.view(np.uint8), dtype
+        return _said(array.view(np.uint8), dtype)
     _require_known(own, name, dtype)
-    return array, dtype
+    return _said(array, dtype)
+
+
+def _has_meaning(name: str, dtype: str | None) -> bool:
+    return name in STORED and dtype in (None, name)
+
+
+def _meant(array: Any, name: str) -> Known:
+    """Return an array whose type says what its values mean."""
+    return Known(as_stored(array, name), STORED[name], meaning_of(name))
+
+
+def _said(array: Any, dtype: str | None) -> Known:
+    """Return an array whose values mean what `dtype` says, if that says more than their type."""
+    return Known(array, STORED.get(dtype or "", dtype), meaning_of(dtype))
 
 
 def _is_void(own: np.dtype[Any], dtype: str | None) -> bool:
@@ -81,8 +119,7 @@ def _require_known(own: Any, name: str, dtype: str | None) -> None:
         raise InputError(
             "a stream knows no fields; compress each of them for itself, made contiguous"
         )
-    view = {"complex64": "float32", "complex128": "float64"}.get(name)
-    view = view or _VIEWS.get("b" if name == "bool" else getattr(own, "kind", ""), "uint8")
+    view = STORED.get(name) or _VIEWS.get(getattr(own, "kind", ""), "uint8")
     raise InputError(
         f"a stream does not know values of {name}; view them as {view}, and what comes back as "
         f"{name}"
@@ -112,9 +149,13 @@ def _one_line(error: Exception) -> str:
 
 
 def room_for_values(out: Any) -> Any:
-    """Return an array of NumPy that gets values as the core takes it, whatever its type."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray) or not out.size:
+    """Return an array that gets values as the core takes it, whatever its type."""
+    if framework_of_array(out):
+        name = str(getattr(out.dtype, "name", out.dtype)).removeprefix("torch.")
+        return as_stored(out, name) if name in STORED else out
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         return out
-    if out.dtype.hasobject or not out.dtype.isnative or not out.flags.c_contiguous:
+    whole = out.flags.c_contiguous and out.dtype.itemsize > 0
+    if out.dtype.hasobject or not out.dtype.isnative or not whole:
         return out  # which the core refuses
     return out.reshape(-1).view(np.uint8)
