@@ -74,8 +74,7 @@ def compress_file(
         If `source` cannot be read, or is damaged, or changes meanwhile, or `target` cannot be
         written.
     """
-    if codec != AUTO and codec not in host_codecs():
-        raise InputError(f"files have no codec {shown(codec)}; give one of {names_of_codecs()}")
+    require_host_codec(codec)
     with reading(source), open_file(source) as file:
         before = os.fstat(file.fileno())
         pieces = cut(source, file, dtype)
@@ -106,6 +105,18 @@ def host_codecs() -> list[str]:
 def names_of_codecs() -> str:
     """Return what can be given as a codec of files."""
     return ", ".join([AUTO, *host_codecs()])
+
+
+def require_host_codec(codec: str) -> None:
+    """Refuse what is no codec, or needs a GPU.
+
+    Raises
+    ------
+    InputError
+        If it is so.
+    """
+    if codec != AUTO and codec not in host_codecs():
+        raise InputError(f"{shown(codec)} is no codec of the host; give one of {names_of_codecs()}")
 
 
 def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -81,6 +81,24 @@ def as_stored(array: Any, dtype: str) -> Any:
     return array.view(STORED[dtype])
 
 
+def coding_type(kind: np.dtype[Any]) -> str:
+    """Return the type as which values of NumPy are coded.
+
+    It is their own where codecs know that; else one whose bits they have: dates are int64, texts
+    uint32 for each character, two bytes without a type bfloat16, which NumPy stores so; all others,
+    also of another byte order, are bytes.
+    """
+    if not kind.isnative or not kind.itemsize:
+        return "uint8"
+    if kind.name in STORED or kind.name == "bfloat16" or kind.kind in "iu":
+        return kind.name
+    if kind.kind == "f" and kind.itemsize <= 8:
+        return kind.name
+    if kind.kind == "V" and kind.itemsize == 2 and kind.fields is None:
+        return "bfloat16"
+    return {"M": "int64", "m": "int64", "U": "uint32"}.get(kind.kind, "uint8")
+
+
 def stored_type(dtype: str) -> str:
     """Return the type that codecs know of what values are."""
     return STORED.get(dtype, dtype)

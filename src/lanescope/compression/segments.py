@@ -15,7 +15,7 @@ import numpy as np
 
 from lanescope.codec.files import reading
 from lanescope.compression.arrays import DTYPES, SUFFIXES, npy_header
-from lanescope.compression.meanings import array_bytes, value_bytes
+from lanescope.compression.meanings import array_bytes, coding_type, value_bytes
 from lanescope.errors import InputError
 
 NPY, SAFETENSORS, RAW = "npy", "safetensors", "raw"
@@ -132,16 +132,9 @@ def _of_npy(path: Path, file: BinaryIO, size: int) -> Cut:
 
 def _array_of(kind: np.dtype[Any], shape: tuple[int, ...]) -> Segment:
     """Return the segment of an array of NumPy, as what codecs know best of its bits."""
-    characters = kind.itemsize // 4
-    if kind.isnative and kind.kind == "U" and characters:
-        return Segment(None, "uint32", (*shape, characters))
-    if kind.isnative and kind.kind in "Mm":
-        return Segment(None, "int64", shape)
-    if kind.kind == "V" and kind.itemsize == 2 and kind.fields is None:  # how NumPy stores bf16
-        return Segment(None, "bfloat16", shape)
-    if kind.isnative and (kind.name in DTYPES or kind.name in ("bool", "complex64", "complex128")):
-        return Segment(None, kind.name, shape)
-    return Segment(None, "uint8", (*shape, kind.itemsize))
+    dtype = coding_type(kind)
+    each = value_bytes(dtype)
+    return Segment(None, dtype, shape if kind.itemsize == each else (*shape, kind.itemsize // each))
 
 
 def _of_safetensors(path: Path, file: BinaryIO, size: int) -> Cut:
