@@ -246,6 +246,14 @@ def test_an_interrupted_file_leaves_nothing(tmp_path):
     assert set(os.listdir(tmp_path)) == {"x.u8", target.name}
 
 
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    path = npy(tmp_path, np.zeros(5))
+    monkeypatch.setattr(os, "fsync", lambda file: os.posix_fallocate(file, 0, 1 << 62))
+    with pytest.raises(InputError, match=r"cannot write .*x\.lsc: (File too|No space)"):
+        compress_file(path, tmp_path / "x.lsc")
+    assert os.listdir(tmp_path) == [path.name]
+
+
 def noise_file(folder):
     """Return a compressed file with three parts of noise."""
     path = folder / "x.u8"
@@ -335,3 +343,52 @@ def test_a_stream_is_no_compressed_file(tmp_path):
     (tmp_path / "x.lsc").write_bytes(lanescope.compress(np.arange(9)).tobytes())
     with pytest.raises(InputError, match=r"is a stream of lanescope\.compress and no compressed"):
         CompressedFile(tmp_path / "x.lsc")
+
+
+#: What a field of an index becomes.
+ODD = [None, True, -1, 0, 1, 16, 2**31, 2**63, 1e300, "", "uint16", "raw", "\0", [], [0], {}, [[]]]
+
+
+def mutated(index, rng):
+    """Change some fields of an index, or leave some out, or put one twice."""
+    for _ in range(rng.integers(1, 4)):
+        place = index
+        while True:
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            if not keys:
+                break
+            key = keys[rng.integers(len(keys))]
+            inner = place[key]
+            if isinstance(inner, dict | list) and inner and rng.random() < 0.8:
+                place = inner
+                continue
+            match rng.integers(4):
+                case 0:
+                    del place[key]
+                case 1 if isinstance(place, list):
+                    place.append(inner)
+                case 2 if isinstance(inner, int):
+                    place[key] = inner + int(rng.integers(-2, 3)) * 16
+                case _:
+                    place[key] = ODD[rng.integers(len(ODD))]
+            break
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_made_up_index_is_refused_or_means_the_same_file(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    path = safetensors(tmp_path, TENSORS, {"format": "pt"})
+    target = there_and_back(path)
+    whole, sentences = target.read_bytes(), []
+    for _ in range(15):
+        target.write_bytes(whole)
+        reindexed(target, lambda index: mutated(index, rng))
+        try:
+            with CompressedFile(target, max_bytes="4MiB") as opened:
+                opened.restore(tmp_path / "made up")
+        except InputError as error:
+            sentences.append(str(error))
+        else:
+            assert (tmp_path / "made up").read_bytes() == path.read_bytes()
+    assert sentences
+    assert not [one for one in sentences if "\n" in one]

@@ -2,6 +2,7 @@
 
 import sys
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -162,6 +163,59 @@ def test_a_larger_array_is_refused_before_there_is_memory_for_it(most):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
+
+
+class Tensor:
+    """A tensor of PyTorch on the host, as far as it is looked at."""
+
+    __module__ = "torch"
+
+    def __init__(self, host, dtype, conjugated=False):
+        self.host, self.dtype, self.conjugated = host, f"torch.{dtype}", conjugated
+        self.layout, self.data_ptr = "torch.strided", None
+
+    def is_conj(self):
+        return self.conjugated
+
+    def is_neg(self):
+        return False
+
+    def view(self, dtype):
+        return self.host.view(dtype)
+
+
+@pytest.fixture
+def pretended_torch(monkeypatch):
+    def view_as_real(tensor):
+        return tensor.host.view(f"f{tensor.host.itemsize // 2}").reshape(*tensor.host.shape, 2)
+
+    library = SimpleNamespace(uint8=np.uint8, view_as_real=view_as_real)
+    monkeypatch.setitem(sys.modules, "torch", library)
+
+
+@pytest.mark.usefixtures("pretended_torch")
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("bool", np.arange(300) % 3 == 0),
+        ("complex64", np.arange(300).astype("c8") * 1j),
+        ("complex128", np.arange(300) * (1 + 1j)),
+        ("float8_e5m2", np.arange(256, dtype=np.uint8)),
+    ],
+)
+def test_tensors_are_viewed_as_what_codecs_know(dtype, values):
+    stream = lanescope.compress(Tensor(values, dtype))
+    assert (describe(stream).dtype, describe(stream).shape) == (dtype, values.shape)
+    room = np.zeros_like(values)
+    assert isinstance(lanescope.decompress(stream, out=Tensor(room, dtype)), Tensor)
+    assert room.tobytes() == values.tobytes()
+
+
+@pytest.mark.usefixtures("pretended_torch")
+def test_a_tensor_that_is_conjugated_when_it_is_read_is_refused():
+    tensor = Tensor(np.ones(3, complex), "complex128", conjugated=True)
+    with pytest.raises(InputError, match=r"call \.resolve_conj"):
+        lanescope.compress(tensor)
 
 
 def test_tensors_come_back_as_what_they_were():

@@ -69,6 +69,9 @@ VERBS = {
     "bench": Verb("bench --machine h200-x2 --out {out}", 1.5),
     "sweep": Verb("bench sweep --machine h200-x2 --out {out}", 2.0),
     "compress": Verb("bench compress --size 1MiB --budget 0.02 --device cpu --out {out}", 3.0),
+    "compress-file": Verb(
+        "compress {results}/h200-x2/check/results.parquet --to {out} --json", 0.8
+    ),
     "topo": Verb("topo", 0.6),
     "doctor": Verb("doctor", 0.8, codes=(0, 4)),
     "report": Verb("report {results}/h200-x2/bench --out {out}.html", 1.5),

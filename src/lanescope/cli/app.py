@@ -186,7 +186,7 @@ def _options(
 #: No path that somebody has typed is as long: of such a word a sentence shows the beginning.
 _MOST_OF_WORD = 400
 _ENDLESS = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
-_FILES_LEFT = "files that were finished are there, of the one that was not there is nothing"
+_FILES_LEFT = "files that were finished are there, and nothing is left of the one at work"
 #: What is true of what a verb leaves when it is interrupted; others leave nothing.
 _RUNS = (
     "what was measured is kept, and 'lanescope report latest' shows it, or 'lanescope report "
