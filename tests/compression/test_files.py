@@ -116,6 +116,33 @@ def test_types_of_ml_dtypes_come_back_as_what_they_were(tmp_path):
         assert opened.read("fp8.2").dtype == ml_dtypes.float8_e5m2
 
 
+def test_tensors_are_those_of_pytorch_where_that_is_said(tmp_path):
+    torch = pytest.importorskip("torch")
+    with CompressedFile(there_and_back(safetensors(tmp_path, TENSORS))) as opened:
+        big, mask = (opened.read(name, framework="torch") for name in ("big", "mask"))
+        assert (big.dtype, tuple(big.shape), mask.dtype) == (
+            torch.bfloat16,
+            (300, 1000),
+            torch.bool,
+        )
+        assert big.view(torch.uint8).numpy().tobytes() == TENSORS["big"][2]
+        assert tuple(opened.read("nothing", framework="torch").shape) == (0, 7)
+        assert opened.read("scalar", framework="torch").item() == 1.0
+
+
+def test_there_are_two_frameworks(tmp_path):
+    target, words = there_and_back(npy(tmp_path, np.zeros(5))), "no framework 'jax'; give numpy or"
+    with CompressedFile(target) as opened, pytest.raises(InputError, match=words):
+        opened.read(framework="jax")
+
+
+def test_a_header_that_none_has_is_refused(tmp_path):
+    target = there_and_back(npy(tmp_path, np.zeros(5)))
+    reindexed(target, lambda one: one.update(segments=one["segments"][::-1]))
+    with CompressedFile(target) as opened, pytest.raises(InputError):
+        opened.read()
+
+
 def test_one_tensor_becomes_a_file_that_safetensors_reads(tmp_path):
     library = pytest.importorskip("safetensors")
     values = {"a": RNG.normal(size=(40, 50)), "b": np.arange(90_000)}

@@ -34,7 +34,7 @@ from lanescope.compression.container import (
 )
 from lanescope.compression.limits import require_size
 from lanescope.compression.meanings import numpy_type, stored_type
-from lanescope.compression.segments import NPY, SAFETENSORS, Segment, cut
+from lanescope.compression.segments import LONGEST_HEADER, NPY, SAFETENSORS, Segment, cut
 from lanescope.compression.stream import Codec, Stream, describe
 from lanescope.errors import InputError
 from lanescope.units.sizes import Size, size_of
@@ -232,32 +232,34 @@ class CompressedFile:
         """Of the tensors, in the order of the file; of an array without a name there is none."""
         return tuple(one.name for one in self.index.segments if one.name is not None)
 
-    def read(self, name: str | None = None, *, threads: int = 0) -> Any:
+    def read(self, name: str | None = None, *, framework: str = "numpy", threads: int = 0) -> Any:
         """Return an array, decompressed by itself.
 
         Parameters
         ----------
         name
             Of a tensor; None: of a file that holds one array, that one, as NumPy reads it.
+        framework
+            ``numpy``, whose bf16 and fp8 are those of ml_dtypes if the program has imported that,
+            else uint16 and uint8; or ``torch``. Values of a type without a name here are bytes.
         threads
             0: as many as there are CPUs at hand, 16 at most.
-
-        Returns
-        -------
-        numpy.ndarray
-            bf16 and fp8 are those of ml_dtypes if the program has imported that, else uint16 and
-            uint8; the values of a type without a name here are bytes.
 
         Raises
         ------
         InputError
-            If there is none of that name, or it is damaged.
+            If there is none of that name, or it is damaged, or there is no such framework.
         """
+        if framework not in ("numpy", "torch"):
+            raise InputError(f"there is no framework {shown(framework)}; give numpy or torch")
         number = self._number(name)
         one = self.index.segments[number].segment
         values = self._bytes(number, threads)
         if name is None and self.index.kind == NPY:
-            return self._of_npy(values)
+            array = self._of_npy(values)
+            return array if framework == "numpy" else _tensor(array, str(array.dtype))
+        if framework == "torch":
+            return _tensor(values, one.dtype).reshape(one.shape)
         return values.view(numpy_type(one.dtype)).reshape(one.shape)
 
     def restore(self, target: Path, *, threads: int = 0, progress: Progress = quiet) -> None:
@@ -293,7 +295,7 @@ class CompressedFile:
         number = self._number(name)
         if self.index.kind != SAFETENSORS:
             raise InputError(f"{self.path} holds no tensors with names; restore all of it")
-        header = header_of_one(self.path, self._bytes(0, threads).tobytes(), name)
+        header = header_of_one(self.path, self._header(), name)
 
         def write(out: BinaryIO) -> None:
             os.fchmod(out.fileno(), self._mode & 0o777)
@@ -320,6 +322,12 @@ class CompressedFile:
             has = f"it has {known}" if known else "it has none with a name"
             raise InputError(f"{self.path} does not hold {what}; {has}")
         return found[0]
+
+    def _header(self) -> bytes:
+        """Return what stands before the first array."""
+        if self.index.segments[0].segment.bytes > LONGEST_HEADER:
+            raise damaged(self.path, "what stands before its first array is no header")
+        return self._bytes(0, 1).tobytes()
 
     def _bytes(self, number: int, threads: int) -> Stream:
         """Return all of a segment, in memory of its own."""
@@ -361,8 +369,20 @@ class CompressedFile:
 
     def _of_npy(self, values: Stream) -> Any:
         """Return an array as the header of its file says."""
-        header = BytesIO(self._bytes(0, 1).tobytes())
+        header = BytesIO(self._header())
         shape, fortran, kind, _ = npy_header(self.path, header)
         if int(np.prod(shape, dtype=object)) * kind.itemsize != len(values) or kind.hasobject:
             raise damaged(self.path, "the header of its array is of another one")
         return values.view(kind).reshape(shape, order="F" if fortran else "C")
+
+
+def _tensor(values: Any, dtype: str) -> Any:
+    """Return an array of NumPy, or bytes of such values, as a tensor in the same memory."""
+    try:
+        import torch
+
+        return torch.from_numpy(values).view(getattr(torch, dtype))
+    except ImportError as error:
+        raise InputError(f"PyTorch cannot be loaded ({error}); give framework numpy") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"this PyTorch has no {dtype}; give framework numpy") from error

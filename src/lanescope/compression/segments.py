@@ -34,10 +34,10 @@ SAFETENSORS_TYPES = {
     **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
-#: Bytes of the length in front of a header of safetensors, and the longest one that the format
-#: allows.
+#: Bytes of the length in front of a header of safetensors, and of the longest header with it that
+#: the format allows.
 LENGTH_BYTES = 8
-_LONGEST_HEADER = 100_000_000
+LONGEST_HEADER = LENGTH_BYTES + 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _of_safetensors(path: Path, file: BinaryIO, size: int) -> Cut:
     with reading(path):
         file.seek(0)
         length = int.from_bytes(file.read(LENGTH_BYTES), "little")
-        if size < LENGTH_BYTES or length > min(size - LENGTH_BYTES, _LONGEST_HEADER):
+        if size < LENGTH_BYTES or length > min(size, LONGEST_HEADER) - LENGTH_BYTES:
             raise _damaged(path, "its header does not lie within it")
         header = tensors_of(path, file.read(length))
     found = [_bytes(LENGTH_BYTES + length)]
