@@ -1,24 +1,27 @@
-"""``lanescope compress`` and ``decompress``: files of arrays, smaller on the disk."""
+"""``lanescope compress``: files of arrays, smaller on the disk."""
 
 from __future__ import annotations
 
-import json as encoder
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated
 
-import typer
-
-from lanescope.cli.combinations import Alone, Excludes, Needs, combines
-from lanescope.cli.options import option, size_option
-from lanescope.errors import InputError
-from lanescope.units.values import File, Folder, OneOf, Value, Whole
-
-if TYPE_CHECKING:
-    from lanescope.compression.container import Index, Stored
-    from lanescope.compression.files import CompressedFile, Progress
+from lanescope.cli.combinations import combines
+from lanescope.cli.compressed_files import (
+    ONE_PLACE,
+    FilesArgument,
+    ForceOption,
+    JsonOption,
+    OutOption,
+    ThreadsOption,
+    ToOption,
+    make_folder,
+    progress_of,
+    say,
+    targets_of,
+    to_folder,
+)
+from lanescope.cli.options import option
+from lanescope.units.values import OneOf
 
 
 def _codecs() -> Iterable[str]:
@@ -33,31 +36,7 @@ def _dtypes() -> Iterable[str]:
     return DTYPES
 
 
-FilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="FILE...", help="Files; they stay as they are.")
-]
-ToOption = Annotated[
-    Path | None,
-    option(Folder("--to"), metavar="DIR", help="Folder to write to; default: that of each file."),
-]
-OutOption = Annotated[
-    Path | None,
-    option(File("--out"), metavar="FILE", help="File to write, where one is given."),
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
-ThreadsOption = Annotated[
-    int,
-    option(
-        Whole("--threads", 0, 1024, "0: one for each CPU at hand, 16 at most"),
-        metavar="N",
-        help="Threads to work on; default: one for each CPU at hand, 16 at most.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")]
-_ONE_PLACE = Excludes("--out", ("--to",), "names the file itself")
-
-
-@combines(_ONE_PLACE)
+@combines(ONE_PLACE)
 def compress(
     files: FilesArgument,
     to: ToOption = None,
@@ -93,188 +72,11 @@ def compress(
     from lanescope.compression.files import compress_file
 
     targets = [to_folder(one, to) / f"{one.name}{ENDING}" for one in files]
-    targets = _targets(files, targets, out, force)
-    _make(to)
+    targets = targets_of(files, targets, out, force)
+    make_folder(to)
     for source, target in zip(files, targets, strict=True):
-        with _progress("compressing", source) as progress:
+        with progress_of("compressing", source) as progress:
             index = compress_file(
                 source, target, codec=codec, dtype=dtype, threads=threads, progress=progress
             )
-        _say(source, target, index, target.stat().st_size, json)
-
-
-@combines(
-    _ONE_PLACE,
-    Alone("--info", ("FILE", "--json", "--max-size"), "lists what is there"),
-    Needs(("--tensor",), ("--out",), "is written into a file of its own"),
-    Excludes("--tensor", ("--json",), "is one tensor alone"),
-)
-def decompress(
-    files: FilesArgument,
-    to: ToOption = None,
-    out: OutOption = None,
-    tensor: Annotated[
-        str | None,
-        option(
-            Value("--tensor"),
-            metavar="NAME",
-            help="Write this tensor of a .safetensors file alone, as a .safetensors file.",
-        ),
-    ] = None,
-    info: Annotated[
-        bool, typer.Option("--info", help="List what is in the files, with ratio and codec.")
-    ] = False,
-    max_size: Annotated[
-        int | None,
-        size_option(
-            "--max-size",
-            "Refuse a file that becomes larger than this, for files from strangers.",
-        ),
-    ] = None,
-    threads: ThreadsOption = 0,
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> None:
-    """Give back the files that 'lanescope compress' made smaller, byte by byte.
-
-    Exit code: 0 done, 2 a file is damaged, larger than --max-size, or cannot be read or written.
-    """
-    from lanescope.compression.files import CompressedFile
-
-    if info:
-        for one in files:
-            with CompressedFile(one, max_bytes=max_size) as opened:
-                _list(opened, json)
-        return
-    if tensor is not None and len(files) > 1:
-        raise InputError(f"--tensor is of one file, and {len(files)} are given; give one")
-    targets = _targets(files, list(_restored(files, to, out)), out, force)
-    _make(to)
-    for source, target in zip(files, targets, strict=True):
-        with CompressedFile(source, max_bytes=max_size) as opened:
-            if tensor is not None:
-                opened.extract(tensor, target, threads=threads)
-                return
-            with _progress("decompressing", source) as progress:
-                opened.restore(target, threads=threads, progress=progress)
-            _say(source, target, opened.index, source.stat().st_size, json)
-
-
-def to_folder(source: Path, to: Path | None) -> Path:
-    """Return the folder in which the result of a file is written."""
-    return source.parent if to is None else to
-
-
-def _restored(files: list[Path], to: Path | None, out: Path | None) -> Iterator[Path]:
-    from lanescope.compression.container import ENDING
-
-    for one in files:
-        if one.suffix != ENDING and out is None:
-            raise InputError(
-                f"{one} does not end in {ENDING}, so its new name is not known; give --out FILE"
-            )
-        yield to_folder(one, to) / one.name.removesuffix(ENDING)
-
-
-def _targets(files: list[Path], targets: list[Path], out: Path | None, force: bool) -> list[Path]:
-    """Return where each file goes; refuse what would be lost, before anything is done."""
-    if out is not None:
-        if len(files) > 1:
-            raise InputError(f"--out names one file, and {len(files)} are given; give --to DIR")
-        targets = [out]
-    if len({os.path.realpath(one) for one in targets}) < len(targets):
-        raise InputError("two files would become one of the same name; give one at a time")
-    for source, target in zip(files, targets, strict=True):
-        if target.exists() and source.exists() and target.samefile(source):
-            raise InputError(f"{target} would be written onto itself; give another --out")
-        if not force and os.path.lexists(target):
-            raise InputError(f"{target} is there already; give --force to replace it")
-    return targets
-
-
-def _make(folder: Path | None) -> None:
-    if folder is None:
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make {folder}: {error.strerror}; name another") from error
-
-
-@contextmanager
-def _progress(doing: str, source: Path) -> Iterator[Progress]:
-    from lanescope.cli.output import progress_bar
-    from lanescope.compression.files import quiet
-
-    with progress_bar(source.name, doing) as show:
-        if show is None:
-            yield quiet
-            return
-        yield lambda done, total: show(f"MiB of {source.name}", done >> 20, total >> 20)
-
-
-def _say(source: Path, target: Path, index: Index, stored: int, json: bool) -> None:
-    """Print what became of a file, of which the compressed one has so many bytes."""
-    if json:
-        print(encoder.dumps({"file": str(source), "written": str(target), **_sizes(index, stored)}))
-        return
-    from lanescope.cli.output import console
-    from lanescope.units.sizes import binary_text
-
-    console().print(
-        f"{source} → {target}: {binary_text(index.bytes)}, compressed "
-        f"{binary_text(stored)}, ratio {index.bytes / stored:.2f}",
-        soft_wrap=True,
-    )
-
-
-def _sizes(index: Index, stored: int) -> dict[str, Any]:
-    return {
-        "kind": index.kind,
-        "bytes": index.bytes,
-        "stored_bytes": stored,
-        "ratio": index.bytes / stored,
-    }
-
-
-def _list(opened: CompressedFile, json: bool) -> None:
-    """Print what is in a compressed file."""
-    index, stored = opened.index, opened.path.stat().st_size
-    if json:
-        found = {"file": str(opened.path), **_sizes(index, stored)}
-        print(encoder.dumps({**found, "segments": [_fields(one) for one in index.segments]}))
-        return
-    from lanescope.cli.compared import print_blocks
-    from lanescope.document.blocks import Column, Group, Kind, Table
-
-    columns = (
-        *(Column(name) for name in ("array", "type", "shape")),
-        *(Column(name, Kind.SUM) for name in ("bytes", "stored")),
-        Column("ratio", Kind.FACTOR),
-        Column("codec"),
-    )
-    rows = [
-        (
-            "–" if one.name is None else one.name,
-            one.dtype,
-            " × ".join(map(str, one.shape)) or "one value",
-            one.segment.bytes,
-            one.stored_bytes,
-            one.segment.bytes / one.stored_bytes if one.stored_bytes else None,
-            ", ".join(one.codecs),
-        )
-        for one in index.segments
-    ]
-    title = f"{opened.path}: {index.kind}, ratio {index.bytes / stored:.2f}"
-    print_blocks([Table(title, columns, [Group(rows)])])
-
-
-def _fields(one: Stored) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "dtype": one.dtype,
-        "shape": list(one.shape),
-        "bytes": one.segment.bytes,
-        "stored_bytes": one.stored_bytes,
-        "codecs": one.codecs,
-    }
+        say(source, target, index, target.stat().st_size, json)
