@@ -34,7 +34,8 @@ folder_of(gpu_codec_sources compress/*.cpp compress/*.cu
   LESS ${host_strip_sources} ${host_codec_sources} ${channel_sources})
 
 # The library for C++, of which Python has the rule, too.
-paths_of(rule_sources library/always.cpp library/rule.cpp library/rule_costs.cpp)
+paths_of(rule_sources library/always.cpp library/rule.cpp library/rule_costs.cpp
+  library/rule_evidence.cpp)
 paths_of(host_library_sources library/codec.cpp library/seam.cpp)
 folder_of(gpu_library_sources library/*.cpp LESS ${rule_sources} ${host_library_sources})
 

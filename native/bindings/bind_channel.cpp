@@ -3,11 +3,13 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -116,6 +118,35 @@ std::pair<Codec, int> choose_codec(int gpu, std::uintptr_t source, std::size_t b
   return {chosen.codec, chosen.dimensionality};
 }
 
+using Sized = std::tuple<Codec, int, double>;
+
+std::optional<std::vector<Sized>> sizes_of(lanescope::compress::Looker& looker) {
+  const auto found = looker.take();
+  if (!found) return {};
+  std::vector<Sized> sizes;
+  for (const auto& one : *found) sizes.emplace_back(one.codec, one.dimensionality, one.share);
+  return sizes;
+}
+
+void bind_looker(nb::module_& module) {
+  using lanescope::compress::Looker;
+  nb::class_<Looker>(module, "Looker", "Looks at blocks of arrays in a GPU's memory.")
+      .def(nb::init<>())
+      .def_prop_ro("is_free", &Looker::is_free)
+      .def(
+          "begin",
+          [](Looker& looker, int gpu, std::uintptr_t source, std::size_t bytes, Dtype dtype,
+             std::optional<Codec> codec, std::uintptr_t stream) {
+            const lanescope::ScopedDevice scope(gpu);
+            looker.begin({pointer_of<const std::byte>(source), bytes}, dtype, codec,
+                         pointer_of<CUstream_st>(stream));
+          },
+          "gpu"_a, "source"_a, "bytes"_a, "dtype"_a, "codec"_a.none(), "stream"_a, Released(),
+          "Have blocks copied behind what is on a stream.")
+      .def("take", &sizes_of, Released(),
+           "Of each codec its dimensionality and what it leaves of them, once they are there.");
+}
+
 void bind_ticket(nb::module_& module) {
   nb::class_<Ticket>(module, "Ticket", "A transfer on its way, and what became of it.")
       .def("done", &Ticket::done, Released(), "Whether it has ended, well or not.")
@@ -196,6 +227,7 @@ void bind_host_channel(nb::module_& module) {
 }  // namespace
 
 void bind_channel(nb::module_& module) {
+  bind_looker(module);
   bind_ticket(module);
   bind_device_channel(module);
   bind_host_channel(module);

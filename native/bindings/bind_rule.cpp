@@ -1,10 +1,12 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "bindings.hpp"
 #include "lanescope/compression.hpp"
@@ -48,6 +50,16 @@ void learn(lc::Rule& rule, const std::string& tag, const std::string& path, lc::
            bool compressed) {
   const lc::Decision decision{compress, codec, dimensionality, {}, {}, predicted};
   rule.learn({tag, path, dtype, bytes}, decision, {seconds, bytes, wire_bytes, compressed});
+}
+
+/// Codec, dimensionality, share of the wire.
+using Sampled = std::tuple<lc::Codec, int, double>;
+
+void take_sample(lc::Rule& rule, const std::string& tag, const std::string& path, lc::Dtype dtype,
+                 std::size_t bytes, const std::vector<Sampled>& sampled) {
+  std::vector<lc::Sampled> all;
+  for (const Sampled& one : sampled) all.push_back(std::make_from_tuple<lc::Sampled>(one));
+  rule.take_sample({tag, path, dtype, bytes}, all);
 }
 
 std::optional<Link> link_at(const lc::RawTimes& times, const std::string& path, std::size_t bytes) {
@@ -113,6 +125,13 @@ void bind_rule(nb::module_& module) {
           },
           "path"_a, "link"_a, Released())
       .def("decide", &decide, "tag"_a, "path"_a, "dtype"_a, "bytes"_a, Released())
+      .def(
+          "wants_sample",
+          [](lc::Rule& rule, const std::string& tag, const std::string& path, lc::Dtype dtype,
+             std::size_t bytes) { return rule.wants_sample({tag, path, dtype, bytes}); },
+          "tag"_a, "path"_a, "dtype"_a, "bytes"_a, Released())
+      .def("take_sample", &take_sample, "tag"_a, "path"_a, "dtype"_a, "bytes"_a, "sampled"_a,
+           Released())
       .def("learn", &learn, "tag"_a, "path"_a, "dtype"_a, "bytes"_a, "compress"_a, "codec"_a.none(),
            "dimensionality"_a, "predicted_seconds"_a.none(), "seconds"_a, "wire_bytes"_a,
            "compressed"_a, Released());

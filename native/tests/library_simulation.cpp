@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compress/checksum.hpp"
@@ -155,6 +156,44 @@ void send_and_tell() {
   require(noting->told == std::vector<std::string>{"one", "two", "three"}, "the end was not told");
 }
 
+/// Wants to look at each array, and notes what blocks became.
+class Looking final : public Decider {
+ public:
+  Decision decide(const Transfer&) override { return {false, Codec::raw, 1, "as it is"}; }
+  bool wants_sample(const Transfer&) override {
+    ++wanted;
+    return true;
+  }
+  void take_sample(const Transfer& transfer, std::span<const Sampled> sampled) override {
+    for (const Sampled& one : sampled)
+      if (one.codec == Codec::delta) noted.emplace_back(transfer.tag, one.wire_share);
+  }
+
+  int wanted = 0;
+  std::vector<std::pair<std::string, double>> noted;
+};
+
+/// Blocks are those that the array has when it is sent, and nothing waits for them.
+void look_at_blocks() {
+  const auto looking = std::make_shared<Looking>();
+  const Array even(0, kValues, 1), noise(0, kValues, 0), target(1, kValues, 0);
+  for (std::size_t i = 0; i < kValues; ++i)
+    noise.data[i] = static_cast<std::int32_t>(i * i * 2654435761U);
+  HostChannel channel(0, {.decider = looking});
+  auto all = std::vector{channel.offload(even.bytes(), Dtype::int32, nullptr, "even")};
+  cudaMemcpyAsync(even.data, noise.data, 4 * kValues, cudaMemcpyDefault, nullptr);
+  require(looking->noted.empty(), "a sample came before it was there");
+  all[0].ticket.wait();
+  const Array others(0, kValues, 1);
+  for (const Array* array : {&others, &noise, &others}) {
+    all.push_back(channel.offload(array->bytes(), Dtype::int32, nullptr, "later"));
+    all.back().ticket.wait();
+  }
+  require(looking->noted.size() == 3 && looking->wanted == 4, "a look was left out");
+  require(looking->noted[0].first == "even" && looking->noted[0].second < 0.5, "not as sent");
+  require(looking->noted[2].second > 0.9, "another array's blocks");
+}
+
 void offload_and_restore() {
   for (const RestoreBy restore_by : {RestoreBy::staged, RestoreBy::mapped}) {
     const auto always = std::make_shared<Always>(true);
@@ -216,7 +255,8 @@ void refuse_what_overlaps() {
   bad([&] { channel.send(here.bytes(), here.bytes(), Dtype::int32, nullptr, nullptr); });
 }
 
-/// The pretended clock says 1 ms of every transfer: what is tried is no gain, and is left.
+/// The pretended clock says 1 ms of every transfer, and nothing becomes smaller although blocks
+/// promise that: what is tried is no gain, and is left.
 void let_the_rule_decide() {
   const Array source(0, 16 << 20, 3), target(1, 16 << 20, 0);
   GpuChannel channel(0, 1);
@@ -263,6 +303,7 @@ int main() {
   namespace lc = lanescope::compression;
   pretended::seed(1);
   lc::send_and_tell();
+  lc::look_at_blocks();
   lc::offload_and_restore();
   lc::refuse_what_cannot_be();
   lc::refuse_what_overlaps();

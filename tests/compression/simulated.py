@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lanescope.compression.costs import CodecCost, LinkCost, compressed_seconds, raw_seconds
-from lanescope.compression.deciding import Decision, Outcome, Transfer
+from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
+from lanescope.compression.rule import CODECS_BY_DTYPE
 
 MIB = 1 << 20
 NVLINK, PCIE = LinkCost(395.0, 8e-6), LinkCost(55.5, 10e-6)
@@ -18,7 +19,8 @@ class Simulated:
     """Sends what a decider says, and tells it what that took.
 
     `ratios` are of codecs by name; those not there make nothing smaller. `late` outcomes are told
-    only when so many transfers more have been decided about.
+    only when so many transfers more have been decided about. With `looks` blocks of arrays are
+    looked at where the decider wants that; it has what they become before the next transfer.
     """
 
     link: LinkCost
@@ -26,11 +28,14 @@ class Simulated:
     ratios: dict[str, float] = field(default_factory=dict)
     jitter: float = 0.0
     late: int = 0
+    looks: bool = False
+    looked: int = 0
     seconds: float = 0.0
     raw_seconds: float = 0.0
     sent: int = 0
     compressed: int = 0
     _untold: list[tuple[Transfer, Decision, Outcome]] = field(default_factory=list)
+    _sample: tuple[Transfer, list[Sampled]] | None = None
 
     def outcome(self, transfer: Transfer, decision: Decision) -> Outcome:
         ratio = self.ratios.get(decision.codec, 1 / EXPANSION)
@@ -44,9 +49,20 @@ class Simulated:
         seconds *= 1 + self.jitter * spread
         return Outcome(seconds, transfer.bytes, wire, decision.compress)
 
+    def look(self, decider, transfer: Transfer) -> None:
+        if self._sample is not None:
+            decider.take_sample(*self._sample)
+            self._sample = None
+        if decider.wants_sample(transfer):
+            self.looked += 1
+            ratios = dict.fromkeys(CODECS_BY_DTYPE[transfer.dtype], 1.0) | self.ratios
+            self._sample = transfer, [Sampled(name, 1, 1 / one) for name, one in ratios.items()]
+
     def send(self, decider, transfer: Transfer, times: int = 1) -> list[Decision]:
         made = []
         for _ in range(times):
+            if self.looks:
+                self.look(decider, transfer)
             decision = decider.decide(transfer)
             outcome = self.outcome(transfer, decision)
             self._untold.append((transfer, decision, outcome))

@@ -12,8 +12,9 @@ from lanescope import InputError, LanescopeError
 from lanescope._core import native
 from lanescope.compression import channel as module
 from lanescope.compression import choosing
-from lanescope.compression.deciding import Decision
+from lanescope.compression.deciding import Decision, Sampled, Transfer
 from lanescope.compression.gpu_arrays import gpu_array
+from lanescope.compression.stream import Codec
 from tests.compression.gpu_stand_ins import Core, stand_in
 
 Tensor = stand_in("torch")
@@ -365,3 +366,94 @@ def test_a_record_tells_how_far_the_prediction_was_off(cores):
     assert channel.last.error == pytest.approx(-0.5)
     cores[0].tickets[0].compressed = False  # there was no room: nothing was predicted of that
     assert channel.last.error is None
+
+
+class Looker:
+    """Finds that `zvc` leaves a quarter, once the test says that its copies have ended."""
+
+    def __init__(self):
+        self.begun, self.ended = [], False
+
+    @property
+    def is_free(self):
+        return len(self.begun) == 0 or self.ended
+
+    def begin(self, *given):
+        self.begun.append(given)
+        self.ended = False
+
+    def take(self):
+        return [(native.Codec.zvc, 1, 0.25)] if self.begun and self.ended else None
+
+
+class Sampling(Noting):
+    """A decider that wants to look at every array."""
+
+    def __init__(self):
+        super().__init__(compress=False)
+        self.sampled = []
+
+    def wants_sample(self, transfer):
+        return True
+
+    def take_sample(self, transfer, sampled):
+        self.sampled.append((transfer.tag, list(sampled)))
+
+
+@pytest.fixture
+def lookers(monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        choosing.native, "Looker", lambda: made.append(Looker()) or made[-1], raising=True
+    )
+    return made
+
+
+def test_blocks_are_looked_at_behind_the_stream_and_nothing_waits(cores, lookers):
+    decider = Sampling()
+    channel = lanescope.Channel(0, 1, compression=decider)
+    tensor = Tensor(VALUES)
+    for tag in "ab":
+        channel.send(tensor, tag)
+    assert lookers[0].begun == [
+        (0, tensor.data_ptr(), VALUES.nbytes, native.Dtype.float32, None, 1000)
+    ]
+    assert decider.sampled == []
+    lookers[0].ended = True
+    channel.send(tensor, "c")
+    assert decider.sampled == [("a", [Sampled("zvc", 1, 0.25)])]
+    assert len(lookers[0].begun) == 2
+
+
+def test_a_look_that_fails_is_left_to_the_transfer(cores, lookers, monkeypatch):
+    def refuse(self, *given):
+        raise native.NativeError("cudaHostAlloc", 2, "no memory", "none left", "here")
+
+    monkeypatch.setattr(Looker, "begin", refuse)
+    decider = Sampling()
+    lanescope.Channel(0, 1, compression=decider).send(Tensor(VALUES), "a")
+    assert decider.sampled == [("a", [])]
+    assert len(cores[0].calls) == 1
+
+
+def test_deciders_without_looks_get_none(cores, lookers):
+    lanescope.Channel(0, 1, compression=Noting()).send(Tensor(VALUES))
+    assert lookers[0].begun == []
+
+
+def test_what_no_codec_made_smaller_is_looked_at_again(cores):
+    """The first array of a kind may be unlike those that follow."""
+    channel = lanescope.Channel(0, 1, compression="on")
+    noise = np.random.default_rng(1).integers(0, 2**32, VALUES.size, np.uint32)
+    channel.send(Tensor(noise.view(np.float32)), "x")
+    for _ in range(2 * choosing.Choices.RAW_USES):
+        channel.send(Tensor(np.full_like(VALUES, 1.5)), "x")
+    assert cores[0].calls[1][3] is None
+    assert cores[0].calls[-1][3] is native.Codec.delta
+
+
+def test_codecs_of_so_many_kinds_are_held():
+    choices = choosing.Choices()
+    for number in range(3000):
+        choices.of(Transfer(f"t{number}", "g0>g1", "float32", 1), lambda: (Codec.DELTA, 1))
+    assert len(choices._chosen) == choices.MOST

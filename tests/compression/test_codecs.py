@@ -179,6 +179,17 @@ def test_auto_takes_what_is_smallest():
     assert describe(lanescope.compress(noise)).codec == Codec.RAW
 
 
+@pytest.mark.parametrize(("dtype", "word"), WORDS.items())
+@pytest.mark.parametrize("zeros", [0.0, 0.98])
+def test_auto_compresses_constant_and_sparse_arrays_of_each_type(dtype, word, zeros):
+    for size in (1 << 12, 1 << 16, 1 << 20):
+        words = np.full(size // np.dtype(word).itemsize, 63, word)
+        words[RANDOM.random(words.size) < zeros] = 0
+        info = describe(lanescope.compress(words, dtype=dtype))
+        assert info.codec is not Codec.RAW
+        assert info.bytes > 3 * info.stored_bytes
+
+
 @pytest.mark.parametrize("blocks", [8, 9, 10, 13, 31, 200])
 def test_auto_looks_at_eight_blocks_spread_over_an_array(blocks):
     """At all of a shorter one."""

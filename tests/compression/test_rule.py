@@ -8,7 +8,7 @@ import pytest
 from lanescope._core import native
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Outcome, Transfer
-from lanescope.compression.rule import Rule
+from lanescope.compression.rule import CODECS_BY_DTYPE, Rule
 from tests.compression.simulated import MIB, NVLINK, PCIE, Simulated
 
 EVERY = native.RULE_EVERY
@@ -92,13 +92,14 @@ def test_zeros_are_found(dtype, most):
     assert device.raw_seconds / device.seconds > 1.4
 
 
-def test_data_that_change_turn_it_off_and_on_again():
-    device = Simulated(PCIE, FAST, {"exponent": 1.4})
+@pytest.mark.parametrize("looks", [False, True])
+def test_data_that_change_turn_it_off_and_on_again(looks):
+    device = Simulated(PCIE, FAST, {"exponent": 1.4}, looks=looks)
     rule = Rule()
     assert device.send(rule, transfer(), 200)[-1].compress
     device.ratios = {}
     made = device.send(rule, transfer(), 400)
-    assert sum(one.compress for one in made) < 16
+    assert sum(one.compress for one in made) < 20
     device.ratios = {"exponent": 1.4}
     assert sum(one.compress for one in device.send(rule, transfer(), 600)) > 300
 
@@ -125,9 +126,10 @@ def test_a_load_turns_it_off_and_its_end_on_again():
     device.send(rule, transfer(), 100)
     device.cost = FAST.slower(20)
     made = device.send(rule, transfer(), 300)
-    # a codec that is slower than the link by far: seen at once
+    # two in a row that are far slower than expected: no accident
     assert sum(one.compress for one in made) < 8
-    assert "took longer the last time" in made[1].reason
+    assert made[1].compress
+    assert "took longer the last times" in made[2].reason
     device.cost = FAST
     made = device.send(rule, transfer(), 2000)
     assert made[-1].compress
@@ -144,19 +146,139 @@ def test_a_codec_that_is_far_too_slow_costs_two_trials_and_then_little():
     assert device.seconds - device.raw_seconds - before < 0.006 * 25_000 * 1.22e-3
 
 
-def test_one_measured_loss_turns_it_off_for_that_size_only():
+def test_two_losses_turn_it_off_for_that_size_only_and_one_does_not():
     device = Simulated(PCIE, FAST, {"exponent": 1.4})
     rule = Rule()
     large, small = transfer(512 * MIB), transfer(64 * MIB)
     device.send(rule, large, 20)
     device.send(rule, small, 20)
-    decision = rule.decide(small)
-    assert decision.compress
-    rule.learn(small, decision, Outcome(1.0, small.bytes, small.bytes // 2, True))
+    for _ in range(2):
+        decision = rule.decide(small)
+        assert decision.compress
+        rule.learn(small, decision, Outcome(0.1, small.bytes, small.bytes // 2, True))
     assert not rule.decide(small).compress
-    assert rule.decide(large).compress
+    # two may go as they are, as the link may have changed
+    assert any(rule.decide(large).compress for _ in range(3))
     made = device.send(rule, small, 1000)  # and not for ever
     assert sum(one.compress for one in made) > 500
+
+
+@pytest.mark.parametrize("link", [NVLINK, PCIE])
+@pytest.mark.parametrize("every", [100, 20])
+def test_stalls_of_either_kind_of_transfer_do_not_turn_it_off(link, every):
+    device = Simulated(link, FAST, {"exponent": 1.4})
+    rule = Rule()
+    one = transfer(512 * MIB)
+    made = []
+    for number in range(500):
+        decision = rule.decide(one)
+        outcome = device.outcome(one, decision)
+        if number % every == every - 1:
+            outcome = replace(outcome, seconds=3 * outcome.seconds)
+        rule.learn(one, decision, outcome)
+        made.append(decision.compress)
+    assert sum(made) > 470
+
+
+def test_some_arrays_that_no_codec_makes_smaller_do_not_turn_it_off():
+    device = Simulated(PCIE, FAST)
+    rule = Rule()
+    made = []
+    for number in range(500):
+        device.ratios = {} if number % 10 == 3 else {"exponent": 1.4}
+        made += device.send(rule, transfer())
+    assert sum(one.compress for one in made) > 470
+
+
+def test_new_tags_go_as_others_do():
+    device = Simulated(PCIE, FAST, {"exponent": 1.4})
+    rule = Rule()
+    made = []
+    for number in range(200):
+        made += device.send(rule, transfer(tag=f"t{number}"))
+    assert sum(one.compress for one in made) > 190
+    assert "makes arrays like it 1.40 times as small" in made[-1].reason
+    device.ratios = {}
+    for number in range(200, 1200):
+        device.send(rule, transfer(tag=f"t{number}"))
+    assert not rule.decide(transfer(tag="another")).compress
+
+
+def test_an_evicted_tag_begins_with_what_all_know():
+    """The rule holds so many tags, those used last."""
+    device = Simulated(PCIE, FAST, {"exponent": 1.4})
+    rule = Rule()
+    device.send(rule, transfer(tag="first"), 20)
+    device.ratios = {"exponent": 2.0}
+    for number in range(1500):
+        device.send(rule, transfer(tag=f"t{number}"))
+    assert "arrays like it 2.00" in rule.decide(transfer(tag="first")).reason
+
+
+def test_blocks_tell_the_codec_before_its_first_trial():
+    device = Simulated(PCIE, FAST, {"zvc": 1.8}, looks=True)
+    made = device.send(Rule(), transfer(), 20)
+    assert [one.codec for one in made] == ["raw"] * 2 + ["zvc"] * 18
+    assert made[2].reason == "zvc makes blocks of such arrays 1.80 times as small, a trial"
+    assert device.looked == 1
+
+
+def test_blocks_that_no_codec_makes_smaller_are_hardly_ever_tried():
+    device = Simulated(PCIE, SLOW, looks=True)
+    made = device.send(Rule(), transfer(), 1000)
+    assert not any(one.compress for one in made[:64])
+    assert 0 < device.compressed < 16  # as blocks may be unlike the others
+    assert device.overhead < 0.003
+    assert 2 < device.looked < 25  # again, now and then
+
+
+@pytest.mark.parametrize(
+    ("ratio", "of_blocks", "compressed"), [(1.4, 1.0, range(600, 1000)), (1.0, 2.0, range(1, 40))]
+)
+def test_blocks_that_are_unlike_the_others_are_noticed(ratio, of_blocks, compressed):
+    class Misled(Simulated):
+        def look(self, decider, transfer):
+            self.ratios = {"exponent": of_blocks}
+            super().look(decider, transfer)
+            self.ratios = {"exponent": ratio}
+
+    device = Misled(PCIE, FAST, looks=True)
+    device.send(Rule(), transfer(), 1000)
+    assert device.compressed in compressed
+
+
+def test_a_sample_that_could_not_be_had_leaves_trials():
+    rule = timed(transfer())
+    assert rule.wants_sample(transfer())
+    assert "looked at first" in rule.decide(transfer()).reason
+    assert not rule.wants_sample(transfer())
+    rule.take_sample(transfer(), [])
+    assert rule.decide(transfer()).compress
+
+
+def test_a_sample_that_never_comes_is_not_waited_for():
+    rule = timed(transfer())
+    assert rule.wants_sample(transfer())
+    assert any(rule.decide(transfer()).compress for _ in range(10))
+
+
+def test_tags_that_differ_are_looked_at():
+    device = Simulated(PCIE, FAST, looks=True)
+    rule = Rule()
+    good = []
+    for number in range(400):
+        device.ratios = {} if number % 2 else {"exponent": 1.4}
+        made = device.send(rule, transfer(tag=f"t{number % 8}"))
+        good += made if number % 2 == 0 and number > 200 else []
+    assert all(one.compress for one in good if "time that again" not in one.reason)
+    assert device.overhead < -0.08
+
+
+@pytest.mark.parametrize("dtype", list(CODECS_BY_DTYPE))
+def test_constant_arrays_go_compressed_of_each_type(dtype):
+    device = Simulated(PCIE, FAST, dict.fromkeys(CODECS_BY_DTYPE[dtype], 2000.0), looks=True)
+    made = device.send(Rule(), transfer(dtype=dtype), 100)
+    assert sum(one.compress for one in made) == 98
 
 
 def test_a_faster_link_is_noticed():

@@ -151,11 +151,26 @@ struct Outcome {
   bool compressed;         ///< What shall be compressed may have to travel as it is.
 };
 
+/// What some blocks of an array become by a codec.
+struct Sampled {
+  Codec codec;
+  int dimensionality;
+  double wire_share;  ///< Their bytes on the link over those of the array.
+};
+
 /// Decides for each transfer. Called by all threads that use its channels.
 class LANESCOPE_API Decider {
  public:
   virtual ~Decider();
   virtual Decision decide(const Transfer& transfer) = 0;
+
+  /// Whether the channel shall look at some blocks of an array about which `decide` is called
+  /// next. The default never does.
+  virtual bool wants_sample(const Transfer& transfer);
+
+  /// Takes in what these blocks become by each codec: later, as nothing waits for them; none where
+  /// they could not be had.
+  virtual void take_sample(const Transfer& transfer, std::span<const Sampled> sampled);
 
   /// Told of sends and offloads that came in whole, in the order in which they end, when the
   /// channel is used the next time.
@@ -187,8 +202,9 @@ struct CodecCost {
 };
 
 /// Compresses where that is predicted to take less than 0.95 of the time, from what transfers of
-/// the same tag, type and path took before; turns itself off where it is slower. Python's rule is
-/// the same code (docs/compression-rule.md).
+/// the same type and path took before, those of the same tag first; turns itself off where it is
+/// slower. Holds a bounded number of tags, those used last. Python's rule is the same code
+/// (docs/compression-rule.md).
 class LANESCOPE_API Rule final : public Decider {
  public:
   /// For channels that code so much before their whole pipeline is at work: 20 MiB between GPUs,
@@ -203,6 +219,8 @@ class LANESCOPE_API Rule final : public Decider {
   /// until two of their size, within a factor of two, have been timed.
   void set_link(const std::string& path, const LinkCost& link);
   Decision decide(const Transfer& transfer) override;
+  bool wants_sample(const Transfer& transfer) override;
+  void take_sample(const Transfer& transfer, std::span<const Sampled> sampled) override;
   void learn(const Transfer& transfer, const Decision& decision, const Outcome& outcome) override;
 
  private:

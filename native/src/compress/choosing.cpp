@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 
 #include "compress/format.hpp"
 
@@ -77,16 +76,22 @@ int best_dimensionality(Scale& scale, Bytes block) {
 
 }  // namespace
 
-std::vector<std::byte> sample_of(Bytes array, const CopyPart& copy) {
-  const auto parts = parts_of(array);
+std::size_t sample_bytes(Bytes array) {
   std::size_t bytes = 0;
-  for (const Bytes& part : parts) bytes += part.size();
-  std::vector<std::byte> got(bytes);
-  std::byte* end = got.data();
-  for (const Bytes& part : parts) {
-    if (!part.empty()) copy(end, part);
-    end += part.size();
+  for (const Bytes& part : parts_of(array)) bytes += part.size();
+  return bytes;
+}
+
+void copy_sample(Bytes array, std::byte* to, const CopyPart& copy) {
+  for (const Bytes& part : parts_of(array)) {
+    if (!part.empty()) copy(to, part);
+    to += part.size();
   }
+}
+
+std::vector<std::byte> sample_of(Bytes array, const CopyPart& copy) {
+  std::vector<std::byte> got(sample_bytes(array));
+  copy_sample(array, got.data(), copy);
   return got;
 }
 
@@ -95,22 +100,26 @@ std::vector<std::byte> sample_on_host(Bytes array) {
                    [](std::byte* to, Bytes part) { std::memcpy(to, part.data(), part.size()); });
 }
 
-Choice smallest(Dtype dtype, Bytes sample) {
+std::vector<Sized> sizes_of(Dtype dtype, Bytes sample, std::span<const Codec> codecs) {
   Scale scale(dtype, sample.size());
-  const std::size_t raw = most_stream_bytes(sample.size(), 1);
-  std::optional<std::size_t> least;
-  Choice best{Codec::raw, dtype, 1};
-  for (const Codec codec : tried_by_auto(dtype)) {
+  const auto raw = static_cast<double>(most_stream_bytes(sample.size(), 1));
+  std::vector<Sized> sizes;
+  for (const Codec codec : codecs) {
     const int dimensionality =
         codec == Codec::gfc ? best_dimensionality(scale, least_even(sample)) : 1;
-    const std::size_t bytes = scale.bytes(codec, dimensionality, sample);
-    if (least && bytes >= *least) continue;
-    least = bytes;
-    best = {codec, dtype, dimensionality};
+    const auto bytes = static_cast<double>(scale.bytes(codec, dimensionality, sample));
+    sizes.push_back({codec, dimensionality, bytes / raw});
   }
-  if (least && static_cast<double>(*least) >= static_cast<double>(raw) * (1 - kLeastSaved))
-    return {Codec::raw, dtype, 1};
-  return best;
+  return sizes;
+}
+
+Choice smallest(Dtype dtype, Bytes sample) {
+  const auto sizes = sizes_of(dtype, sample, tried_by_auto(dtype));
+  const auto least = std::min_element(
+      sizes.begin(), sizes.end(),
+      [](const Sized& one, const Sized& other) { return one.share < other.share; });
+  if (least == sizes.end() || least->share >= 1 - kLeastSaved) return {Codec::raw, dtype, 1};
+  return {least->codec, dtype, least->dimensionality};
 }
 
 }  // namespace lanescope::compress

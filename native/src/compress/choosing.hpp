@@ -14,12 +14,31 @@ namespace lanescope::compress {
 
 using CopyPart = std::function<void(std::byte* to, std::span<const std::byte> part)>;
 
-/// Blocks by which a codec is chosen, eight spread over an array; all of a short one. `copy` brings
-/// each to the host's memory.
+/// Bytes of the blocks by which a codec is chosen, eight spread over an array; all of a short one.
+std::size_t sample_bytes(std::span<const std::byte> array);
+
+/// Most bytes of them.
+inline constexpr std::size_t kMostSampleBytes = 9 * kBlockBytes;  // less than nine are a short one
+
+/// Copies them to `to`; `copy` brings each to the host's memory.
+void copy_sample(std::span<const std::byte> array, std::byte* to, const CopyPart& copy);
+
+/// The same into memory of their own.
 std::vector<std::byte> sample_of(std::span<const std::byte> array, const CopyPart& copy);
 
 /// The sample of an array in the host's memory.
 std::vector<std::byte> sample_on_host(std::span<const std::byte> array);
+
+/// What a sample becomes by a codec.
+struct Sized {
+  Codec codec;
+  int dimensionality;
+  double share;  // of the bytes that it has as it is
+};
+
+/// What it becomes by each of some codecs that take values of the type.
+std::vector<Sized> sizes_of(Dtype dtype, std::span<const std::byte> sample,
+                            std::span<const Codec> codecs);
 
 /// The codec, and its dimensionality, that makes a sample smallest; raw where none saves 1 %.
 Choice smallest(Dtype dtype, std::span<const std::byte> sample);

@@ -1,10 +1,12 @@
 #include "library/deciding.hpp"
 
-#include "compress/device_sample.hpp"
+#include <vector>
 
 namespace lanescope::compression {
 
 namespace {
+
+constexpr int kRawUses = 16;  // after which an array is looked at again that no codec made smaller
 
 void require_ours(const std::optional<Codec>& codec) {
   if (codec && core::by_nvcomp(*codec))
@@ -23,6 +25,7 @@ Deciding::Deciding(const ChannelOptions& options, std::size_t fill_bytes)
 
 Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> array,
                           cudaStream_t stream) {
+  if (!array.empty()) look(transfer, array, stream);
   Decision decision = decider_->decide(transfer);
   if (!decision.compress || array.empty()) {
     decision.compress = false;
@@ -43,14 +46,32 @@ Decision Deciding::decide(const Transfer& transfer, std::span<const std::byte> a
   return decision;
 }
 
+void Deciding::look(const Transfer& transfer, std::span<const std::byte> array,
+                    cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  if (const auto sizes = looker_.take()) {
+    std::vector<Sampled> sampled;
+    for (const core::Sized& one : *sizes)
+      sampled.push_back({one.codec, one.dimensionality, one.share});
+    decider_->take_sample(looked_at_, sampled);
+  }
+  if (!looker_.is_free() || !decider_->wants_sample(transfer)) return;
+  looked_at_ = transfer;
+  try {
+    looker_.begin(array, transfer.dtype, codec_, stream);
+  } catch (const lanescope::Error&) {  // it goes on without; the transfer says what is wrong
+    decider_->take_sample(transfer, {});
+  }
+}
+
 core::Choice Deciding::choose(const Transfer& transfer, std::span<const std::byte> array,
                               cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
-  const std::pair kind(transfer.tag, transfer.dtype);
-  const auto known = chosen_.find(kind);
-  if (known != chosen_.end()) return known->second;
-  const auto found = core::smallest(transfer.dtype, core::sample_on_device(array, stream));
-  return chosen_.emplace(kind, found).first->second;
+  Chosen& known = chosen_.use({transfer.tag, transfer.dtype});
+  const bool raw = known.choice && known.choice->codec == Codec::raw;
+  if (!known.choice || (raw && ++known.uses >= kRawUses))
+    known = {core::smallest(transfer.dtype, core::sample_on_device(array, stream))};
+  return *known.choice;
 }
 
 std::optional<core::Choice> choice_of(const Decision& decision, Dtype dtype) {

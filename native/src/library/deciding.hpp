@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -8,6 +7,8 @@
 #include <utility>
 
 #include "compress/channel.hpp"
+#include "compress/device_sample.hpp"
+#include "library/recent.hpp"
 #include "library/seam.hpp"
 
 namespace lanescope::compression {
@@ -25,13 +26,21 @@ class Deciding {
   Decision decide(const Transfer& transfer, std::span<const std::byte> array, cudaStream_t stream);
 
  private:
+  /// Hands over what blocks became, and begins the next look where the decider wants one.
+  void look(const Transfer& transfer, std::span<const std::byte> array, cudaStream_t stream);
   core::Choice choose(const Transfer& transfer, std::span<const std::byte> array,
                       cudaStream_t stream);
 
   std::shared_ptr<Decider> decider_;
   std::optional<Codec> codec_;
   std::mutex mutex_;
-  std::map<std::pair<std::string, Dtype>, core::Choice> chosen_;
+  core::Looker looker_;
+  Transfer looked_at_{};
+  struct Chosen {
+    std::optional<core::Choice> choice;
+    int uses = 0;
+  };
+  Recent<std::pair<std::string, Dtype>, Chosen> chosen_{1024};
 };
 
 /// What a decision means to channels of the core.

@@ -1,22 +1,23 @@
 // The rule that decides, transfer by transfer, whether compressing pays (docs/compression-rule.md).
 // It predicts both times and compresses where that takes at most `kMargin` of the time. What it
-// predicts from is measured: the link by transfers as they are, ratio and speed of a codec by
-// compressed ones. It turns itself off where a compressed transfer took longer than the same bytes
-// as they are, and on again by trials only. Trials may cost `kShare` of the time that went into
-// such transfers, but for the first one of each kind. It looks at no clock: the same outcomes lead
-// to the same decisions.
+// predicts from is observed: the link by transfers as they are, what arrays become by a codec from
+// what crossed the link, and the codec's speed from the time that this does not explain, of which
+// the middle of the newest few counts. What costs time to find out has a budget: `kShare` of the
+// time of all transfers of a type on a path, and `kOfGain` of what compressing has gained. It looks
+// at no clock: the same outcomes lead to the same decisions.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <tuple>
 #include <utility>
 
 #include "compress/candidates.hpp"
 #include "lanescope/compression.hpp"
-#include "library/rule_costs.hpp"
+#include "library/recent.hpp"
+#include "library/rule_evidence.hpp"
 
 namespace lanescope::compression {
 
@@ -25,9 +26,17 @@ namespace {
 using compress::codecs_of;
 using compress::takes;
 
-constexpr double kShare = 0.005;   // of all time, that trials and mistakes may cost
-constexpr int kFirstPatience = 8;  // fewer at first after a loss, which may be an accident
+constexpr double kShare = 0.005, kOfGain = 0.1, kDoubtShare = 0.02;
+constexpr double kFreeTrials = 2;  // in times of the transfer at hand
+constexpr int kFirstPatience = 8;  // fewer decisions at first, as a loss may be an accident
+constexpr int kUnlikeInRow = 3;    // times that are not what was expected, for the same reason
 constexpr double kLeastSlowness = 0.5, kMostSlowness = 100;
+constexpr double kSpeedWeight = 2;                    // of all tags' speed, in outcomes of one tag
+constexpr double kLookSeconds = 100e-6;               // that copying a few blocks holds things up
+constexpr std::size_t kLeastLookedAt = 1 << 20;       // bytes
+constexpr double kSurprise = 0.1, kClearGain = 0.05;  // of the share of the wire
+constexpr std::size_t kMostTags = 1024, kMostPools = 256;
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 std::string text(const char* format, double value) {
   char said[40];
@@ -53,84 +62,38 @@ Decision not_compressed(std::string reason, std::optional<double> raw = {},
   return {false, Codec::raw, 1, std::move(reason), raw, compressed};
 }
 
-Decision nothing_known() {
-  return not_compressed("nothing is known of such transfers over this link yet");
-}
-
-/// What a codec does to arrays of a kind; means in which the newest counts half.
-struct CodecKept {
-  Codec codec;
-  double wire_share;
-  std::optional<double> slowness;  // times as slow as at best
-  int dimensionality;
-
-  double ratio() const { return 1 / wire_share; }
-  void take(double share, std::optional<double> times, double weight) {
-    wire_share += weight * (share - wire_share);
-    if (!times) return;
-    const double old = slowness.value_or(*times);
-    // one that was held up shall not look slow for long
-    const double believed = weight < 1 ? std::min(*times, 2 * old) : *times;
-    slowness = old + weight * (believed - old);
-  }
-};
-
-/// A codec that was measured to be a loss for some size class.
-struct Off {
-  double loss_seconds;
-  int patience = kFirstPatience;
-};
-
-/// All of one tag, type and path.
-struct Kept {
-  std::vector<CodecKept> codecs;
-  std::map<std::pair<int, Codec>, Off> off;
-  int decisions = 0, last_trial = 0;
-  std::optional<Codec> pending;  // of a trial whose outcome is awaited
-  bool settled = false;
-  std::size_t turn = 0;
-  double spent_seconds = 0, lost_seconds = 0;
-
-  CodecKept* find(Codec codec) {
-    for (CodecKept& one : codecs)
-      if (one.codec == codec) return &one;
-    return nullptr;
-  }
-  bool waiting() const { return pending.has_value() && decisions - last_trial < kEvery; }
-  bool may_try(double cost, int patience) const {
-    if (waiting() || decisions - last_trial < patience) return false;
-    return lost_seconds + std::max(cost, 0.0) <= kShare * spent_seconds;
-  }
-  void begin_trial(std::optional<Codec> codec) {
-    last_trial = decisions;
-    pending = codec;
-    ++turn;
-  }
-  void end_trial(Codec codec) {
-    // while nothing is known only trials compress, maybe by a codec that somebody else chose
-    if (pending == codec || codecs.empty()) pending.reset();
-  }
-  void switch_codec(int size, Codec codec, double loss, bool clear_gain) {
-    if (loss > 0) {
-      const auto [found, is_new] = off.try_emplace({size, codec}, Off{loss});
-      if (!is_new) found->second = {loss, std::min(2 * found->second.patience, kEvery)};
-      last_trial = decisions;
-    } else if (clear_gain) {
-      off.erase({size, codec});
-    }
-  }
-};
+using Pool = PoolEvidence;
+using Tag = TagEvidence;
 
 /// One transfer, with what is known of it.
 struct Case {
   const Transfer& transfer;
-  std::vector<Codec> codecs;
-  Kept& kept;
+  Pool& pool;
+  Tag& tag;
   LinkCost link;
   double raw_seconds;
+
+  double bytes() const { return static_cast<double>(transfer.bytes); }
+  int size() const { return size_class(transfer.bytes); }
+  bool affords(double cost) const {
+    const double budget =
+        kShare * pool.spent_seconds + kOfGain * pool.gained_seconds + kFreeTrials * raw_seconds;
+    return pool.lost_seconds + std::max(cost, 0.0) <= budget;
+  }
+  bool gains(double seconds) const { return seconds < kMargin * raw_seconds; }
 };
 
-using CodecKey = std::tuple<Dtype, std::string, Codec>;
+/// What a codec would do to an array.
+struct Option {
+  Codec codec;
+  int dimensionality = 1;
+  std::optional<double> share{};      // of the wire
+  bool tried = false;                 // its speed is known
+  const char* of = "arrays like it";  // what is known to have become so much smaller
+  double seconds = 0;                 // at best, as far as it is not known
+
+  double ratio() const { return share ? 1 / *share : kInfinite; }
+};
 
 }  // namespace
 
@@ -138,179 +101,376 @@ struct Rule::State {
   State(const CodecCost& cost, std::optional<Codec> codec) : at_best(cost), only(codec) {}
 
   Decision decide(const Transfer& transfer);
-  std::optional<Decision> first_trial(const Case& one);
-  Decision weigh(const Case& one);
-  void learn_compressed(const Transfer& transfer, const Decision& decision, const Outcome& outcome,
-                        Kept& kept);
-  double seconds(const Case& one, Codec codec, double ratio);
-  Decision compressed(const Case& one, Codec codec, std::string reason);
-  Kept& kept_of(const Transfer& transfer) {
-    return kept[{transfer.tag, transfer.dtype, transfer.path}];
+  bool wants_sample(const Transfer& transfer);
+  void take_sample(const Transfer& transfer, std::span<const Sampled> sampled);
+  void learn_raw(const Transfer& transfer, const Decision& decision, const Outcome& outcome);
+  void learn_compressed(const Transfer& transfer, const Decision& decision, const Outcome& outcome);
+
+  std::vector<Codec> codecs_for(Dtype dtype) const;
+  bool too_small(const Transfer& transfer, double expected, const LinkCost& link) const;
+  std::vector<Option> options_of(const Case& one) const;
+  Option option_of(const Case& one, Codec codec) const;
+  double slowness(const Case& one, Codec codec) const;
+  double middle(const Case& one, const SpeedOf& speed) const;
+  double seconds(const Case& one, double ratio, double times) const;
+  std::optional<Decision> first_trial(const Case& one, const std::vector<Option>& options,
+                                      const Option* best);
+  std::optional<Decision> again(const Case& one, const std::vector<Option>& options,
+                                const Option& best);
+  Decision weigh(const Case& one, const Option& best);
+  void take_share(const Case& one, const Decision& decision, double share, bool found_again);
+  void take_time(const Case& one, Codec codec, const Outcome& outcome, bool found_again);
+
+  Pool& pool_of(const Transfer& transfer) { return pools.use({transfer.dtype, transfer.path}); }
+  Tag& tag_of(const Transfer& transfer) {
+    return tags.use({transfer.tag, transfer.dtype, transfer.path});
   }
 
   CodecCost at_best;
   std::optional<Codec> only;
   std::mutex mutex;
   RawTimes raw;
-  std::map<std::tuple<std::string, Dtype, std::string>, Kept> kept;
-  std::map<CodecKey, double> slowness;  // of arrays of whatever tag
-  std::map<CodecKey, bool> warm;
+  Recent<std::pair<Dtype, std::string>, Pool> pools{kMostPools};
+  Recent<std::tuple<std::string, Dtype, std::string>, Tag> tags{kMostTags};
 };
 
-double Rule::State::seconds(const Case& one, Codec codec, double ratio) {
-  const CodecKept* known = one.kept.find(codec);
-  double times = 1;
-  if (known != nullptr && known->slowness) {
-    times = *known->slowness;
-  } else if (const auto found = slowness.find({one.transfer.dtype, one.transfer.path, codec});
-             found != slowness.end()) {
-    times = found->second;
-  }
-  return compressed_seconds(static_cast<double>(one.transfer.bytes), ratio, slower(at_best, times),
-                            one.link);
+std::vector<Codec> Rule::State::codecs_for(Dtype dtype) const {
+  if (!only) return codecs_of(dtype);
+  return takes(*only, dtype) ? std::vector{*only} : std::vector<Codec>{};
 }
 
-Decision Rule::State::compressed(const Case& one, Codec codec, std::string reason) {
-  const CodecKept* known = one.kept.find(codec);
+// ---- What is predicted
+
+double Rule::State::seconds(const Case& one, double ratio, double times) const {
+  return compressed_seconds(one.bytes(), ratio, slower(at_best, times), one.link);
+}
+
+/// How many times as slow as at best a codec was, by the link as it is known now.
+double Rule::State::middle(const Case& one, const SpeedOf& speed) const {
+  const auto times = [&](const TimedOutcome& of) {
+    return std::clamp(
+        slowness_of(of.bytes, of.bytes / of.wire_bytes, at_best, one.link, of.seconds),
+        kLeastSlowness, kMostSlowness);
+  };
+  return times(speed.outcomes.middle(times));
+}
+
+double Rule::State::slowness(const Case& one, Codec codec) const {
+  const SpeedOf* of_all = one.pool.nearest_speed(codec, one.size());
+  if (of_all == nullptr) return 1;
+  const double all = middle(one, *of_all);
+  const SpeedOf* of_tag = one.tag.speed_of(codec, one.size());
+  if (of_tag == nullptr) return all;
+  const auto count = static_cast<double>(of_tag->outcomes.count());
+  return (kSpeedWeight * all + count * middle(one, *of_tag)) / (kSpeedWeight + count);
+}
+
+Option Rule::State::option_of(const Case& one, Codec codec) const {
+  Option option{codec};
+  option.tried = one.pool.nearest_speed(codec, one.size()) != nullptr;
+  const ShareOf* of_all = one.pool.share_of(codec);
+  const ShareOf* of_tag = one.tag.share_of(codec);
+  if (of_tag != nullptr) {
+    const double weight = of_all == nullptr || of_tag->anew ? 0 : one.pool.weight();
+    const double all = of_all == nullptr ? 0 : of_all->share;
+    option.share = (weight * all + of_tag->count * of_tag->share) / (weight + of_tag->count);
+    option.dimensionality = of_tag->dimensionality;
+    option.of = of_tag->looked ? "blocks of such arrays" : "it";
+  } else if (of_all != nullptr) {
+    option.share = of_all->share;
+    option.dimensionality = of_all->dimensionality;
+    if (of_all->looked) option.of = "blocks of such arrays";
+  }
+  option.seconds = seconds(one, option.ratio(), slowness(one, codec));
+  return option;
+}
+
+/// Of the codecs that suit the type, and of others that somebody else chose.
+std::vector<Option> Rule::State::options_of(const Case& one) const {
+  auto codecs = codecs_for(one.transfer.dtype);
+  for (const ShareOf& of : one.pool.shares)
+    if (std::find(codecs.begin(), codecs.end(), of.codec) == codecs.end())
+      codecs.push_back(of.codec);
+  std::vector<Option> options;
+  for (const Codec codec : codecs) options.push_back(option_of(one, codec));
+  return options;
+}
+
+bool Rule::State::too_small(const Transfer& transfer, double expected, const LinkCost& link) const {
+  const auto bytes = static_cast<double>(transfer.bytes);
+  return compressed_seconds(bytes, kInfinite, at_best, link) >= kMargin * expected;
+}
+
+// ---- What is decided
+
+namespace {
+
+const Option* fastest(const std::vector<Option>& options, bool tried) {
+  const Option* best = nullptr;
+  for (const Option& one : options)
+    if (one.tried == tried && (one.share || !tried) &&
+        (best == nullptr || one.seconds < best->seconds))
+      best = &one;
+  return best;
+}
+
+std::string gain_text(const Option& by) {
+  return name_of(by.codec) + " makes " + by.of + " " + text("%.2f", by.ratio()) + " times as small";
+}
+
+Decision compressed(const Case& one, const Option& with, std::string reason) {
   std::optional<double> predicted;
-  if (known != nullptr) {
-    predicted = seconds(one, codec, known->ratio());
+  if (with.share && with.tried) {
+    predicted = with.seconds;
     reason +=
         ": " + time_text(*predicted) + " instead of " + time_text(one.raw_seconds) + " predicted";
   }
-  const int dimensionality = known == nullptr ? 1 : known->dimensionality;
-  return {true, codec, dimensionality, std::move(reason), one.raw_seconds, predicted};
+  return {true, with.codec, with.dimensionality, std::move(reason), one.raw_seconds, predicted};
 }
 
+Decision raw_because(const Case& one, const Option& best, const std::string& reason) {
+  return not_compressed(reason + "; predicted are " + time_text(best.seconds) + " compressed, " +
+                            time_text(one.raw_seconds) + " not",
+                        one.raw_seconds, best.seconds);
+}
+
+}  // namespace
+
 Decision Rule::State::decide(const Transfer& transfer) {
-  auto codecs = only ? std::vector{*only} : codecs_of(transfer.dtype);
-  if (codecs.empty() || !takes(codecs.front(), transfer.dtype))
+  if (codecs_for(transfer.dtype).empty())
     return not_compressed("no codec takes " + name_of(transfer.dtype));
   const auto expected = raw.seconds(transfer.path, transfer.bytes);
   const auto link = raw.link(transfer.path, transfer.bytes);
-  if (!expected || !link) return nothing_known();
-  const double ideal = compressed_seconds(static_cast<double>(transfer.bytes),
-                                          std::numeric_limits<double>::infinity(), at_best, *link);
-  if (ideal >= kMargin * *expected)
-    return not_compressed("too small for this link: compressing alone takes " + time_text(ideal) +
+  if (!expected || !link)
+    return not_compressed("nothing is known of such transfers over this link yet");
+  if (too_small(transfer, *expected, *link)) {
+    const auto bytes = static_cast<double>(transfer.bytes);
+    return not_compressed("too small for this link: compressing alone takes " +
+                              time_text(compressed_seconds(bytes, kInfinite, at_best, *link)) +
                               ", as it is " + time_text(*expected),
                           expected);
-  const Case one{transfer, std::move(codecs), kept_of(transfer), *link, *expected};
-  ++one.kept.decisions;
-  if (auto trial = first_trial(one)) return *std::move(trial);
-  return weigh(one);
+  }
+  const Case one{transfer, pool_of(transfer), tag_of(transfer), *link, *expected};
+  ++one.pool.decisions;
+  ++one.tag.decisions;
+  const auto options = options_of(one);
+  const Option* best = fastest(options, true);
+  if (auto trial = first_trial(one, options, best)) return *std::move(trial);
+  if (best == nullptr) best = fastest(options, false);
+  if (!one.gains(best->seconds))
+    if (auto trial = again(one, options, *best)) return *std::move(trial);
+  return weigh(one, *best);
 }
 
-/// Tries each codec that nothing is known of; the first one whatever it costs.
-std::optional<Decision> Rule::State::first_trial(const Case& one) {
-  Kept& kept = one.kept;
-  const auto untried = std::find_if(one.codecs.begin(), one.codecs.end(),
-                                    [&](Codec codec) { return kept.find(codec) == nullptr; });
-  if (kept.settled || untried == one.codecs.end()) return {};
-  if (kept.waiting() && !kept.codecs.empty()) return {};  // the best of those that are known
-  if (kept.waiting()) return not_compressed("the outcome of a trial is awaited", one.raw_seconds);
-  const Codec codec = *untried;
-  const double infinite = std::numeric_limits<double>::infinity();
-  double loss = seconds(one, codec, 1) - one.raw_seconds;
-  const bool first = kept.codecs.empty();
-  // unless other arrays told that it is hopeless
-  if (first && seconds(one, codec, infinite) < kMargin * one.raw_seconds) loss = -infinite;
-  if (loss > -infinite && !kept.may_try(loss, first ? kEvery : 1)) {
-    if (!first) return {};
-    return not_compressed("other arrays told that " + name_of(codec) + " is too slow for this link",
-                          one.raw_seconds);
+/// Tries a codec whose speed is not known, if it may be faster than those that are known.
+std::optional<Decision> Rule::State::first_trial(const Case& one,
+                                                 const std::vector<Option>& options,
+                                                 const Option* best) {
+  Pool& pool = one.pool;
+  if (pool.settled && best != nullptr) return {};
+  if (best == nullptr && pool.looks())
+    return not_compressed("some of its blocks are looked at first", one.raw_seconds);
+  const Option* untried = fastest(options, false);
+  const double against =
+      best == nullptr ? one.raw_seconds : std::min(best->seconds, one.raw_seconds);
+  if (untried == nullptr || untried->seconds >= kMargin * against) return {};
+  if (pool.waiting()) {
+    if (best != nullptr) return {};  // meanwhile the best of those that are known
+    return not_compressed("the outcome of a trial is awaited", one.raw_seconds);
   }
-  kept.begin_trial(codec);
-  return compressed(one, codec, "nothing is known of it yet, a trial");
+  if (!one.affords(seconds(one, untried->share ? untried->ratio() : 1, 1) - one.raw_seconds)) {
+    if (best != nullptr) return {};
+    return not_compressed("a trial has to wait: those before took too long", one.raw_seconds);
+  }
+  pool.begin_trial(untried->codec);
+  if (!untried->share) return compressed(one, *untried, "nothing is known of it yet, a trial");
+  return compressed(one, *untried, gain_text(*untried) + ", a trial");
 }
 
-/// Compares what codecs that are on lead to with the raw time; tries those that are due.
-Decision Rule::State::weigh(const Case& one) {
-  Kept& kept = one.kept;
-  if (kept.codecs.empty()) return nothing_known();
-  const auto predicted_of = [&](const CodecKept& of) { return seconds(one, of.codec, of.ratio()); };
-  const auto raw_because = [&](const std::string& reason, double predicted) {
-    return not_compressed(reason + "; predicted are " + time_text(predicted) + " compressed, " +
-                              time_text(one.raw_seconds) + " not",
-                          one.raw_seconds, predicted);
-  };
-  std::vector<std::pair<const CodecKept*, Off>> losses;
-  const CodecKept* best = nullptr;
-  for (const CodecKept& of : kept.codecs) {
-    const auto off = kept.off.find({size_class(one.transfer.bytes), of.codec});
-    if (off != kept.off.end())
-      losses.emplace_back(&of, off->second);
-    else if (best == nullptr || predicted_of(of) < predicted_of(*best))
-      best = &of;
-  }
-  if (best != nullptr && predicted_of(*best) < kMargin * one.raw_seconds) {
-    const double gain = one.raw_seconds - predicted_of(*best);
-    if (kept.may_try(gain, kEvery)) {
-      kept.begin_trial({});
-      kept.lost_seconds += gain;
-      return raw_because("sent as it is to time that again", predicted_of(*best));
+/// Tries a codec again that gained nothing, where that is due.
+std::optional<Decision> Rule::State::again(const Case& one, const std::vector<Option>& options,
+                                           const Option& best) {
+  Pool& pool = one.pool;
+  const bool by_speed = one.gains(seconds(one, best.ratio(), 1));
+  const Option& with = by_speed ? best : options[(pool.turn + 1) % options.size()];
+  const double cost = with.seconds - one.raw_seconds;
+  // where blocks are looked at, they tell that arrays have changed; what costs much is tried the
+  // more seldom
+  const int least =
+      !by_speed && pool.sampled ? kEvery : std::max(kFirstPatience, pool.trial_patience);
+  const double patience = std::max(static_cast<double>(least), 10 * cost / one.raw_seconds);
+  if (pool.waiting() || pool.decisions - pool.last_trial < patience || !one.affords(cost))
+    return {};
+  pool.trial_patience = std::clamp(2 * pool.trial_patience, kFirstPatience, kEvery);
+  pool.begin_trial(with.codec);
+  return compressed(one, with,
+                    by_speed ? "it was a loss the last times, a trial"
+                             : "it has not been tried for long, a trial");
+}
+
+/// Compares what the best codec leads to with the raw time.
+Decision Rule::State::weigh(const Case& one, const Option& best) {
+  Pool& pool = one.pool;
+  if (one.gains(best.seconds) && best.tried) {
+    const double gain = one.raw_seconds - best.seconds;
+    const double since = pool.spent_seconds - pool.spent_at_raw;
+    const bool doubted = pool.doubts > 0 && gain <= kDoubtShare * pool.spent_seconds;
+    const bool due = pool.decisions - pool.last_raw >= kEvery && gain <= kShare * since;
+    if (doubted || due) {
+      pool.last_raw = pool.decisions;
+      pool.spent_at_raw = pool.spent_seconds;
+      if (doubted) --pool.doubts;
+      return raw_because(one, best,
+                         doubted ? "sent as it is to time that again, as times have changed"
+                                 : "sent as it is to time that again");
     }
-    return compressed(
-        one, best->codec,
-        name_of(best->codec) + " makes it " + text("%.2f", best->ratio()) + " times as small");
+    return compressed(one, best, gain_text(best));
   }
-  if (!losses.empty()) {
-    const auto& [of, off] = losses[kept.turn % losses.size()];
-    const double likely = predicted_of(*of) - one.raw_seconds;
-    if (kept.may_try(std::min(off.loss_seconds, likely), off.patience)) {
-      kept.begin_trial(of->codec);
-      return compressed(one, of->codec, "it was a loss the last time, a trial");
+  if (one.gains(seconds(one, best.ratio(), 1)))
+    return raw_because(one, best, "compressed it took longer the last times");
+  return raw_because(one, best,
+                     best.ratio() <= 1.005 ? "no codec makes it smaller"
+                                           : name_of(best.codec) + " saves too little (ratio " +
+                                                 text("%.2f", best.ratio()) + ")");
+}
+
+// ---- What is looked at
+
+namespace {
+
+ShareOf& set_looked(Evidence& evidence, const Sampled& sampled, double share) {
+  ShareOf& of = evidence.set_share(sampled.codec, sampled.dimensionality, share);
+  of.looked = true;
+  return of;
+}
+
+}  // namespace
+
+bool Rule::State::wants_sample(const Transfer& transfer) {
+  if (transfer.bytes < kLeastLookedAt || codecs_for(transfer.dtype).empty()) return false;
+  Pool& pool = pool_of(transfer);
+  if (pool.settled || pool.looks()) return false;
+  const auto expected = raw.seconds(transfer.path, transfer.bytes);
+  const auto link = raw.link(transfer.path, transfer.bytes);
+  if (expected && link && too_small(transfer, *expected, *link)) return false;
+  Tag& tag = tag_of(transfer);
+  bool wants = pool.shares.empty();
+  if (!wants && expected && link) {
+    const Case one{transfer, pool, tag, *link, *expected};
+    if (!one.affords(kLookSeconds)) return false;
+    const auto options = options_of(one);
+    const bool hopeless = std::none_of(options.begin(), options.end(), [&](const Option& option) {
+      return one.gains(seconds(one, option.ratio(), 1));
+    });
+    const bool due = tag.decisions - tag.last_look.value_or(0) >= tag.look_patience;
+    wants = tag.shares.empty() ? pool.tags_differ() : hopeless && due;
+  }
+  if (!wants) return false;
+  tag.last_look = tag.decisions;
+  tag.look_patience = std::clamp(2 * tag.look_patience, kFirstPatience, kEvery);
+  pool.looking = pool.decisions;
+  pool.lost_seconds += kLookSeconds;
+  return true;
+}
+
+void Rule::State::take_sample(const Transfer& transfer, std::span<const Sampled> sampled) {
+  Pool& pool = pool_of(transfer);
+  Tag& tag = tag_of(transfer);
+  pool.looking.reset();
+  const auto codecs = codecs_for(transfer.dtype);
+  for (const Sampled& one : sampled) {
+    if (std::find(codecs.begin(), codecs.end(), one.codec) == codecs.end()) continue;
+    pool.sampled = true;
+    const double share = std::max(one.wire_share, 1e-6);
+    const ShareOf* known = tag.share_of(one.codec);
+    // what has become smaller than it was begins anew: it would be off for long by the mean
+    if (known == nullptr || share < known->share - kClearGain)
+      set_looked(tag, one, share).anew = known != nullptr;
+    if (ShareOf* of_all = pool.share_of(one.codec)) {
+      pool.take_difference({}, share - of_all->share);
+      of_all->take(share);
+    } else {
+      set_looked(pool, one, share);
     }
   }
-  if (best == nullptr) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const auto& [of, off] : losses) least = std::min(least, predicted_of(*of));
-    return raw_because("compressed it took longer the last time", least);
-  }
-  if (kept.may_try(predicted_of(*best) - one.raw_seconds, kEvery)) {
-    const Codec codec = one.codecs[(kept.turn + 1) % one.codecs.size()];
-    kept.begin_trial(codec);
-    return compressed(one, codec, "it has not been tried for long, a trial");
-  }
-  return raw_because(best->ratio() <= 1.005 ? "no codec makes it smaller"
-                                            : name_of(best->codec) + " saves too little (ratio " +
-                                                  text("%.2f", best->ratio()) + ")",
-                     predicted_of(*best));
+}
+
+// ---- What is learned
+
+void Rule::State::learn_raw(const Transfer& transfer, const Decision& decision,
+                            const Outcome& outcome) {
+  Pool& pool = pool_of(transfer);
+  if (raw.take(transfer.path, transfer.bytes, outcome.seconds)) pool.doubt();
+  // there was no room for it: the trial is over, and tells nothing
+  if (decision.compress && pool.pending == decision.codec) pool.pending.reset();
 }
 
 void Rule::State::learn_compressed(const Transfer& transfer, const Decision& decision,
-                                   const Outcome& outcome, Kept& kept) {
+                                   const Outcome& outcome) {
+  Pool& pool = pool_of(transfer);
   const Codec codec = decision.codec.value_or(Codec::raw);
-  kept.end_trial(codec);
-  const auto size = static_cast<double>(transfer.bytes);
-  const double share = static_cast<double>(std::max<std::size_t>(outcome.wire_bytes, 1)) / size;
-  const auto expected = raw.seconds(transfer.path, transfer.bytes);
-  const double loss = expected ? outcome.seconds - *expected : 0;
-  if (loss > 0) {
-    // one that was held up by something else shall not forbid trials for ever
-    const double likely =
-        std::max(decision.compressed_seconds.value_or(*expected) - *expected, 0.0);
-    kept.lost_seconds += std::min(loss, likely + 2 * *expected);
-  }
-  const CodecKey key(transfer.dtype, transfer.path, codec);
-  // kernels had to be loaded, memory to be taken: it tells nothing
-  if (!std::exchange(warm[key], true) && loss > 0) return;
-  std::optional<double> times;
-  if (const auto link = raw.link(transfer.path, transfer.bytes)) {
-    times = std::clamp(slowness_of(size, 1 / share, at_best, *link, outcome.seconds),
-                       kLeastSlowness, kMostSlowness);
-    const double old = slowness.try_emplace(key, *times).first->second;
-    slowness[key] = old + kNewest * (std::min(*times, 2 * old) - old);
-  }
   const auto usual = codecs_of(transfer.dtype);
   // somebody else chose it, and would again
-  if (!only && std::find(usual.begin(), usual.end(), codec) == usual.end()) kept.settled = true;
-  const int size_of = size_class(transfer.bytes);
-  if (CodecKept* known = kept.find(codec))
-    known->take(share, times, kept.off.contains({size_of, codec}) ? 1 : kNewest);
+  if (!only && std::find(usual.begin(), usual.end(), codec) == usual.end()) pool.settled = true;
+  const bool trial = pool.pending == codec || (pool.pending && pool.settled);
+  if (trial) pool.pending.reset();
+  const auto expected = raw.seconds(transfer.path, transfer.bytes);
+  const auto link = raw.link(transfer.path, transfer.bytes);
+  const auto size = static_cast<double>(transfer.bytes);
+  const double share = static_cast<double>(std::max<std::size_t>(outcome.wire_bytes, 1)) / size;
+  const bool first = pool.is_first(codec);
+  if (!expected || !link) return;
+  const double loss = outcome.seconds - *expected;
+  const double likely = std::max(decision.compressed_seconds.value_or(*expected) - *expected, 0.0);
+  // one that was held up by something else shall not forbid trials for ever
+  if (trial && loss > 0) pool.lost_seconds += std::min(loss, likely + 2 * *expected);
+  if (!trial) pool.gained_seconds = std::max(pool.gained_seconds + std::min(-loss, *expected), 0.0);
+  const Case one{transfer, pool, tag_of(transfer), *link, *expected};
+  const bool found_again = trial && one.gains(outcome.seconds);
+  if (found_again) pool.trial_patience = 0;
+  // kernels had to be loaded, memory to be taken: its time tells nothing
+  if (!first || loss <= 0) take_time(one, codec, outcome, found_again);
+  take_share(one, decision, share, found_again);
+}
+
+void Rule::State::take_share(const Case& one, const Decision& decision, double share,
+                             bool found_again) {
+  const Codec codec = decision.codec.value_or(Codec::raw);
+  ShareOf *of_tag = one.tag.share_of(codec), *of_all = one.pool.share_of(codec);
+  if (of_all != nullptr) {
+    const bool surprising = std::abs(share - option_of(one, codec).share.value_or(1)) > kSurprise;
+    if (surprising && !one.tag.last_look) one.tag.look_patience = 0;
+    one.pool.take_difference(of_tag == nullptr ? std::optional<double>() : share - of_tag->share,
+                             share - of_all->share);
+    of_all->take(share);
+  } else {
+    one.pool.set_share(codec, decision.dimensionality, share);
+  }
+  const bool anew = of_tag != nullptr && found_again && share < of_tag->share - kClearGain;
+  if (of_tag == nullptr || anew)
+    one.tag.set_share(codec, decision.dimensionality, share).anew = anew;
   else
-    kept.codecs.push_back({codec, share, times, decision.dimensionality});
-  if (expected) kept.switch_codec(size_of, codec, loss, outcome.seconds < kMargin * *expected);
+    of_tag->take(share);
+}
+
+void Rule::State::take_time(const Case& one, Codec codec, const Outcome& outcome,
+                            bool found_again) {
+  const TimedOutcome timed{one.bytes(),
+                           static_cast<double>(std::max<std::size_t>(outcome.wire_bytes, 1)),
+                           outcome.seconds};
+  // by what crossed the link: an array that no codec makes smaller is slow for a reason
+  const double likely = seconds(one, timed.bytes / timed.wire_bytes, slowness(one, codec));
+  for (Evidence* evidence : {static_cast<Evidence*>(&one.tag), static_cast<Evidence*>(&one.pool)}) {
+    Newest<TimedOutcome>& outcomes = evidence->new_speed(codec, one.size()).outcomes;
+    const double times = outcomes.count() == 0 ? 1 : outcome.seconds / likely;
+    if (found_again && times < kMargin) {
+      outcomes.begin_anew(timed);
+      continue;
+    }
+    const bool changed = outcomes.take(timed, times);
+    if (changed) one.pool.last_trial = one.pool.decisions;  // the next one waits
+    if (changed || std::abs(outcomes.unlike()) >= kUnlikeInRow) one.pool.doubt();
+  }
 }
 
 Rule::Rule(std::size_t fill_bytes, std::optional<Codec> codec)
@@ -329,17 +489,24 @@ Decision Rule::decide(const Transfer& transfer) {
   return state_->decide(transfer);
 }
 
+bool Rule::wants_sample(const Transfer& transfer) {
+  const std::lock_guard lock(state_->mutex);
+  return state_->wants_sample(transfer);
+}
+
+void Rule::take_sample(const Transfer& transfer, std::span<const Sampled> sampled) {
+  const std::lock_guard lock(state_->mutex);
+  state_->take_sample(transfer, sampled);
+}
+
 void Rule::learn(const Transfer& transfer, const Decision& decision, const Outcome& outcome) {
   const std::lock_guard lock(state_->mutex);
   if (transfer.bytes == 0 || outcome.seconds <= 0) return;
-  Kept& kept = state_->kept_of(transfer);
-  kept.spent_seconds += outcome.seconds;
-  if (outcome.compressed) return state_->learn_compressed(transfer, decision, outcome, kept);
-  state_->raw.take(transfer.path, transfer.bytes, outcome.seconds);
-  if (decision.compress) {  // there was no room for it: the trial is over, and tells nothing
-    kept.end_trial(decision.codec.value_or(Codec::raw));
-    kept.last_trial = kept.decisions;
-  }
+  state_->pool_of(transfer).spent_seconds += outcome.seconds;
+  if (outcome.compressed)
+    state_->learn_compressed(transfer, decision, outcome);
+  else
+    state_->learn_raw(transfer, decision, outcome);
 }
 
 }  // namespace lanescope::compression

@@ -70,23 +70,11 @@ int size_class(std::size_t bytes) {
   return static_cast<int>(std::bit_width(bytes));
 }
 
-/// Of the first two the faster one, as the first may have had to wait.
-void RawTimes::Timed::take(double newest_bytes, double newest_seconds) {
-  ++count;
-  const double before = seconds / bytes * newest_bytes;
-  if (count == 2) {
-    if (newest_seconds < before) *this = {newest_bytes, newest_seconds, count};
-    return;
-  }
-  // one that was held up shall not make the link look slow for long
-  seconds += kNewest * (std::min(newest_seconds, 2 * before) - seconds);
-  bytes += kNewest * (newest_bytes - bytes);
-}
-
-void RawTimes::take(const std::string& path, std::size_t bytes, double seconds) {
-  const auto size = static_cast<double>(bytes);
-  const auto [at, is_new] = timed_[path].try_emplace(size_class(bytes), Timed{size, seconds});
-  if (!is_new) at->second.take(size, seconds);
+bool RawTimes::take(const std::string& path, std::size_t bytes, double seconds) {
+  const auto expected = this->seconds(path, bytes);
+  auto& timed = timed_[path][size_class(bytes)];
+  const double times = expected ? seconds / *expected : 1;
+  return timed.take({static_cast<double>(bytes), seconds}, times) || timed.unlike() != 0;
 }
 
 std::optional<double> RawTimes::seconds(const std::string& path, std::size_t bytes) const {
@@ -114,7 +102,8 @@ RawTimes::Known RawTimes::known(const std::string& path) const {
   Known found;
   if (const auto of = timed_.find(path); of != timed_.end())
     for (const auto& [size, timed] : of->second)
-      if (timed.count > 1) found.emplace(size, timed);
+      if (timed.count() > 1)  // the first one may have had to wait
+        found.emplace(size, timed.middle([](const Timed& one) { return one.seconds / one.bytes; }));
   return found;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lanescope/compression.hpp"
+#include "library/robust.hpp"
 
 namespace lanescope::compression {
 
@@ -24,8 +25,6 @@ namespace lanescope::compression {
 inline constexpr double kMargin = 0.95;
 /// Decisions from one trial to the next.
 inline constexpr int kEvery = 64;
-/// The newest time counts so much, all before it the rest.
-inline constexpr double kNewest = 0.5;
 
 /// A codec that takes so many times as long for each byte.
 CodecCost slower(CodecCost codec, double times);
@@ -50,13 +49,14 @@ std::optional<std::uint64_t> break_even(double ratio, const CodecCost& codec, co
 /// Sizes of one class are within a factor of two.
 int size_class(std::size_t bytes);
 
-/// What transfers as they are take: by path and size class, the newest counting most.
+/// What transfers as they are take: by path and size class, the middle of the newest few.
 class RawTimes {
  public:
   /// What a path costs before anything has crossed it.
   void set_link(const std::string& path, const LinkCost& link) { given_[path] = link; }
 
-  void take(const std::string& path, std::size_t bytes, double seconds);
+  /// Whether it took another time than expected, by more than times vary.
+  bool take(const std::string& path, std::size_t bytes, double seconds);
 
   /// As measured twice in the size's class, else by the link that was given. None where neither is
   /// known; times of other classes say too little of this one.
@@ -68,15 +68,13 @@ class RawTimes {
  private:
   struct Timed {
     double bytes, seconds;
-    int count = 1;
-    void take(double newest_bytes, double newest_seconds);
   };
   using Known = std::map<int, Timed>;
 
   Known known(const std::string& path) const;
   double first_seconds(const std::string& path) const;
 
-  std::map<std::string, Known> timed_;
+  std::map<std::string, std::map<int, Newest<Timed>>> timed_;
   std::map<std::string, LinkCost> given_;
 };
 

@@ -898,6 +898,22 @@ class NcclOperations:
 
     def count_mismatches(self) -> int: ...
 
+class Looker:
+    """Looks at blocks of arrays in a GPU's memory."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def is_free(self) -> bool: ...
+
+    def begin(self, gpu: int, source: int, bytes: int, dtype: Dtype, codec: Codec | None, stream: int) -> None:
+        """Have blocks copied behind what is on a stream."""
+
+    def take(self) -> list[tuple[Codec, int, float]] | None:
+        """
+        Of each codec its dimensionality and what it leaves of them, once they are there.
+        """
+
 class Ticket:
     """A transfer on its way, and what became of it."""
 
@@ -1042,7 +1058,7 @@ class RawTimes:
     def set_link(self, path: str, link: tuple[float, float]) -> None:
         """Say what a path costs before anything has crossed it."""
 
-    def take(self, path: str, bytes: int, seconds: float) -> None: ...
+    def take(self, path: str, bytes: int, seconds: float) -> bool: ...
 
     def seconds(self, path: str, bytes: int) -> float | None: ...
 
@@ -1057,6 +1073,10 @@ class Rule:
     def set_link(self, path: str, link: tuple[float, float]) -> None: ...
 
     def decide(self, tag: str, path: str, dtype: Dtype, bytes: int) -> tuple[bool, Codec, int, float | None, float | None, str]: ...
+
+    def wants_sample(self, tag: str, path: str, dtype: Dtype, bytes: int) -> bool: ...
+
+    def take_sample(self, tag: str, path: str, dtype: Dtype, bytes: int, sampled: Sequence[tuple[Codec, int, float]]) -> None: ...
 
     def learn(self, tag: str, path: str, dtype: Dtype, bytes: int, compress: bool, codec: Codec | None, dimensionality: int, predicted_seconds: float | None, seconds: float, wire_bytes: int, compressed: bool) -> None: ...
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.compression.choosing import choose, dtype_of
+from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
 from lanescope.compression.rule import AT_BEST, CODECS_BY_DTYPE, Rule, links_of_this_machine, takes
@@ -118,7 +118,8 @@ class Channel:
         )
         self._decider = _decider(compression, self._codec, shape, to_host=target == HOST)
         self._log = Log(self._decider, _LOGGED)
-        self._chosen: dict[tuple[str, str], tuple[Codec, int]] = {}
+        self._looks = Looks(self._decider, self._codec)
+        self._choices = Choices()
         self._loaded: set[str] = set()
         self._lock = Lock()
         self._closed = False
@@ -350,6 +351,7 @@ class Channel:
 
     def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
         """Return the decision with the codec that is to be used."""
+        self._looks.before(transfer, array, stream)
         decision = self._decider.decide(transfer)
         if not isinstance(self._decider, Always) or decision.compress:
             self._load(transfer.dtype)
@@ -380,12 +382,8 @@ class Channel:
                     self._core.load(native.Codec[codec], dtype_of(dtype))
 
     def _choose(self, transfer: Transfer, array: GpuArray, stream: int) -> tuple[Codec, int]:
-        kind = (transfer.tag, transfer.dtype)
-        with self._lock:
-            if kind not in self._chosen:
-                with core_errors():
-                    self._chosen[kind] = choose(array, stream)
-            return self._chosen[kind]
+        with core_errors():
+            return self._choices.of(transfer, lambda: choose(array, stream))
 
     def _require_open(self) -> None:
         if self._closed:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
 from lanescope._core import native
+from lanescope.compression.deciding import Sampled, SamplingDecider, Transfer
 from lanescope.compression.gpu_arrays import GpuArray
 from lanescope.compression.stream import Codec
 
@@ -22,3 +28,72 @@ def choose(array: GpuArray, stream: int) -> tuple[Codec, int]:
 def dtype_of(name: str) -> native.Dtype:
     """Return the core's name of a type of values."""
     return native.Dtype["bytes" if name == "uint8" else name]
+
+
+class Looks:
+    """The looks at arrays of a channel, for a decider that wants them. Nothing waits for them."""
+
+    def __init__(self, decider: object, codec: Codec | None) -> None:
+        self._decider = decider if isinstance(decider, SamplingDecider) else None
+        self._codec = None if codec in (None, Codec.RAW) else native.Codec[str(codec)]
+        self._looker = native.Looker()
+        self._of: Transfer | None = None
+        self._lock = Lock()
+
+    def before(self, transfer: Transfer, array: GpuArray, stream: int) -> None:
+        """Tell the decider what was found, and begin the next look, if it wants one."""
+        if self._decider is None or array.bytes == 0:
+            return
+        with self._lock:
+            self._tell(self._decider)
+            if not self._looker.is_free or not self._decider.wants_sample(transfer):
+                return
+            self._of = transfer
+            try:
+                self._looker.begin(
+                    array.gpu, array.pointer, array.bytes, dtype_of(array.dtype), self._codec,
+                    stream,
+                )  # fmt: skip
+            except native.NativeError:  # it goes on without; the transfer says what is wrong
+                self._decider.take_sample(transfer, ())
+
+    def _tell(self, decider: SamplingDecider) -> None:
+        if self._of is None or (sizes := self._looker.take()) is None:
+            return
+        sampled = [Sampled(codec.name, values, share) for codec, values, share in sizes]
+        decider.take_sample(self._of, sampled)
+
+
+@dataclass(slots=True)
+class _Chosen:
+    codec: Codec
+    dimensionality: int
+    uses: int = 0
+
+
+class Choices:
+    """The codec of each kind of arrays, of so many kinds, those used last."""
+
+    MOST = 1024
+    #: An array is looked at again after as many that no codec made smaller.
+    RAW_USES = 16
+
+    def __init__(self) -> None:
+        self._chosen: OrderedDict[tuple[str, str], _Chosen] = OrderedDict()
+        self._lock = Lock()
+
+    def of(
+        self, transfer: Transfer, choose_one: Callable[[], tuple[Codec, int]]
+    ) -> tuple[Codec, int]:
+        """Return codec and dimensionality; `choose_one` finds them where they are not known."""
+        kind = (transfer.tag, transfer.dtype)
+        with self._lock:
+            known = self._chosen.pop(kind, None)
+            if known is not None:
+                known.uses += 1
+            if known is None or (known.codec is Codec.RAW and known.uses >= self.RAW_USES):
+                known = _Chosen(*choose_one())
+            self._chosen[kind] = known
+            if len(self._chosen) > self.MOST:
+                self._chosen.popitem(last=False)
+            return known.codec, known.dimensionality

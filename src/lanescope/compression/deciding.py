@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
@@ -91,6 +92,38 @@ class Decider(Protocol):
 
     def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
         """Take in what became of a transfer; in the order in which transfers end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What some blocks of an array become by a codec.
+
+    Attributes
+    ----------
+    codec
+        A name of `Codec`.
+    dimensionality
+        Of GFC, with which they become smallest.
+    wire_share
+        Their bytes on the link over those of the array.
+    """
+
+    codec: str
+    dimensionality: int
+    wire_share: float
+
+
+@runtime_checkable
+class SamplingDecider(Decider, Protocol):
+    """A decider for which channels look at some blocks of arrays."""
+
+    def wants_sample(self, transfer: Transfer) -> bool:
+        """Return whether to look at an array about which `decide` is called next."""
+        ...
+
+    def take_sample(self, transfer: Transfer, sampled: Sequence[Sampled]) -> None:
+        """Take in what it becomes: later, as nothing waits for it; empty if it could not be had."""
         ...
 
 

@@ -2,12 +2,14 @@
 
 It is that of the library for C++ (``native/src/library/rule.cpp``, docs/compression-rule.md): it
 predicts both times (`lanescope.compression.costs`) and compresses where that takes at most
-`MARGIN` of the time, learns from what transfers took, and turns itself off where it was slower.
+`MARGIN` of the time, learns from what transfers took and what some of their blocks become, and
+turns itself off where it was slower.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +17,7 @@ from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.costs import CodecCost, LinkCost
-from lanescope.compression.deciding import Decision, Outcome, Transfer
+from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
 from lanescope.errors import InputError, LanescopeError
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.units.bandwidth import bandwidth_gbs
@@ -111,6 +113,22 @@ class Rule:
             transfer.tag, transfer.path, dtype_of(transfer.dtype), transfer.bytes
         )
         return Decision(compress, codec.name, dimensionality, raw, compressed, reason)
+
+    def wants_sample(self, transfer: Transfer) -> bool:
+        """Return whether to look at some blocks of an array that is to be decided about next."""
+        if transfer.dtype not in CODECS_BY_DTYPE:
+            return False
+        self._set_link(transfer.path)
+        return self._core.wants_sample(
+            transfer.tag, transfer.path, dtype_of(transfer.dtype), transfer.bytes
+        )
+
+    def take_sample(self, transfer: Transfer, sampled: Sequence[Sampled]) -> None:
+        """Take in what some blocks of an array become by each codec."""
+        self._core.take_sample(
+            transfer.tag, transfer.path, dtype_of(transfer.dtype), transfer.bytes,
+            [(_codec_of(one.codec), one.dimensionality, one.wire_share) for one in sampled],
+        )  # fmt: skip
 
     def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
         """Take in what became of a transfer."""
