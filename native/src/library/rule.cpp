@@ -27,9 +27,10 @@ using compress::codecs_of;
 using compress::takes;
 
 constexpr double kShare = 0.005, kOfGain = 0.1, kDoubtShare = 0.02;
-constexpr double kFreeTrials = 2;  // in times of the transfer at hand
-constexpr int kFirstPatience = 8;  // fewer decisions at first, as a loss may be an accident
-constexpr int kUnlikeInRow = 3;    // times that are not what was expected, for the same reason
+constexpr double kFreeTrials = 2;       // in times of the transfer at hand
+constexpr int kSeldom = 4 * kEvery;     // decisions until what is well is doubted
+constexpr int kUnknownTagPatience = 3;  // decisions between trials of tags that are not known
+constexpr int kUnlikeInRow = 3;         // times that are not what was expected, for the same reason
 constexpr double kLeastSlowness = 0.5, kMostSlowness = 100;
 constexpr double kSpeedWeight = 2;                    // of all tags' speed, in outcomes of one tag
 constexpr double kLookSeconds = 100e-6;               // that copying a few blocks holds things up
@@ -110,6 +111,7 @@ struct Rule::State {
   bool too_small(const Transfer& transfer, double expected, const LinkCost& link) const;
   std::vector<Option> options_of(const Case& one) const;
   Option option_of(const Case& one, Codec codec) const;
+  double slowness_of_others(const Case& one) const;
   double slowness(const Case& one, Codec codec) const;
   double middle(const Case& one, const SpeedOf& speed) const;
   double seconds(const Case& one, double ratio, double times) const;
@@ -117,7 +119,9 @@ struct Rule::State {
                                       const Option* best);
   std::optional<Decision> again(const Case& one, const std::vector<Option>& options,
                                 const Option& best);
-  Decision weigh(const Case& one, const Option& best);
+  std::optional<Decision> another(const Case& one, const std::vector<Option>& options,
+                                  const Option& best);
+  Decision weigh(const Case& one, const std::vector<Option>& options, const Option& best);
   void take_share(const Case& one, const Decision& decision, double share, bool found_again);
   void take_time(const Case& one, Codec codec, const Outcome& outcome, bool found_again);
 
@@ -155,9 +159,17 @@ double Rule::State::middle(const Case& one, const SpeedOf& speed) const {
   return times(speed.outcomes.middle(times));
 }
 
+/// What is expected of a codec whose speed is not known: half as far from the best, in factors, as
+/// the fastest one is that was tried.
+double Rule::State::slowness_of_others(const Case& one) const {
+  double least = kInfinite;
+  for (const SpeedOf& speed : one.pool.speeds) least = std::min(least, middle(one, speed));
+  return std::isinf(least) ? 1 : std::sqrt(std::max(least, 1.0));
+}
+
 double Rule::State::slowness(const Case& one, Codec codec) const {
   const SpeedOf* of_all = one.pool.nearest_speed(codec, one.size());
-  if (of_all == nullptr) return 1;
+  if (of_all == nullptr) return slowness_of_others(one);
   const double all = middle(one, *of_all);
   const SpeedOf* of_tag = one.tag.speed_of(codec, one.size());
   if (of_tag == nullptr) return all;
@@ -170,7 +182,10 @@ Option Rule::State::option_of(const Case& one, Codec codec) const {
   option.tried = one.pool.nearest_speed(codec, one.size()) != nullptr;
   const ShareOf* of_all = one.pool.share_of(codec);
   const ShareOf* of_tag = one.tag.share_of(codec);
-  if (of_tag != nullptr) {
+  const bool unlike_others = one.pool.tags_differ() && !one.tag.shares.empty();
+  if (of_tag == nullptr && unlike_others && !one.pool.sampled) {
+    option.tried = false;  // on arrays of the tag
+  } else if (of_tag != nullptr) {
     const double weight = of_all == nullptr || of_tag->anew ? 0 : one.pool.weight();
     const double all = of_all == nullptr ? 0 : of_all->share;
     option.share = (weight * all + of_tag->count * of_tag->share) / (weight + of_tag->count);
@@ -259,7 +274,7 @@ Decision Rule::State::decide(const Transfer& transfer) {
   if (best == nullptr) best = fastest(options, false);
   if (!one.gains(best->seconds))
     if (auto trial = again(one, options, *best)) return *std::move(trial);
-  return weigh(one, *best);
+  return weigh(one, options, *best);
 }
 
 /// Tries a codec whose speed is not known, if it may be faster than those that are known.
@@ -268,7 +283,7 @@ std::optional<Decision> Rule::State::first_trial(const Case& one,
                                                  const Option* best) {
   Pool& pool = one.pool;
   if (pool.settled && best != nullptr) return {};
-  if (best == nullptr && pool.looks())
+  if (pool.shares.empty() && pool.looks())
     return not_compressed("some of its blocks are looked at first", one.raw_seconds);
   const Option* untried = fastest(options, false);
   const double against =
@@ -293,11 +308,18 @@ std::optional<Decision> Rule::State::again(const Case& one, const std::vector<Op
   Pool& pool = one.pool;
   const bool by_speed = one.gains(seconds(one, best.ratio(), 1));
   const Option& with = by_speed ? best : options[(pool.turn + 1) % options.size()];
-  const double cost = with.seconds - one.raw_seconds;
+  double cost = with.seconds - one.raw_seconds;
   // where blocks are looked at, they tell that arrays have changed; what costs much is tried the
   // more seldom
-  const int least =
-      !by_speed && pool.sampled ? kEvery : std::max(kFirstPatience, pool.trial_patience);
+  int least = !by_speed && pool.sampled ? kEvery : std::max(kFirstPatience, pool.trial_patience);
+  // of what trials may cost some is left
+  if (!by_speed && one.tag.shares.empty() && !pool.sampled && one.affords(cost + one.raw_seconds))
+    least = kUnknownTagPatience;
+  least |= 1;  // or of two tags in turns the same one would be tried each time
+  // where it gained before, two stalls in a row may have looked like a change: the first trial is
+  // likely to cost less
+  const bool may_be_wrong = by_speed && pool.trial_patience == 0 && pool.gained_seconds > 0;
+  if (may_be_wrong) cost = std::min(cost, one.raw_seconds / 2);
   const double patience = std::max(static_cast<double>(least), 10 * cost / one.raw_seconds);
   if (pool.waiting() || pool.decisions - pool.last_trial < patience || !one.affords(cost))
     return {};
@@ -308,8 +330,26 @@ std::optional<Decision> Rule::State::again(const Case& one, const std::vector<Op
                              : "it has not been tried for long, a trial");
 }
 
+/// Tries another codec than the best one that is known, seldom, where blocks do not tell.
+std::optional<Decision> Rule::State::another(const Case& one, const std::vector<Option>& options,
+                                             const Option& best) {
+  Pool& pool = one.pool;
+  if (pool.sampled || pool.settled || pool.waiting() ||
+      pool.decisions - pool.last_trial < (kSeldom | 1))
+    return {};
+  const Option& with = options[(pool.turn + 1) % options.size()];
+  if (with.codec == best.codec) {
+    ++pool.turn;
+    return {};
+  }
+  if (!one.affords(with.seconds - best.seconds)) return {};
+  pool.begin_trial(with.codec);
+  return compressed(one, with, "it has not been tried for long, a trial");
+}
+
 /// Compares what the best codec leads to with the raw time.
-Decision Rule::State::weigh(const Case& one, const Option& best) {
+Decision Rule::State::weigh(const Case& one, const std::vector<Option>& options,
+                            const Option& best) {
   Pool& pool = one.pool;
   if (one.gains(best.seconds) && best.tried) {
     const double gain = one.raw_seconds - best.seconds;
@@ -324,6 +364,7 @@ Decision Rule::State::weigh(const Case& one, const Option& best) {
                          doubted ? "sent as it is to time that again, as times have changed"
                                  : "sent as it is to time that again");
     }
+    if (auto trial = another(one, options, best)) return *std::move(trial);
     return compressed(one, best, gain_text(best));
   }
   if (one.gains(seconds(one, best.ratio(), 1)))
@@ -362,12 +403,17 @@ bool Rule::State::wants_sample(const Transfer& transfer) {
     const bool hopeless = std::none_of(options.begin(), options.end(), [&](const Option& option) {
       return one.gains(seconds(one, option.ratio(), 1));
     });
-    const bool due = tag.decisions - tag.last_look.value_or(0) >= tag.look_patience;
-    wants = tag.shares.empty() ? pool.tags_differ() : hopeless && due;
+    const auto due = [hopeless](const LookTimes& looks, int decisions) {
+      return hopeless ? looks.due(decisions) : looks.since(decisions) >= kSeldom;
+    };
+    const bool unlooked = tag.looks.never();
+    wants = tag.shares.empty() ? pool.tags_differ() || due(pool.look_times, pool.decisions)
+                               : (unlooked && (tag.surprised || tag.decisions >= kFirstPatience)) ||
+                                     due(tag.looks, tag.decisions);
   }
   if (!wants) return false;
-  tag.last_look = tag.decisions;
-  tag.look_patience = std::clamp(2 * tag.look_patience, kFirstPatience, kEvery);
+  tag.looks.take(tag.decisions);
+  pool.look_times.take(pool.decisions);
   pool.looking = pool.decisions;
   pool.lost_seconds += kLookSeconds;
   return true;
@@ -424,7 +470,9 @@ void Rule::State::learn_compressed(const Transfer& transfer, const Decision& dec
   const double likely = std::max(decision.compressed_seconds.value_or(*expected) - *expected, 0.0);
   // one that was held up by something else shall not forbid trials for ever
   if (trial && loss > 0) pool.lost_seconds += std::min(loss, likely + 2 * *expected);
-  if (!trial) pool.gained_seconds = std::max(pool.gained_seconds + std::min(-loss, *expected), 0.0);
+  if (!trial)
+    pool.gained_seconds =
+        std::max(pool.gained_seconds + std::clamp(-loss, -*expected, *expected), 0.0);
   const Case one{transfer, pool, tag_of(transfer), *link, *expected};
   const bool found_again = trial && one.gains(outcome.seconds);
   if (found_again) pool.trial_patience = 0;
@@ -439,7 +487,7 @@ void Rule::State::take_share(const Case& one, const Decision& decision, double s
   ShareOf *of_tag = one.tag.share_of(codec), *of_all = one.pool.share_of(codec);
   if (of_all != nullptr) {
     const bool surprising = std::abs(share - option_of(one, codec).share.value_or(1)) > kSurprise;
-    if (surprising && !one.tag.last_look) one.tag.look_patience = 0;
+    one.tag.surprised = one.tag.surprised || surprising;
     one.pool.take_difference(of_tag == nullptr ? std::optional<double>() : share - of_tag->share,
                              share - of_all->share);
     of_all->take(share);
@@ -468,7 +516,10 @@ void Rule::State::take_time(const Case& one, Codec codec, const Outcome& outcome
       continue;
     }
     const bool changed = outcomes.take(timed, times);
-    if (changed) one.pool.last_trial = one.pool.decisions;  // the next one waits
+    if (changed) {  // the next trial waits, as the first one does
+      one.pool.last_trial = one.pool.decisions;
+      one.pool.trial_patience = 0;
+    }
     if (changed || std::abs(outcomes.unlike()) >= kUnlikeInRow) one.pool.doubt();
   }
 }

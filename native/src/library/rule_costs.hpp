@@ -25,6 +25,8 @@ namespace lanescope::compression {
 inline constexpr double kMargin = 0.95;
 /// Decisions from one trial to the next.
 inline constexpr int kEvery = 64;
+/// The same, at first after a loss, which may be an accident.
+inline constexpr int kFirstPatience = 8;
 
 /// A codec that takes so many times as long for each byte.
 CodecCost slower(CodecCost codec, double times);

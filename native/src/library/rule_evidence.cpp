@@ -7,7 +7,7 @@ namespace lanescope::compression {
 
 namespace {
 
-constexpr int kShareMemory = 8, kSpreadMemory = 32;
+constexpr int kShareMemory = 12, kSpreadMemory = 32;
 constexpr int kLookWait = 8;        // decisions that a look is waited for
 constexpr int kDoubtEvery = 16;     // decisions
 constexpr int kDoubtTransfers = 2;  // which begin a link's times anew where both are off
@@ -21,6 +21,11 @@ void ShareOf::take(double newest) {
   looked = false;
   share += (newest - share) / count;
   if (count == kShareMemory) anew = false;
+}
+
+void LookTimes::take(int decisions) {
+  last_ = decisions;
+  patience_ = std::clamp(2 * patience_, kFirstPatience, kEvery);
 }
 
 ShareOf* Evidence::share_of(Codec codec) {

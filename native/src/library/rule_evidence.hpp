@@ -17,7 +17,7 @@ namespace lanescope::compression {
 struct ShareOf {
   Codec codec;
   int dimensionality;
-  double share;         // of the wire; a mean in which the newest counts an eighth at least
+  double share;         // of the wire; a mean in which the newest counts a twelfth at least
   int count = 1;        // arrays in it
   bool anew = false;    // they changed: what others become, or these did before, says nothing
   bool looked = false;  // at some blocks, and nothing else
@@ -52,22 +52,36 @@ struct Evidence {
   ShareOf& set_share(Codec codec, int dimensionality, double share);
 };
 
+/// When arrays may be looked at again, in decisions: after twice as many each time.
+class LookTimes {
+ public:
+  bool never() const { return !last_; }
+  int since(int decisions) const { return decisions - last_.value_or(0); }
+  bool due(int decisions) const { return since(decisions) >= patience_; }
+  void take(int decisions);
+
+ private:
+  std::optional<int> last_;
+  int patience_ = 0;
+};
+
 struct TagEvidence : Evidence {
   int decisions = 0;
-  std::optional<int> last_look;
-  int look_patience = 0;  // decisions until it may be looked at again
+  LookTimes looks{};
+  bool surprised = false;  // an array became something else than expected
 };
 
 /// All of one type on one path.
 struct PoolEvidence : Evidence {
   int decisions = 0, last_trial = 0, last_raw = 0, last_doubt = 0, trial_patience = 0;
   std::optional<Codec> pending;  // of a trial whose outcome is awaited
-  std::optional<int> looking;    // since which decision blocks are looked at
-  bool sampled = false;          // blocks have been looked at: no trial is needed for ratios
-  bool settled = false;          // somebody else chooses the codec
-  std::vector<Codec> warm;       // whose kernels have run
-  std::size_t turn = 0;          // which codec is tried again
-  int doubts = 0;                // transfers that are to go as they are, to time the link
+  LookTimes look_times{};
+  std::optional<int> looking;  // since which decision blocks are looked at
+  bool sampled = false;        // blocks have been looked at: no trial is needed for ratios
+  bool settled = false;        // somebody else chooses the codec
+  std::vector<Codec> warm;     // whose kernels have run
+  std::size_t turn = 0;        // which codec is tried again
+  int doubts = 0;              // transfers that are to go as they are, to time the link
   double spent_seconds = 0, lost_seconds = 0, gained_seconds = 0, spent_at_raw = 0;
 
   /// A codec's first outcome ends this.
