@@ -179,13 +179,11 @@ double Rule::State::slowness(const Case& one, Codec codec) const {
 
 Option Rule::State::option_of(const Case& one, Codec codec) const {
   Option option{codec};
-  option.tried = one.pool.nearest_speed(codec, one.size()) != nullptr;
   const ShareOf* of_all = one.pool.share_of(codec);
   const ShareOf* of_tag = one.tag.share_of(codec);
-  const bool unlike_others = one.pool.tags_differ() && !one.tag.shares.empty();
-  if (of_tag == nullptr && unlike_others && !one.pool.sampled) {
-    option.tried = false;  // on arrays of the tag
-  } else if (of_tag != nullptr) {
+  // where tags differ, others say nothing of a tag that is known; blocks would
+  if (!one.pool.sampled && one.pool.tags_differ() && !one.tag.shares.empty()) of_all = nullptr;
+  if (of_tag != nullptr) {
     const double weight = of_all == nullptr || of_tag->anew ? 0 : one.pool.weight();
     const double all = of_all == nullptr ? 0 : of_all->share;
     option.share = (weight * all + of_tag->count * of_tag->share) / (weight + of_tag->count);
@@ -196,6 +194,7 @@ Option Rule::State::option_of(const Case& one, Codec codec) const {
     option.dimensionality = of_all->dimensionality;
     if (of_all->looked) option.of = "blocks of such arrays";
   }
+  option.tried = option.share && one.pool.nearest_speed(codec, one.size()) != nullptr;
   option.seconds = seconds(one, option.ratio(), slowness(one, codec));
   return option;
 }
