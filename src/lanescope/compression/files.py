@@ -381,7 +381,9 @@ def _tensor(values: Any, dtype: str) -> Any:
     try:
         import torch
 
-        return torch.from_numpy(values).view(getattr(torch, dtype))
+        kind = getattr(torch, dtype)
+        # an empty tensor has no stride by which its type could be another one
+        return torch.from_numpy(values).view(kind) if values.size else torch.empty(0, dtype=kind)
     except ImportError as error:
         raise InputError(f"PyTorch cannot be loaded ({error}); give framework numpy") from error
     except (AttributeError, TypeError, ValueError) as error:
