@@ -30,7 +30,7 @@ import torch
 
 import lanescope
 
-for codec, dtype in (("gfc", "float64"), ("exponent", "float32"), ("delta", "int32"), ("zvc", "float32")):
+for codec, dtype in (("gfc", "float64"), ("exponent", "float32"), ("delta", "int32"), ("zvc", "float32"), ("alp", "float64")):
     values = torch.from_numpy((np.arange(1 << 20) // 7).astype(dtype)).cuda()
     try:
         stream = lanescope.compress(values, codec)

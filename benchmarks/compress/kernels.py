@@ -126,7 +126,7 @@ def main():
     for name, dtype, words in arrays(arguments.fpc):
         values = tiled(words, arguments.mib << 20)
         kind = native.Dtype["bytes" if dtype == "uint8" else dtype]
-        for codec in ("raw", "exponent", "delta", "gfc", "zvc"):
+        for codec in ("raw", "exponent", "delta", "gfc", "zvc", "alp"):
             if not native.can_compress(native.Codec[codec], kind):
                 continue
             dimensionality = best_dimensionality(words, dtype) if codec == "gfc" else 1

@@ -117,6 +117,21 @@ void fill_bends(Random& random, Word* out, std::uint32_t count) {
     for (std::uint32_t i = back; i < count; ++i) out[i] = static_cast<Word>(out[i] + out[i - back]);
 }
 
+/// Integers of any span over a power of ten, with signed zeros and any words among them, or not.
+template <typename Word>
+void fill_decimals(Random& random, Word* out, std::uint32_t count) {
+  const double scale = std::pow(10.0, static_cast<int>(random.below(27)) - 7);
+  const std::uint64_t span = random.of_any_size() >> (random.once_in(8) ? 0 : 11);
+  const double offset = static_cast<double>(random.of_any_size() >> 12);
+  const double first = random.once_in(2) ? -static_cast<double>(span / 2) : offset;
+  const std::uint32_t rare = random.once_in(2) ? ~0U : 2 + random.below(200);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const double integer = first + static_cast<double>(random.bits() % (span + (span + 1 != 0)));
+    out[i] = Floats<Word>::of(random.once_in(rare) && random.once_in(2) ? -0.0 : integer / scale);
+    if (random.once_in(rare)) out[i] = static_cast<Word>(random.bits());
+  }
+}
+
 template <typename Word>
 void fill(Random& random, Word* out, std::uint32_t count) {
   const Floats<Word> floats(random);
@@ -126,7 +141,7 @@ void fill(Random& random, Word* out, std::uint32_t count) {
   };
   const Word constant = word();
   const std::uint32_t rare = 2 + random.below(60);
-  switch (random.below(12)) {
+  switch (random.below(14)) {
     case 0:
       return each(word);
     case 1:
@@ -149,6 +164,9 @@ void fill(Random& random, Word* out, std::uint32_t count) {
     case 9:
     case 10:
       return fill_bends(random, out, count);
+    case 11:
+    case 12:
+      return fill_decimals(random, out, count);
     default:
       return fill_walk(random, out, count);
   }

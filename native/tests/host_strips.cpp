@@ -6,6 +6,7 @@
 #include "compress/host_strips.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -56,7 +57,24 @@ void walk(Random& random, std::byte* out, std::size_t bytes) {
   std::memcpy(out, values.data(), values.size() * sizeof(Word));
 }
 
+/// Integers over a power of ten, with square roots of them among them (NaN too), or none.
+template <typename Float>
+void decimals(Random& random, std::byte* out, std::size_t bytes) {
+  std::vector<Float> values(bytes / sizeof(Float));
+  const double scale = std::pow(10.0, static_cast<int>(random() % 25) - 6);
+  const auto span = static_cast<std::int64_t>(1 + (random() >> (11 + random() % 50)));
+  const unsigned rare = 1 + random() % 300;
+  for (Float& value : values) {
+    const auto integer = static_cast<std::int64_t>(random() >> 1) % span - span / 3;
+    value = static_cast<Float>(static_cast<double>(integer) / scale);
+    if (rare < 200 && random() % (10 * rare) == 0) value = std::sqrt(value);
+  }
+  std::memcpy(out, values.data(), values.size() * sizeof(Float));
+}
+
 void fill(Random& random, std::byte* out, std::size_t bytes, std::size_t value_bytes) {
+  if (value_bytes == 4 && random() % 2) return decimals<float>(random, out, bytes);
+  if (value_bytes == 8 && random() % 2) return decimals<double>(random, out, bytes);
   if (value_bytes == 1) return walk<std::uint8_t>(random, out, bytes);
   if (value_bytes == 2) return walk<std::uint16_t>(random, out, bytes);
   if (value_bytes == 4) return walk<std::uint32_t>(random, out, bytes);

@@ -160,7 +160,7 @@ def test_some_blocks_tell_the_codec_once_for_each_tag_and_type(cores, monkeypatc
     for tag in ("a", "a", "b"):
         channel.send(Tensor(VALUES), tag)
     assert len(asked) == 2
-    assert cores[0].calls[0][3] is native.Codec.delta  # of what grows evenly
+    assert cores[0].calls[0][3] is native.Codec.alp  # of integers
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32", "uint8"])

@@ -37,6 +37,7 @@ def test_what_the_codecs_of_before_take():
     assert taken["exponent"] == {"bfloat16", "float16", "float32"}
     assert taken["delta"] == large
     assert taken["zvc"] == set(WORDS)
+    assert taken["alp"] == {"float64", "float32"}
 
 
 def bf16(values):
@@ -133,6 +134,8 @@ def test_arrays_that_lie_anywhere_come_back():
         (with_zeros(np.uint16, 1 << 19), "zvc", "bfloat16", 16 / (1 + 0.51 * 16)),
         (with_zeros(np.uint32, 1 << 18), "zvc", "float32", 32 / (1 + 0.51 * 32)),
         (with_zeros(np.uint64, 1 << 17), "zvc", "float64", 64 / (1 + 0.51 * 64)),
+        (np.round(RANDOM.normal(15, 10, 1 << 17), 1), "alp", "float64", 5),
+        (np.round(RANDOM.normal(15, 10, 1 << 17), 1).astype(np.float32), "alp", "float32", 2.5),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )

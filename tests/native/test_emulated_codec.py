@@ -25,6 +25,7 @@ CLASSES = [
     *(("exponent", "bfloat16"), ("exponent", "float16"), ("exponent", "float32")),
     *(("delta", "float64"), ("delta", "int32"), ("delta", "bfloat16")),
     *(("zvc", "float64"), ("zvc", "float32"), ("zvc", "bfloat16"), ("zvc", "uint8")),
+    *(("alp", "float64"), ("alp", "float32")),
 ]
 CLASSES += [(one, dtype) for one in TAKES.keys() - dict(CLASSES).keys() for dtype in TAKES[one]]
 every_class = pytest.mark.parametrize(
@@ -125,6 +126,22 @@ def test_delta_of_any_lag_and_turned(group, lag, word):
 def test_delta_of_any_order(group, order, lag, narrow, count, sign):
     signs = RANDOM.integers(0, 1 + sign, count).astype(np.uint64) << np.uint64(63)
     assert difference(group, bent(count, order, lag, narrow) ^ signs, "delta", "float64") is None
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("places", "bits", "rare"),
+    [(1, 10, 0), (2, 20, 0.02), (6, 31, 0.3), (9, 40, 0.001), (0, 1, 0.01), (-2, 12, 0)],
+)
+@pytest.mark.parametrize("count", [5, 1023, 2500, 9000])
+def test_alp_of_any_decimals(group, dtype, places, bits, rare, count):
+    """Fields of more and less than a word; exceptions, of which all of a strip may be some."""
+    values = RANDOM.integers(-(1 << bits - 1), 1 << bits - 1, count) / 10.0**places
+    odd = RANDOM.random(count) < rare
+    values[odd] = RANDOM.choice([-0.0, np.nan, np.inf, np.pi, 1e-300], int(odd.sum()))
+    with np.errstate(over="ignore", under="ignore"):
+        words = values.astype(dtype).view(TAKES["alp"][dtype])
+    assert difference(group, words, "alp", dtype) is None
 
 
 @pytest.mark.parametrize("version", [1, 2])

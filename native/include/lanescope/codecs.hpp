@@ -24,6 +24,7 @@ enum class Coder : std::uint8_t { none, strips, nvcomp };
   CODEC(ans, 4, nvcomp, "NVIDIA's nvCOMP, by how often bytes appear.")                            \
   CODEC(bitcomp, 5, nvcomp, "NVIDIA's nvCOMP, for numbers.")                                       \
   CODEC(zvc, 6, strips, "Zero-value compression: a bit for each value, and those that are not 0.") \
+  CODEC(alp, 7, strips, "Values that were decimals as integers, in few bits.")                     \
 
 // The types of values: name, number in streams, bytes of one value.
 #define LANESCOPE_DTYPES(DTYPE) \

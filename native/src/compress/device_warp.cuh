@@ -82,18 +82,18 @@ struct DeviceWarp {
     return {__shfl_sync(kAllLanes, values.value, source.value)};
   }
 
-  __device__ __forceinline__ std::uint32_t most(const Lanes<std::uint32_t>& values) const {
+  template <typename T>
+  __device__ __forceinline__ T most(const Lanes<T>& values) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    return __reduce_max_sync(kAllLanes, values.value);
-#else
-    std::uint32_t largest = values.value;
+    if constexpr (sizeof(T) == 4) return __reduce_max_sync(kAllLanes, values.value);
+#endif
+    Movable<T> largest = values.value;
 #pragma unroll
     for (int apart = kLanes / 2; apart > 0; apart /= 2) {
-      const std::uint32_t other = __shfl_xor_sync(kAllLanes, largest, apart);
+      const Movable<T> other = __shfl_xor_sync(kAllLanes, largest, apart);
       largest = other > largest ? other : largest;
     }
-    return largest;
-#endif
+    return static_cast<T>(largest);
   }
 
   /// What a lane does in the steps of a transposition: bytes that it takes, 0 to 3 of its own row

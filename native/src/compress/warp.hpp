@@ -78,8 +78,9 @@ struct HostWarp {
   }
 
   /// The largest one of all lanes.
-  std::uint32_t most(const Lanes<std::uint32_t>& values) const {
-    std::uint32_t most = 0;
+  template <typename T>
+  T most(const Lanes<T>& values) const {
+    T most = 0;
     for (int lane = 0; lane < kLanes; ++lane) most = values[lane] > most ? values[lane] : most;
     return most;
   }

@@ -82,7 +82,7 @@ def test_a_run_that_is_cut_off_has_each_step(measure, tmp_path):
     assert not found.complete
     assert state_of(tmp_path / "run") is State.INTERRUPTED
     (only,) = found.arrays
-    assert [str(one.codec) for one in only.gpu] == ["raw", "gfc", "delta", "zvc"]
+    assert [str(one.codec) for one in only.gpu] == ["raw", "gfc", "delta", "zvc", "alp"]
     assert {one.path for one in only.crossings} == {"g0>host", "host>g0"}
 
 

@@ -26,6 +26,7 @@ def example_arrays(size: int = DEFAULT_BYTES) -> tuple[Entry, ...]:
         ("N(0,1) bf16", "bfloat16", _normal_bf16),
         ("ReLU of N(0,1) bf16", "bfloat16", _relu_bf16),
         ("random walk int32", "int32", _walk),
+        ("temperatures fp64", "float64", _temperatures),
     )
     entries = []
     for name, dtype, make in made:
@@ -67,3 +68,9 @@ def _relu_bf16(count: int) -> Values:
 
 def _walk(count: int) -> Values:
     return np.cumsum(_random().integers(-8, 9, count, np.int32), dtype=np.int32)
+
+
+def _temperatures(count: int) -> Values:
+    """One decimal, of years of days as a weather station has them."""
+    year = 12 * np.sin(np.arange(count) * (2 * np.pi / 365))
+    return np.asarray(np.round(10 + year + 6 * _random().standard_normal(count), 1))
