@@ -117,7 +117,8 @@ void fill_bends(Random& random, Word* out, std::uint32_t count) {
     for (std::uint32_t i = back; i < count; ++i) out[i] = static_cast<Word>(out[i] + out[i - back]);
 }
 
-/// Integers of any span over a power of ten, with signed zeros and any words among them, or not.
+/// Integers of any span over a power of ten, with signed zeros, any words and one that many values
+/// are among them, or not.
 template <typename Word>
 void fill_decimals(Random& random, Word* out, std::uint32_t count) {
   const double scale = std::pow(10.0, static_cast<int>(random.below(27)) - 7);
@@ -125,10 +126,13 @@ void fill_decimals(Random& random, Word* out, std::uint32_t count) {
   const double offset = static_cast<double>(random.of_any_size() >> 12);
   const double first = random.once_in(2) ? -static_cast<double>(span / 2) : offset;
   const std::uint32_t rare = random.once_in(2) ? ~0U : 2 + random.below(200);
+  const std::uint32_t missing = random.once_in(2) ? ~0U : 1 + random.below(30);
+  const Word filler = static_cast<Word>(random.once_in(2) ? ~Word{0} : random.bits());
   for (std::uint32_t i = 0; i < count; ++i) {
     const double integer = first + static_cast<double>(random.bits() % (span + (span + 1 != 0)));
     out[i] = Floats<Word>::of(random.once_in(rare) && random.once_in(2) ? -0.0 : integer / scale);
     if (random.once_in(rare)) out[i] = static_cast<Word>(random.bits());
+    if (random.once_in(missing)) out[i] = filler;
   }
 }
 

@@ -50,8 +50,9 @@ def fields_of(words, rows, width):
     return found
 
 
-def group_as_described(words, count, width, exceptions, base, places, dtype):
+def group_as_described(words, count, width, fills, exceptions, base, places, filler):
     """Values of a group that begins with these words, and how many words it has."""
+    dtype = filler.dtype.type
     each = dtype().itemsize // 4
     if width == 255:
         return words[: count * each].view(dtype), count * each
@@ -70,6 +71,8 @@ def group_as_described(words, count, width, exceptions, base, places, dtype):
         for n in integers
     ]
     values = np.array(scaled, dtype)
+    if fills:
+        values[[not one for one in fields.reshape(-1)[:count]]] = filler[0]
     where = words[at:].view("<u2")[:exceptions]
     at += -(-exceptions // 2)
     values[where] = words[at : at + exceptions * each].view(dtype)
@@ -79,13 +82,17 @@ def group_as_described(words, count, width, exceptions, base, places, dtype):
 def strip_as_described(words, count, dtype):
     places, each = int(words[0]) - 8, dtype().itemsize // 4
     groups = -(-count // GROUP)
-    headers = words[1 : 1 + groups * (1 + each)].reshape(groups, 1 + each)
-    at, values = 1 + headers.size, []
+    filler = words[1 : 1 + each].view(dtype)
+    headers = words[1 + each : 1 + each + groups * (1 + each)].reshape(groups, 1 + each)
+    at, values = 1 + each + headers.size, []
     for number, header in enumerate(headers):
-        width, exceptions = header[:1].view("<u2").tolist()
+        width, fills = header[:1].view(np.uint8)[:2].tolist()
+        exceptions = int(header[:1].view("<u2")[1])
         base = int.from_bytes(header[1:].tobytes(), "little")
         left = min(GROUP, count - number * GROUP)
-        found, size = group_as_described(words[at:], left, width, exceptions, base, places, dtype)
+        found, size = group_as_described(
+            words[at:], left, width, fills, exceptions, base, places, filler
+        )
         values.append(found)
         at += size
     assert at == len(words)
@@ -167,6 +174,26 @@ def test_what_is_no_decimal_is_stored_apart(dtype):
     values[at] = odd[np.arange(len(at)) % len(odd)]
     bits = 8 * values.itemsize
     assert describe(coded(values)).ratio > bits / (10.2 + (bits + 16) / 100)
+
+
+@both_types
+@pytest.mark.parametrize("missing", [np.nan, -0.0, 1e20, np.inf])
+def test_what_stands_for_missing_values_takes_a_field(dtype, missing):
+    values = decimals(1 << 14, 2, 900, dtype)
+    values[RANDOM.random(len(values)) < 0.3] = missing
+    stream = coded(values)
+    assert describe(stream).ratio > 8 * values.itemsize / 10.5
+    assert strips_as_described(stream, values[: (64 << 10) // values.itemsize]).tobytes() == (
+        values[: (64 << 10) // values.itemsize].tobytes()
+    )
+
+
+def test_a_field_of_many_bits_may_be_missing_too():
+    values = decimals(2048, 9, 10**11)
+    values[RANDOM.random(len(values)) < 0.3] = np.nan
+    stream = coded(values)
+    assert describe(stream).ratio > 64 / 39
+    assert strips_as_described(stream, values).tobytes() == values.tobytes()
 
 
 @both_types

@@ -130,15 +130,18 @@ def test_delta_of_any_order(group, order, lag, narrow, count, sign):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
-    ("places", "bits", "rare"),
-    [(1, 10, 0), (2, 20, 0.02), (6, 31, 0.3), (9, 40, 0.001), (0, 1, 0.01), (-2, 12, 0)],
+    ("places", "bits", "rare", "kinds"),
+    [
+        *((1, 10, 0, 1), (2, 20, 0.02, 5), (6, 31, 0.3, 5), (9, 40, 0.2, 1), (0, 1, 0.01, 2)),
+        *((-2, 12, 0, 1), (3, 9, 0.9, 1)),
+    ],
 )
 @pytest.mark.parametrize("count", [5, 1023, 2500, 9000])
-def test_alp_of_any_decimals(group, dtype, places, bits, rare, count):
-    """Fields of more and less than a word; exceptions, of which all of a strip may be some."""
+def test_alp_of_any_decimals(group, dtype, places, bits, rare, kinds, count):
+    """Fields of more and less than a word; exceptions, a filler among them, few or many."""
     values = RANDOM.integers(-(1 << bits - 1), 1 << bits - 1, count) / 10.0**places
     odd = RANDOM.random(count) < rare
-    values[odd] = RANDOM.choice([-0.0, np.nan, np.inf, np.pi, 1e-300], int(odd.sum()))
+    values[odd] = RANDOM.choice([np.nan, -0.0, np.inf, np.pi, 1e-300][:kinds], int(odd.sum()))
     with np.errstate(over="ignore", under="ignore"):
         words = values.astype(dtype).view(TAKES["alp"][dtype])
     assert difference(group, words, "alp", dtype) is None

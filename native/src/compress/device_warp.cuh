@@ -44,7 +44,6 @@ struct DeviceWarp {
     second = any_bits(Lanes<T>{lower ? T{0} : values.value});
   }
 
-  /// Only here: bit l tells whether lane l has any of the bits of `mask`.
   __device__ __forceinline__ std::uint32_t lanes_with(const Lanes<std::uint32_t>& values,
                                                       std::uint32_t mask) const {
     return __ballot_sync(kAllLanes, (values.value & mask) != 0);

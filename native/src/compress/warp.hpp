@@ -51,6 +51,14 @@ struct HostWarp {
     }
   }
 
+  /// Bit l tells whether lane l has any of the bits of `mask`.
+  std::uint32_t lanes_with(const Lanes<std::uint32_t>& values, std::uint32_t mask) const {
+    std::uint32_t lanes = 0;
+    for (int lane = 0; lane < kLanes; ++lane)
+      lanes |= static_cast<std::uint32_t>((values[lane] & mask) != 0) << lane;
+    return lanes;
+  }
+
   /// The sum over the lanes before each one; `total` gets that of all.
   Lanes<std::uint32_t> sum_before(const Lanes<std::uint32_t>& values, std::uint32_t& total) const {
     Lanes<std::uint32_t> sums;

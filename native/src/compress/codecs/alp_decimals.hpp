@@ -130,14 +130,63 @@ struct Decimal<std::uint32_t> {
   LANESCOPE_LANES static Code code_of(std::uint32_t value, const DecimalPower& power) {
     const double given = static_cast<double>(same_bits<float>(value));
     const double sum = rounded_sum(rounded_product(given, power.up), kZero);
-    const auto code = static_cast<Code>(same_bits<std::uint64_t>(sum));
-    return value_of(code, power) == value ? code : 0;
+    const auto bits = same_bits<std::uint64_t>(sum);
+    const bool good = value_of(sum, power) == value && bits >> 32 == kTop >> 32;
+    return good ? static_cast<Code>(bits) : 0;
   }
 
   LANESCOPE_LANES static std::uint32_t value_of(Code code, const DecimalPower& power) {
-    const double integer = rounded_sum(same_bits<double>(kTop | code), -kZero);
+    return value_of(same_bits<double>(kTop | code), power);
+  }
+
+ private:
+  LANESCOPE_LANES static std::uint32_t value_of(double sum, const DecimalPower& power) {
+    const double integer = rounded_sum(sum, -kZero);
     return same_bits<std::uint32_t>(static_cast<float>(rounded_product(integer, power.down)));
   }
+};
+
+/// What is found of codes, but for those that are 0: the most, and the least, which is subtracted
+/// from 0, so that it is what is most, too; both are 0 where there are none.
+template <typename Code>
+struct FoundCodes {
+  Code most = 0, least = 0;
+  std::uint32_t good = 0;  ///< How many.
+
+  LANESCOPE_LANES Code base() const { return static_cast<Code>(0 - least); }
+  LANESCOPE_LANES std::uint32_t width() const { return width_of(static_cast<Code>(most + least)); }
+};
+
+/// Finds that out, row by row.
+template <typename Warp, typename Code>
+class CodeFinder {
+ public:
+  using Row = typename Warp::template Lanes<Code>;
+
+  LANESCOPE_LANES explicit CodeFinder(Warp warp) {
+    warp.each([&](int lane) { most_[lane] = least_[lane] = 0, good_[lane] = 0; });
+  }
+
+  LANESCOPE_LANES void add(Warp warp, const Row& codes) {
+    warp.each([&](int lane) {
+      const Code code = codes[lane], negated = static_cast<Code>(0 - code);
+      most_[lane] = code > most_[lane] ? code : most_[lane];
+      least_[lane] = negated > least_[lane] ? negated : least_[lane];
+      good_[lane] += code != 0 ? 1 : 0;
+    });
+  }
+
+  LANESCOPE_LANES FoundCodes<Code> found(Warp warp) const {
+    FoundCodes<Code> all;
+    all.most = warp.most(most_);
+    all.least = warp.most(least_);
+    static_cast<void>(warp.sum_before(good_, all.good));
+    return all;
+  }
+
+ private:
+  Row most_, least_;
+  typename Warp::template Lanes<std::uint32_t> good_;
 };
 
 }  // namespace LANESCOPE_CPU
