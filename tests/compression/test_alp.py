@@ -1,7 +1,10 @@
 """Decimals as integers; tests/compression/test_codecs.py has what every codec has to do."""
 
+import csv
 from fractions import Fraction
+from importlib.util import find_spec
 from math import frexp, ldexp
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,6 +204,25 @@ def test_a_group_alone_may_be_no_decimals(dtype):
     values = decimals(1 << 14, 1, 500, dtype)
     values[GROUP : 2 * GROUP] = RANDOM.standard_normal(GROUP)
     assert describe(coded(values)).ratio > 2
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "least"),
+    [
+        ("seattle-temps.csv", "temp", 7.5),
+        ("seattle-weather.csv", "wind", 8),
+        ("stocks.csv", "price", 3.5),
+    ],
+)
+def test_columns_of_real_decimals(file, column, least):
+    """Of the data that vega_datasets has in its package, where that is installed."""
+    package = find_spec("vega_datasets")
+    if package is None or package.origin is None:
+        pytest.skip("no vega_datasets")
+    with (Path(package.origin).parent / "_data" / file).open(newline="") as rows:
+        values = np.array([float(row[column]) for row in csv.DictReader(rows)])
+    stream = coded(np.resize(values, 1 << 16))
+    assert describe(stream).ratio > least
 
 
 # ---- `auto` --------------------------------------------------------------------------------------
