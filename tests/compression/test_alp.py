@@ -191,6 +191,14 @@ def test_what_stands_for_missing_values_takes_a_field(dtype, missing):
     )
 
 
+@both_types
+@pytest.mark.parametrize("count", [GROUP + 7, GROUP + 32, 2 * GROUP - 1])
+def test_a_group_may_have_missing_values_alone(dtype, count):
+    values = decimals(count, 1, 900, dtype)
+    values[::5] = values[GROUP:] = np.nan
+    assert strips_as_described(coded(values), values).tobytes() == values.tobytes()
+
+
 def test_a_field_of_many_bits_may_be_missing_too():
     values = decimals(2048, 9, 10**11)
     values[RANDOM.random(len(values)) < 0.3] = np.nan

@@ -147,6 +147,14 @@ def test_alp_of_any_decimals(group, dtype, places, bits, rare, kinds, count):
     assert difference(group, words, "alp", dtype) is None
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_alp_of_a_group_of_missing_values(group, dtype):
+    values = np.full(1024 + 7, np.nan)
+    values[:1024:3] = np.round(RANDOM.normal(size=342), 1)
+    words = values.astype(dtype).view(TAKES["alp"][dtype])
+    assert difference(group, words, "alp", dtype) is None
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_strips_of_old_streams_are_decoded(group, version):
     values, stream = OLD_DELTA

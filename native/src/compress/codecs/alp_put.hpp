@@ -223,13 +223,17 @@ struct AlpPut {
   /// Stores them, and gives them and what is not there the least code.
   static void put_exceptions(const Word* in, std::uint32_t count, Word filler, const Group& group,
                              Code* codes, std::uint8_t* out) {
-    for (std::uint32_t i = count; i < parts_of(count, kLanes) * kLanes; ++i) codes[i] = group.base;
+    const std::uint32_t rest = count % kLanes;
+    for (std::uint32_t i = count; rest != 0 && i < count - rest + kLanes; ++i)
+      codes[i] = group.base;
     if (group.exceptions == 0 && group.fills == 0) return;
     std::uint8_t* places = out + group.places_at(count);
     std::uint8_t* to = out + group.exceptions_at(count);
     if (group.exceptions % 2 != 0) store_half(to - 2, 0);
-    for (std::uint32_t first = 0; first < count; first += kLanes)
-      for (std::uint32_t lanes = zeros(codes + first); lanes != 0; lanes &= lanes - 1) {
+    for (std::uint32_t first = 0; first < count; first += kLanes) {
+      const bool whole = count - first >= kLanes;  // A base, which fills up the others, may be 0.
+      std::uint32_t lanes = zeros(codes + first) & (whole ? ~0U : (1U << rest) - 1);
+      for (; lanes != 0; lanes &= lanes - 1) {
         const std::uint32_t i = first + lowest_bit(lanes);
         codes[i] = group.base;
         if (group.fills != 0 && in[i] == filler) continue;
@@ -238,6 +242,7 @@ struct AlpPut {
         places += 2;
         to += kSize;
       }
+    }
   }
 
   /// Bit l tells whether code l of a row is 0.
