@@ -47,6 +47,8 @@ CODED = [
     ("delta", torch.int64),
     ("zvc", torch.bfloat16),
     ("zvc", torch.uint8),
+    ("alp", torch.float64),
+    ("alp", torch.float32),
 ]
 
 

@@ -72,7 +72,15 @@ def data_of(word, count):
         "constant": np.full(count, special(word)[9], word),
         "one strip of noise": strips,
         "zeros": with_zeros(word, count),
+        "decimals": decimals(word, count),
     }
+
+
+def decimals(word, count):
+    """Of floats: one decimal, some missing; of others their bits."""
+    values = np.round(RANDOM.normal(15, 30, count), 1)
+    values[RANDOM.random(count) < 0.05] = np.nan
+    return values.astype(np.float32).view(word)[:count] if word != np.uint64 else values.view(word)
 
 
 def difference_from_host(words, codec, dtype, dimensionality=1):
@@ -124,6 +132,22 @@ def test_delta_of_any_order_is_that_of_the_host(order, lag):
                 if wrong:
                     header = strip_header(lanescope.compress(words ^ signs, "delta"))
                     found[count, narrow, sign] = f"lag, turned, order, halves {header}: {wrong}"
+    assert not found, "\n".join(f"{case}: {wrong}" for case, wrong in found.items())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("places", [-3, 0, 1, 4, 9, 15])
+def test_alp_of_any_decimals_is_that_of_the_host(places, dtype):
+    found = {}
+    for bits in (1, 9, 24, 31, 33, 40):
+        for count, rare in ((1, 0), (1031, 0.3), (50_000, 0.001), (200_000, 0)):
+            values = RANDOM.integers(-(1 << bits - 1), 1 << bits - 1, count) / 10.0**places
+            odd = RANDOM.random(count) < rare
+            values[odd] = RANDOM.choice([np.nan, -0.0, np.inf, np.pi], int(odd.sum()))
+            words = values.astype(dtype).view(f"uint{8 * np.dtype(dtype).itemsize}")
+            wrong = difference_from_host(words, "alp", dtype)
+            if wrong:
+                found[bits, count] = wrong
     assert not found, "\n".join(f"{case}: {wrong}" for case, wrong in found.items())
 
 

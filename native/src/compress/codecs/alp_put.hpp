@@ -148,8 +148,8 @@ struct AlpPut {
   }
 #endif
 
-  /// Calls `step(first, row)` for rows of 32 values; what is not there is 0. A GPU has several
-  /// loads under way.
+  /// Calls `step(first, row)` for rows of 32 values; what is not there is 0. A GPU loads
+  /// several rows before it uses them.
   template <typename Warp, typename Step>
   LANESCOPE_LANES static void for_rows(Warp warp, const Word* in, std::uint32_t count, Step step) {
 #ifdef LANESCOPE_ON_DEVICE
