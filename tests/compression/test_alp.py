@@ -199,6 +199,23 @@ def test_a_group_may_have_missing_values_alone(dtype, count):
     assert strips_as_described(coded(values), values).tobytes() == values.tobytes()
 
 
+@both_types
+@pytest.mark.parametrize("each", [2, 4, 8, 10, 16, 64])
+def test_a_column_of_missing_values_is_found(dtype, each):
+    """Whatever the distance: a sample at the same one may miss it."""
+    for column in (0, 1, each - 1):
+        values = decimals(1 << 14, 2, 900, dtype)
+        values[column::each] = np.nan
+        share = 1 if each <= 16 else 1 + (8 * values.itemsize + 16) / each
+        assert describe(coded(values)).ratio > 8 * values.itemsize / (10.5 + share)
+
+
+def test_columns_of_other_decimals_are_all_in_the_sample():
+    values = decimals(1 << 14, 1, 900)
+    values[1::2] = decimals(1 << 13, 4, 900)
+    assert describe(coded(values)).ratio > 64 / 25
+
+
 def test_a_field_of_many_bits_may_be_missing_too():
     values = decimals(2048, 9, 10**11)
     values[RANDOM.random(len(values)) < 0.3] = np.nan

@@ -33,7 +33,7 @@ struct AlpSearch {
     Lanes<Warp, Word> sample;
     Lanes<Warp, std::uint32_t> never;
     warp.each([&](int lane) {
-      sample[lane] = in[(2 * static_cast<std::uint32_t>(lane) + 1) * values / (2 * kLanes)];
+      sample[lane] = in[place_of(static_cast<std::uint32_t>(lane), values)];
       never[lane] = never_comes_back(sample[lane]) ? 1 : 0;
     });
     const std::uint32_t hopeless = bits_set(warp.lanes_with(never, 1));
@@ -67,6 +67,14 @@ struct AlpSearch {
   static constexpr std::uint32_t kExceptionBits = 16 + 8 * sizeof(Word);
 
   static constexpr std::uint32_t kBitsOfDecimal = 3;
+
+  /// One value of each 32nd of a strip. At distances that differ, since at the same one they may be
+  /// all of one column of a table.
+  LANESCOPE_LANES static std::uint32_t place_of(std::uint32_t number, std::uint32_t values) {
+    const std::uint32_t first = number * values / kLanes;
+    const std::uint32_t size = (number + 1) * values / kLanes - first;
+    return size > 1 ? first + 37 * number % size : first;
+  }
 
   /// Not finite, or -0.
   LANESCOPE_LANES static bool never_comes_back(Word value) {
