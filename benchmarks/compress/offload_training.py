@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from lanescope.torch import offload_activations
+from lanescope.units.sizes import binary_text
 
 WIDTH, HEADS, BLOCKS, BATCH, LENGTH = 2048, 16, 12, 8, 1024
 LEAST_BYTES = 1 << 20
@@ -121,8 +122,8 @@ def main() -> None:
         low, high = one["range"]
         print(
             f"{name}: {one['median'] * 1e3:.1f} ms ({low * 1e3:.1f} to {high * 1e3:.1f}), peak "
-            f"{one['peak_bytes'] / 2**30:.2f} GiB, gradients equal: {one['equal']}, offloaded "
-            f"{one.get('offloaded_bytes_a_step', 0) / 1e9:.2f} GB a step"
+            f"{binary_text(one['peak_bytes'])}, gradients equal: {one['equal']}, offloaded "
+            f"{binary_text(one.get('offloaded_bytes_a_step', 0))} a step"
         )
 
 

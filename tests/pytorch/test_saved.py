@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from lanescope.torch.saved import Pool
-from tests.torch.links import CopyingLink
+from tests.pytorch.links import CopyingLink
 
 MIB = 1 << 20
 
