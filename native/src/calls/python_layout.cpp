@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 
 #include "calls/real_dlsym.hpp"
 
