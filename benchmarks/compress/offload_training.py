@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from lanescope.torch import offload_activations
 from lanescope.units.sizes import binary_text
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from lanescope.compression.channel import Channel
 from lanescope.compression.transfers import Parcel
 
