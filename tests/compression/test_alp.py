@@ -35,7 +35,7 @@ def coded(values):
 # ---- The stream as docs/compression-format.md has it ---------------------------------------------
 
 
-def halves_of_power(places):
+def rounded_power_and_rest(places):
     """10^-places, rounded to 13 bits, and the double that is nearest to what that lacks."""
     exact = Fraction(10) ** -places
     mantissa, exponent = frexp(float(exact))
@@ -68,7 +68,7 @@ def group_as_described(words, count, width, fills, exceptions, base, places, fil
         at += size * LANES
     zero = 1 << (51 if dtype is np.float64 else 31)
     integers = [float(int(one) + base - zero) for one in fields.reshape(-1)[:count]]
-    coarse, rest = halves_of_power(places)
+    coarse, rest = rounded_power_and_rest(places)
     scaled = [
         n * coarse + n * rest if dtype is np.float64 else n * float(Fraction(10) ** -places)
         for n in integers

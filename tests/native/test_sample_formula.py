@@ -103,7 +103,7 @@ def test_nothing_is_used_before_it_has_proved_itself():
     assert evaluated == 200
 
 
-def test_counters_that_rise_together_are_told_apart_when_they_differ():
+def test_counters_that_were_equal_are_not_mixed_up_when_they_differ():
     sampled = Sampled()
     formula = sampled.formula()
 

@@ -8,6 +8,7 @@ import weakref
 
 import pytest
 
+from lanescope.torch import saved
 from lanescope.torch.saved import Pool
 from tests.pytorch.links import CopyingLink
 
@@ -153,3 +154,14 @@ def test_a_long_run_looks_at_what_is_there_alone() -> None:
     assert not own._there
     assert not own._early
     assert own._early_bytes == own._host_bytes == 0
+
+
+def test_a_graph_that_is_held_for_long_does_not_slow_others_down() -> None:
+    own, link = pool(budget=10_000)
+    held = forward(own, 5)
+    for _ in range(saved.MOST_LOOKED_AT // 20 + 1):
+        backward(own, forward(own, 20))
+    link.events.clear()
+    backward(own, forward(own, 20))
+    assert min(link.of("bring")) > 5  # none of the graph that nobody uses
+    assert len(held) == 5

@@ -61,6 +61,11 @@ def test_a_link_that_never_rests_tells_nothing() -> None:
     assert slow_bytes(busy, PLAIN) == (0.0, 0.0)
 
 
+def test_means_over_a_long_time_hide_copies_and_tell_nothing() -> None:
+    counters = loop(20_000 * US, 25_000)
+    assert slow_bytes(counters, PLAIN) == (0.0, 0.0)
+
+
 def test_payload_of_a_training_loop_is_what_was_copied() -> None:
     h2d = direction_of(summary := summary_of("train"), "h2d")
     assert h2d.counter_bytes == pytest.approx(h2d.traced_bytes, rel=2e-3)

@@ -283,7 +283,7 @@ def test_a_damaged_spool_does_not_keep_a_watch_from_beginning(tmp_path: Path) ->
     run_for(watch_of(folder, Simulated), quick(folder), lambda: len(segments_in(folder)) >= 1)
 
 
-def test_halves_of_a_killed_watch_are_stored_as_one(tmp_path: Path) -> None:
+def test_both_parts_of_a_killed_watch_become_one_segment(tmp_path: Path) -> None:
     spool = tmp_path / segments.SESSION / "spool"
     spool.mkdir(parents=True)
     (tmp_path / segments.SEGMENTS).mkdir()

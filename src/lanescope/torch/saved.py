@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Protocol
 
+#: How many tensors before the one in use are looked through for those that are used next: others
+#: may belong to a graph that the program holds for long.
+MOST_LOOKED_AT = 1024
 #: Any tensor of PyTorch, which is not imported here.
 Tensor = Any
 
@@ -197,8 +200,7 @@ class Pool:
                 self._drop(there)
 
     def _bring_those_before(self, number: int) -> None:
-        first = next(iter(self._there), number)
-        for before in range(number - 1, first - 1, -1):
+        for before in range(number - 1, max(number - 1 - MOST_LOOKED_AT, 0), -1):
             if self._early_bytes >= self._ahead_bytes:
                 return
             saved = self._there.get(before, _nobody)()

@@ -18,6 +18,8 @@ from lanescope.trace.wire_fit import blocks_of, in_windows
 SLOW_BYTES_PER_SECOND = 0.5e9
 #: Long enough for several launches, and shorter than the pauses between copies.
 WINDOW_NS = 100_000
+#: Those of `throughput` are means of 20 ms.
+LONGEST_INTERVAL_NS = 2_000_000
 #: What is slow goes on while copies run. How much is taken from the windows around.
 AROUND_NS = 10_000_000
 #: With fewer slow windows around, nothing tells.
@@ -25,7 +27,12 @@ LEAST_SHARE = 0.05
 
 
 def slow_bytes(counters: Counters, model: WireModel) -> tuple[float, float]:
-    """Return payload h2d and d2h that crossed slowly, and as much while copies ran, in bytes."""
+    """Return payload h2d and d2h that crossed slowly, and as much while copies ran, in bytes.
+
+    None of counters that are read so seldom that their means hide copies.
+    """
+    if counters.interval_ns > LONGEST_INTERVAL_NS:
+        return 0.0, 0.0
     sums = np.zeros(2)
     for edges in blocks_of(counters, AROUND_NS):
         sums += _around(counters, model, edges).sum(axis=1)
@@ -34,7 +41,7 @@ def slow_bytes(counters: Counters, model: WireModel) -> tuple[float, float]:
 
 def _around(counters: Counters, model: WireModel, edges: IntArray) -> FloatArray:
     """Return what crossed slowly between edges that are `AROUND_NS` apart: rows h2d, d2h."""
-    count = AROUND_NS // max(WINDOW_NS, min(counters.interval_ns, AROUND_NS))
+    count = AROUND_NS // max(WINDOW_NS, counters.interval_ns)
     inner = np.linspace(0, AROUND_NS, count + 1).astype(np.int64)[:-1]
     windows = np.append((edges[:-1, None] + inner).ravel(), edges[-1])
     rx, tx, known, own, samples = in_windows(counters, windows)
