@@ -25,3 +25,27 @@ def test_a_watch_loads_none_that_it_does_not_need(module: str, tmp_path: Path) -
     )
     assert (tmp_path / "run" / "report.html").exists()
     assert not (tmp_path / "loaded").exists()
+
+
+def test_numbers_are_read_without_pandas(tmp_path: Path) -> None:
+    """What a watch reads of its own records; pyarrow's own conversion would load it."""
+    trap, path = tmp_path / "trap" / "pandas", tmp_path / "a.parquet"
+    trap.mkdir(parents=True)
+    (trap / "__init__.py").write_text("raise SystemExit('pandas was loaded')\n")
+    code = (
+        "import sys; import numpy as np; import pyarrow.parquet as pq; from pathlib import Path\n"
+        "from lanescope.codec.tables import Holds, read_columns, table_of\n"
+        "path = Path(sys.argv[1])\n"
+        "pq.write_table(table_of({'a': np.arange(5), 'b': np.arange(5) / 2}), path)\n"
+        "read = read_columns(path, {'a': Holds.WHOLE, 'b': Holds.NUMBER})\n"
+        "print(read['a'].tolist(), read['b'].tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, path],
+        env={**os.environ, "PYTHONPATH": str(trap.parent)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "[0, 1, 2, 3, 4] [0.0, 0.5, 1.0, 1.5, 2.0]\n"

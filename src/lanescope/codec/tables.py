@@ -166,10 +166,28 @@ def values_of(column: pa.ChunkedArray, path: Path, name: str) -> Column:
     if column.null_count:
         raise InputError(f"{path}: the column {name!r} lacks values; name another run")
     with table_errors(path):
-        values: Column = column.to_numpy()
+        values = _numpy_of(column)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise InputError(f"{path}: the column {name!r} holds no finite number; name another run")
     return values
+
+
+def _numpy_of(column: pa.ChunkedArray) -> Column:
+    """Return values that are all known; of numbers without pandas, see `table_of`."""
+    from pyarrow import types
+
+    kind = column.type
+    if not (types.is_integer(kind) or types.is_floating(kind)):
+        values: Column = column.to_numpy()
+        return values
+    parts = [
+        np.frombuffer(held, kind.to_pandas_dtype(), len(chunk), chunk.offset * kind.bit_width // 8)
+        for chunk in column.chunks
+        if (held := chunk.buffers()[1])
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([np.empty(0, kind.to_pandas_dtype()), *parts])
 
 
 def metadata_of(file: pq.ParquetFile, path: Path, key: str, hint: Any) -> Any:
