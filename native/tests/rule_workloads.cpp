@@ -71,7 +71,7 @@ struct Sent {
     return times * lc::compressed_seconds(bytes(), ratio(codec), cost, link);
   }
   lc::Codec smallest() const {
-    const auto codecs = lanescope::compress::codecs_of(transfer.dtype);
+    const auto codecs = lanescope::compress::codecs_to_look_for(transfer.dtype);
     return *std::max_element(codecs.begin(), codecs.end(), [this](lc::Codec one, lc::Codec other) {
       return ratio(one) < ratio(other);
     });
@@ -226,7 +226,7 @@ class Looks {
     found_.clear();
     if (!rule_.wants_sample(sent.transfer)) return 0;
     of_ = sent.transfer;
-    for (const lc::Codec codec : lanescope::compress::codecs_of(sent.transfer.dtype))
+    for (const lc::Codec codec : lanescope::compress::codecs_to_look_for(sent.transfer.dtype))
       found_.push_back({codec, 1, 1 / sent.ratio_of_blocks(codec)});
     return kLookSeconds;
   }

@@ -281,6 +281,21 @@ def test_constant_arrays_go_compressed_of_each_type(dtype):
     assert sum(one.compress for one in made) == 98
 
 
+def test_decimals_are_found_by_a_look():
+    device = Simulated(PCIE, FAST, {"alp": 5.9, "delta": 1.31}, looks=True)
+    made = device.send(Rule(), transfer(dtype="float64"), 100)
+    assert {one.codec for one in made[4:]} == {"alp"}
+    assert device.overhead < -0.6
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_codec_for_decimals_is_not_tried_where_no_look_says_that_it_suits(looks):
+    device = Simulated(PCIE, FAST, {"alp": 1.0, "delta": 1.31}, looks=looks)
+    made = device.send(Rule(), transfer(dtype="float64"), 1000)
+    assert "alp" not in {one.codec for one in made}
+    assert made[-1].codec == "delta"
+
+
 def test_a_faster_link_is_noticed():
     """It was slow when it was timed; now it is so fast that nothing is gained."""
     slow = LinkCost(20.0)

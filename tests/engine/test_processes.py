@@ -115,11 +115,13 @@ def test_a_process_that_dies_is_named_and_the_next_experiment_has_a_new_one(star
 
 
 def test_a_process_that_hangs_is_not_waited_for(started, monkeypatch):
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
     monkeypatch.setattr(module, "_END_SECONDS", 0.1)
     monkeypatch.setenv("MADE_UP_FATE", "hang")
     made, shapes = experiment("g0 -> g1")
     copies = started.copies(made, shapes)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)  # not before: to start may take longer
+    for process in started._known.values():
+        process.connection.settimeout(1.0)
     begin = time.monotonic()
     with pytest.raises(NotMeasuredError, match="did not answer in 1 s"):
         copies.run_gated(1, 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lanescope.torch.saved import NoRoomError
+
 
 class CopyingLink:
     """Sends by copying.
@@ -13,11 +15,14 @@ class CopyingLink:
     ----------
     events
         What was begun and waited for, in order: ``send``, ``bring`` or ``wait``, and a number.
+    most
+        How many can be sent before the host has no more memory; None: any number.
     """
 
     def __init__(self, copy: Callable[[Any], Any], takes: Callable[[Any], bool]) -> None:
         self._copy, self._takes = copy, takes
         self.events: list[tuple[str, int]] = []
+        self.most: int | None = None
         self._count = 0
 
     def takes(self, tensor: Any) -> bool:
@@ -26,6 +31,8 @@ class CopyingLink:
     def send(self, tensor: Any) -> tuple[Any, int]:
         self._count += 1
         self.events.append(("send", self._count))
+        if self.most is not None and self._count > self.most:
+            raise NoRoomError
         return (self._count, self._copy(tensor)), self._count
 
     def bring(self, sent: Any) -> tuple[Any, int]:

@@ -131,6 +131,20 @@ def test_without_room_on_the_host_tensors_stay() -> None:
     assert None not in forward(own, 4)  # their room is free again
 
 
+def test_where_the_host_can_pin_no_more_tensors_stay() -> None:
+    own, link = pool()
+    link.most = 4
+    saved = forward(own, 6)
+    assert saved[4:] == [None, None]
+    assert own.moved.stayed == 2
+    assert own.moved.tensors == 4
+    assert link.of("send") == [1, 2, 3, 4, 5]  # one try was enough
+    saved = saved[:4]
+    assert backward(own, saved) == [3, 2, 1, 0]
+    link.most = 9
+    assert None not in forward(own, 4)  # their room is free again
+
+
 def test_a_retained_graph_is_used_twice() -> None:
     own, _ = pool()
     saved = forward(own, 6)

@@ -12,6 +12,7 @@ namespace {
 struct Candidate {
   Codec codec;
   int auto_rank;
+  bool needs_look;
   int (*rank)(Dtype);
 };
 
@@ -20,7 +21,8 @@ std::vector<Candidate> candidates() {
   std::vector<Candidate> all;
   const auto add = [&]<Codec codec, Coder coder>() {
     if constexpr (coder == Coder::strips)
-      all.push_back({codec, CodecOf<codec>::kAutoRank, &CodecOf<codec>::rank});
+      all.push_back(
+          {codec, CodecOf<codec>::kAutoRank, CodecOf<codec>::kNeedsLook, &CodecOf<codec>::rank});
   };
 #define LANESCOPE_ADD(name, number, coder, ...) \
   add.template operator()<Codec::name, Coder::coder>();
@@ -54,7 +56,19 @@ bool by_nvcomp(Codec codec) {
 }
 
 std::vector<Codec> codecs_of(Dtype dtype) {
+  return ranked(dtype,
+                [dtype](const Candidate& one) { return one.needs_look ? 0 : one.rank(dtype); });
+}
+
+std::vector<Codec> codecs_to_look_for(Dtype dtype) {
   return ranked(dtype, [dtype](const Candidate& one) { return one.rank(dtype); });
+}
+
+bool needs_look(Codec codec) {
+  const auto all = candidates();
+  return std::any_of(all.begin(), all.end(), [codec](const Candidate& one) {
+    return one.codec == codec && one.needs_look;
+  });
 }
 
 std::vector<Codec> tried_by_auto(Dtype dtype) {

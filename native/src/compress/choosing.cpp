@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "compress/codecs/gfc.hpp"
 #include "compress/format.hpp"
+#include "compress/host_strips.hpp"
 
 namespace lanescope::compress {
 
@@ -14,6 +16,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kSampledBlocks = 8;
 constexpr int kMostDimensionality = 32;
+constexpr std::size_t kAligned = 16;  // bytes, as strips have to be; a multiple of any value's
 constexpr double kLeastSaved = 0.01;  // a codec that saves less costs more than it gains
 
 /// The parts of an array that make its sample.
@@ -29,28 +32,61 @@ std::vector<Bytes> parts_of(Bytes array) {
   return parts;
 }
 
-/// How long streams become.
+/// Where a codec is tried: eight pieces of a sample at most, an eighth of it or more. A piece is a
+/// strip, of short samples half of one: codecs keep nothing from strip to strip.
+std::vector<Bytes> pieces_of(Bytes sample) {
+  const std::size_t piece = sample.size() < 4 * kBlockBytes ? kStripBytes / 2 : kStripBytes;
+  if (sample.size() <= 2 * piece) return {sample};
+  const std::size_t count = std::clamp<std::size_t>(sample.size() / kBlockBytes, 2, kSampledBlocks);
+  std::vector<Bytes> pieces;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t middle = (2 * i + 1) * sample.size() / (2 * count);
+    const std::size_t begin = middle - piece / 2;
+    pieces.push_back(sample.subspan(begin - begin % kAligned, piece));
+  }
+  return pieces;
+}
+
+bool is_constant(Bytes data, std::size_t value_bytes) {
+  return data.size() > value_bytes &&
+         std::memcmp(data.data(), data.data() + value_bytes, data.size() - value_bytes) == 0;
+}
+
+/// How long the payloads of pieces become.
 class Scale {
  public:
-  Scale(Dtype dtype, std::size_t most) : dtype_(dtype), room_(most_stream_bytes(most, 1)) {}
+  explicit Scale(Dtype dtype) : dtype_(dtype), out_(kMostPayloadBytes) {}
 
-  std::size_t bytes(Codec codec, int dimensionality, Bytes data) {
-    const std::uint64_t values = data.size() / bytes_of(dtype_);
-    return compress_on_host({codec, dtype_, dimensionality}, data, {&values, 1}, room_, 1);
+  std::size_t bytes(Codec codec, int dimensionality, std::span<const Bytes> pieces) {
+    std::size_t sum = 0;
+    for (const Bytes& piece : pieces) sum += bytes(codec, dimensionality, piece);
+    return sum;
   }
 
  private:
+  std::size_t bytes(Codec codec, int dimensionality, Bytes piece) {
+    if (is_constant(piece, bytes_of(dtype_))) return padded(bytes_of(dtype_));
+    const Bytes whole = piece.first(piece.size() - piece.size() % bytes_of(dtype_));
+    if (whole.empty()) return padded(piece.size());
+    std::memcpy(in_.bytes, whole.data(), whole.size());
+    const StripKind kind{codec, dtype_, dimensionality};
+    const std::size_t used = host_strips().encode(kind, in_.bytes, whole.size(), out_.data());
+    return std::min(padded(used), padded(piece.size()));
+  }
+
+  struct alignas(kAligned) {
+    std::byte bytes[kBlockBytes];
+  } in_;
   Dtype dtype_;
-  std::vector<std::byte> room_;
+  std::vector<std::byte> out_;
 };
 
-/// The block whose bytes differ most often from those eight before: it tells most.
-Bytes least_even(Bytes sample) {
+/// The piece whose bytes differ most often from those eight before: it tells most.
+Bytes least_even(std::span<const Bytes> pieces) {
   constexpr std::size_t back = 8;
-  Bytes best = sample.first(std::min(kBlockBytes, sample.size()));
+  Bytes best = pieces.front();
   std::size_t most = 0;
-  for (std::size_t begin = 0; begin < sample.size(); begin += kBlockBytes) {
-    const Bytes one = sample.subspan(begin, std::min(kBlockBytes, sample.size() - begin));
+  for (const Bytes& one : pieces) {
     std::size_t differ = 0;
     for (std::size_t i = back; i < one.size(); ++i) differ += one[i] != one[i - back];
     if (differ > most) {
@@ -61,13 +97,36 @@ Bytes least_even(Bytes sample) {
   return best;
 }
 
-int best_dimensionality(Scale& scale, Bytes block) {
+/// Bytes that GFC takes for some rows of a piece.
+template <typename Word>
+std::size_t gfc_bytes(Bytes piece, int dimensionality) {
+  const std::size_t rows = piece.size() >> 10;
+  const std::size_t there = piece.size() / (kLanes * sizeof(Word));
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < std::min(rows, there); ++i) {
+    const std::size_t row = there <= rows ? i : i * there / rows;
+    Word words[2 * kLanes]{};  // the row, and the one before it
+    const std::size_t before = row > 0 ? kLanes : 0;
+    std::memcpy(words + kLanes - before, piece.data() + (row * kLanes - before) * sizeof(Word),
+                (kLanes + before) * sizeof(Word));
+    for (int lane = 0, source = kLanes - dimensionality; lane < kLanes; ++lane) {
+      const Word residual = words[kLanes + lane] - words[source];
+      const Word magnitude = residual >> (8 * sizeof(Word) - 1) ? 0 - residual : residual;
+      sum += GfcResidual<Word>::bytes_of(GfcResidual<Word>::code_of(magnitude));
+      if (++source == kLanes) source = kLanes - dimensionality;
+    }
+  }
+  return sum;
+}
+
+int best_dimensionality(Dtype dtype, Bytes piece) {
+  const auto bytes = dtype == Dtype::float64 ? gfc_bytes<std::uint64_t> : gfc_bytes<std::uint32_t>;
   int best = 1;
-  std::size_t least = scale.bytes(Codec::gfc, 1, block);
+  std::size_t least = bytes(piece, 1);
   for (int one = 2; one <= kMostDimensionality; ++one) {
-    const std::size_t bytes = scale.bytes(Codec::gfc, one, block);
-    if (bytes < least) {
-      least = bytes;
+    const std::size_t found = bytes(piece, one);
+    if (found < least) {
+      least = found;
       best = one;
     }
   }
@@ -101,19 +160,22 @@ std::vector<std::byte> sample_on_host(Bytes array) {
 }
 
 std::vector<Sized> sizes_of(Dtype dtype, Bytes sample, std::span<const Codec> codecs) {
-  Scale scale(dtype, sample.size());
-  const auto raw = static_cast<double>(most_stream_bytes(sample.size(), 1));
+  const auto pieces = pieces_of(sample);
+  std::size_t raw = 0;
+  for (const Bytes& piece : pieces) raw += std::max(padded(piece.size()), kAligned);
+  Scale scale(dtype);
   std::vector<Sized> sizes;
   for (const Codec codec : codecs) {
     const int dimensionality =
-        codec == Codec::gfc ? best_dimensionality(scale, least_even(sample)) : 1;
-    const auto bytes = static_cast<double>(scale.bytes(codec, dimensionality, sample));
-    sizes.push_back({codec, dimensionality, bytes / raw});
+        codec == Codec::gfc ? best_dimensionality(dtype, least_even(pieces)) : 1;
+    const std::size_t bytes = scale.bytes(codec, dimensionality, pieces);
+    sizes.push_back({codec, dimensionality, static_cast<double>(bytes) / static_cast<double>(raw)});
   }
   return sizes;
 }
 
 Choice smallest(Dtype dtype, Bytes sample) {
+  if (sample.empty()) return {Codec::raw, dtype, 1};
   const auto sizes = sizes_of(dtype, sample, tried_by_auto(dtype));
   const auto least = std::min_element(
       sizes.begin(), sizes.end(),

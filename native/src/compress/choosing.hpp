@@ -29,7 +29,7 @@ std::vector<std::byte> sample_of(std::span<const std::byte> array, const CopyPar
 /// The sample of an array in the host's memory.
 std::vector<std::byte> sample_on_host(std::span<const std::byte> array);
 
-/// What a sample becomes by a codec.
+/// What a sample becomes by a codec: found by pieces of it.
 struct Sized {
   Codec codec;
   int dimensionality;

@@ -44,7 +44,7 @@ class Looker {
     auto* to = static_cast<std::byte*>(memory_->data());
     sample_ = {to, sample_bytes(array)};
     dtype_ = dtype;
-    codecs_ = codec && takes(*codec, dtype) ? std::vector{*codec} : codecs_of(dtype);
+    codecs_ = codec && takes(*codec, dtype) ? std::vector{*codec} : codecs_to_look_for(dtype);
     under_way_ = true;
     copy_sample(array, to, [stream](std::byte* at, std::span<const std::byte> part) {
       copy_behind(at, part.data(), part.size(), stream);

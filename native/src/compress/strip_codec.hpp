@@ -66,6 +66,9 @@ struct StripCodec {
   /// In what order the rule tries, for values of a type that the codec takes: the likeliest first.
   static constexpr int rank(Dtype) { return kLastRank; }
 
+  /// Whether the rule tries it only on arrays of which a look at some blocks says that it suits.
+  static constexpr bool kNeedsLook = false;
+
   /// Whether values have one coding only, so that what is decoded is coded so again.
   static constexpr bool kOneCoding = false;
 };

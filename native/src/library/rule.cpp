@@ -24,6 +24,8 @@ namespace lanescope::compression {
 namespace {
 
 using compress::codecs_of;
+using compress::codecs_to_look_for;
+using compress::needs_look;
 using compress::takes;
 
 constexpr double kShare = 0.005, kOfGain = 0.1, kDoubtShare = 0.02;
@@ -422,11 +424,13 @@ void Rule::State::take_sample(const Transfer& transfer, std::span<const Sampled>
   Pool& pool = pool_of(transfer);
   Tag& tag = tag_of(transfer);
   pool.looking.reset();
-  const auto codecs = codecs_for(transfer.dtype);
+  const auto codecs = only ? codecs_for(transfer.dtype) : codecs_to_look_for(transfer.dtype);
   for (const Sampled& one : sampled) {
     if (std::find(codecs.begin(), codecs.end(), one.codec) == codecs.end()) continue;
     pool.sampled = true;
     const double share = std::max(one.wire_share, 1e-6);
+    const bool suits = share < 1 - kClearGain || pool.share_of(one.codec) != nullptr;
+    if (!suits && needs_look(one.codec)) continue;
     const ShareOf* known = tag.share_of(one.codec);
     // what has become smaller than it was begins anew: it would be off for long by the mean
     if (known == nullptr || share < known->share - kClearGain)
@@ -454,7 +458,7 @@ void Rule::State::learn_compressed(const Transfer& transfer, const Decision& dec
                                    const Outcome& outcome) {
   Pool& pool = pool_of(transfer);
   const Codec codec = decision.codec.value_or(Codec::raw);
-  const auto usual = codecs_of(transfer.dtype);
+  const auto usual = codecs_to_look_for(transfer.dtype);
   // somebody else chose it, and would again
   if (!only && std::find(usual.begin(), usual.end(), codec) == usual.end()) pool.settled = true;
   const bool trial = pool.pending == codec || (pool.pending && pool.settled);

@@ -7,8 +7,14 @@ from typing import Any
 
 import torch
 
+from lanescope._core import native
 from lanescope.compression.channel import Channel
 from lanescope.compression.transfers import Parcel
+from lanescope.errors import LanescopeError
+from lanescope.torch.saved import NoRoomError
+
+#: cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY.
+_NO_MEMORY = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class HostLink:
         )
 
     def send(self, tensor: Any) -> tuple[Sent, End]:
-        """Begin to send a tensor without gaps to the host."""
+        """Begin to send a tensor without gaps to the host; raises NoRoomError."""
         order = memory_order(tensor)
         assert order is not None, "only tensors without gaps are sent"
         own = torch.cuda.current_stream(self._gpu)
@@ -62,8 +68,17 @@ class HostLink:
             in_order = tensor.detach().permute(order)
             # what is alike in size and type is mostly alike in content
             tag = f"saved {tuple(in_order.shape)} {in_order.dtype}"
-            sent = Sent(self.channel.offload(in_order, tag=tag), order)
+            sent = Sent(self._offload(in_order, tag), order)
         return sent, End(self._out.record_event(), own)
+
+    def _offload(self, tensor: Any, tag: str) -> Parcel:
+        try:
+            return self.channel.offload(tensor, tag=tag)
+        except LanescopeError as error:
+            cause = error.__cause__
+            if isinstance(cause, native.NativeError) and cause.args[1] == _NO_MEMORY:
+                raise NoRoomError from error
+            raise
 
     def bring(self, sent: Sent) -> tuple[Any, End]:
         """Begin to bring one back, into new memory of the current stream."""

@@ -20,6 +20,10 @@ MOST_LOOKED_AT = 1024
 Tensor = Any
 
 
+class NoRoomError(Exception):
+    """The host has no memory to pin for a tensor."""
+
+
 class Link(Protocol):
     """What moves tensors between a GPU and the host, behind the work of the current stream."""
 
@@ -27,7 +31,13 @@ class Link(Protocol):
         """Whether a tensor can be sent, and is none that stays anyhow, such as a parameter."""
 
     def send(self, tensor: Tensor) -> tuple[Any, Any]:
-        """Begin to send; return what brings it back, and the end of it, for `wait`."""
+        """Begin to send; return what brings it back, and the end of it, for `wait`.
+
+        Raises
+        ------
+        NoRoomError
+            If there is no memory for it on the host.
+        """
 
     def bring(self, sent: Any) -> tuple[Tensor, Any]:
         """Begin to bring one back; return the tensor, and the end of it."""
@@ -49,7 +59,8 @@ class Moved:
     brought
         Came back. A tensor that is used before its memory is needed does not.
     stayed
-        Were large enough and stayed on the GPU: the host's budget was used up.
+        Were large enough and stayed on the GPU: the host's budget was used up, or the host had no
+        more memory to pin.
     """
 
     tensors: int = 0
@@ -122,8 +133,13 @@ class Pool:
                 self.moved.stayed += 1
                 return None
             self._let_go(self._ahead_bytes - size)
+            try:
+                saved = Saved(self, self._number + 1, tensor, key, size)
+            except NoRoomError:
+                self._budget_bytes = self._host_bytes  # every further try would take long
+                self.moved.stayed += 1
+                return None
             self._number += 1
-            saved = Saved(self, self._number, tensor, key, size)
             self._there[saved.number] = self._by_key[key] = weakref.ref(saved)
             self._leaving.append((self._by_key[key], size))
             self._host_bytes += size

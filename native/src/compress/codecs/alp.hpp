@@ -115,7 +115,7 @@ struct AlpStrip {
 template <>
 struct CodecOf<Codec::alp> : StripCodec {
   static constexpr int kAutoRank = 3;
-  static constexpr int rank(Dtype) { return 0; }  // whether they were decimals no type tells
+  static constexpr bool kNeedsLook = true;  // whether they were decimals no type tells
 
   template <typename Go>
   static bool with_strip(Dtype dtype, Go go) {
