@@ -98,6 +98,22 @@ std::vector<std::size_t> blocks_by_mode(const Layout& layout) {
   return counts;
 }
 
+/// What blocks of an array become by a codec, or else by each that suits the type.
+std::vector<std::tuple<Codec, int, double>> sample_sizes(const Values& values,
+                                                         std::optional<Codec> codec,
+                                                         std::optional<Dtype> dtype) {
+  const Dtype taken = taken_dtype(values, dtype);
+  const nb::gil_scoped_release released;
+  const auto tried = codec && lanescope::compress::takes(*codec, taken)
+                         ? std::vector{*codec}
+                         : lanescope::compress::codecs_of(taken);
+  const auto sample = lanescope::compress::sample_on_host(bytes_of(values));
+  std::vector<std::tuple<Codec, int, double>> sizes;
+  for (const auto& one : lanescope::compress::sizes_of(taken, sample, tried))
+    sizes.emplace_back(one.codec, one.dimensionality, one.share);
+  return sizes;
+}
+
 void bind_registry(nb::module_& module) {
   nb::enum_<Codec> codecs(module, "Codec", "How values are coded in a compressed stream.");
   for (const auto& one : kCodecs) codecs.value(one.name, one.codec, one.description);
@@ -144,6 +160,13 @@ void bind_compress(nb::module_& module) {
               "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
       "Compress the values of an array in the host's memory, by the codec that makes some "
       "blocks smallest if none is given; returns the stream.");
+  module.def(
+      "sample_sizes", &sample_sizes, "values"_a.noconvert(), "codec"_a = nb::none(),
+      "dtype"_a = nb::none(),
+      nb::sig("def sample_sizes(values: object, codec: Codec | None = None, "
+              "dtype: Dtype | None = None) -> list[tuple[Codec, int, float]]"),
+      "Of each codec its dimensionality and what it leaves of some blocks of an array in the "
+      "host's memory.");
   module.def("most_stream_bytes", &lanescope::compress::most_stream_bytes, "bytes"_a,
              "dimensions"_a, "Most bytes of the stream of an array.");
   module.def(

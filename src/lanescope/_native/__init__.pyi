@@ -776,6 +776,11 @@ def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, di
     Compress the values of an array in the host's memory, by the codec that makes some blocks smallest if none is given; returns the stream.
     """
 
+def sample_sizes(values: object, codec: Codec | None = None, dtype: Dtype | None = None) -> list[tuple[Codec, int, float]]:
+    """
+    Of each codec its dimensionality and what it leaves of some blocks of an array in the host's memory.
+    """
+
 def most_stream_bytes(bytes: int, dimensions: int) -> int:
     """Most bytes of the stream of an array."""
 

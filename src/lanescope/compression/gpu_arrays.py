@@ -82,7 +82,7 @@ def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
         )
     if not whole:
         raise InputError(f"{what} has gaps or is not in C order; call .contiguous() or copy it")
-    return GpuArray(values, framework, gpu, pointer, size, _dtype(values))
+    return GpuArray(values, framework, gpu, pointer, size, coded_type(values.dtype))
 
 
 def require_plain(tensor: Any, what: str) -> None:
@@ -113,8 +113,9 @@ def framework_of_array(values: Any) -> str:
     return ""
 
 
-def _dtype(values: Any) -> str:
-    name = str(values.dtype).removeprefix("torch.")
+def coded_type(dtype: Any) -> str:
+    """Return the type as which codecs take values of a type of PyTorch, CuPy or NumPy."""
+    name = str(dtype).removeprefix("torch.")
     name = _PARTS.get(name, name)
     return name if name in _KNOWN else "uint8"
 

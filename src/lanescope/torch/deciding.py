@@ -1,0 +1,215 @@
+"""Whether a tensor travels to other ranks compressed, and what is learned from that."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from functools import cache
+from threading import Lock
+from typing import Any
+
+import torch
+
+from lanescope._core import native
+from lanescope.calls import shown
+from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
+from lanescope.compression.costs import CodecCost
+from lanescope.compression.deciding import Always, Decider, Decision, Outcome, Sampled, Transfer
+from lanescope.compression.gpu_arrays import current_stream, gpu_array
+from lanescope.compression.rule import AT_BEST, Rule
+from lanescope.compression.stream import Codec, describe
+from lanescope.errors import InputError
+from lanescope.torch.pieces import Tensor, encode, numpy_of, room_for
+
+AUTO = "auto"
+_LOGGED = 1000
+_UNTIMED = 8
+_MOST_THREADS = 16
+#: What one core may reach at best; that codecs are slower is learned.
+_CORE_COMPRESS_GBS, _CORE_DECOMPRESS_GBS, _START_SECONDS = 4.0, 8.0, 50e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A tensor that this rank has sent behind a header.
+
+    Attributes
+    ----------
+    transfer
+        What it was, and whereto.
+    decision
+        How it travelled, with the times that were predicted.
+    wire_bytes
+        What crossed the link, without headers.
+    outcome
+        How long it took; None where nobody learns from it, or its end is not known yet.
+    """
+
+    transfer: Transfer
+    decision: Decision
+    wire_bytes: int
+    outcome: Outcome | None = None
+
+
+class Watch:
+    """Seconds between two calls, of a CPU; or on a GPU's current stream, when that is past both."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._ends: list[Any] = []
+
+    def press(self) -> None:
+        """Begin, or end."""
+        if self._device.type == "cpu":
+            self._ends.append(time.perf_counter())
+            return
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        self._ends.append(event)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it was; None where it has not ended."""
+        begin, end = self._ends
+        if self._device.type == "cpu":
+            return float(end - begin)
+        return float(begin.elapsed_time(end)) / 1e3 if end.query() else None
+
+
+class Decisions:
+    """Decides about tensors on CPUs or on GPUs, on all paths.
+
+    Parameters
+    ----------
+    kind
+        ``cpu`` or ``cuda``.
+    compression
+        ``auto``, ``on`` or ``off``.
+    codec
+        A name of `Codec`, or ``auto``.
+    """
+
+    def __init__(self, kind: str, compression: str, codec: str) -> None:
+        self._codec = None if codec == AUTO else _codec(codec)
+        self._decider: Decider
+        if compression == AUTO:
+            self._decider = Rule(cost=_cost(kind), codec=self._codec)
+        elif compression in ("on", "off"):
+            self._decider = Always(compression == "on")
+        else:
+            raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
+        self._learns = compression == AUTO
+        self._untimed: dict[tuple[str, str], int] = {}
+        self._looks = Looks(self._decider, self._codec) if kind == "cuda" else None
+        self._choices = Choices()
+        self._under_way: deque[tuple[Sent, Watch]] = deque()
+        self._lock = Lock()
+
+    def decide(self, transfer: Transfer, tensor: Tensor, pieces: tuple[Tensor, ...]) -> Decision:
+        """Return the decision with the codec that is to be used."""
+        self.settle()
+        if self._looks is not None:
+            array = gpu_array(tensor, tensor.device.index, "the tensor to send")
+            self._looks.before(transfer, array, current_stream("torch", tensor.device.index))
+        elif isinstance(self._decider, Rule) and self._decider.wants_sample(transfer):
+            self._decider.take_sample(transfer, self._sampled(tensor, pieces))
+        decision = self._decider.decide(transfer)
+        if not decision.compress:
+            return replace(decision, codec=Codec.RAW)
+        dimensionality = decision.dimensionality
+        if self._codec is not None:
+            codec = self._codec
+        elif decision.codec != AUTO:
+            codec = Codec(decision.codec)
+        else:
+            codec, dimensionality = self._choices.of(transfer, lambda: _chosen(tensor, pieces))
+        if codec is Codec.RAW:
+            reason = f"{decision.reason}, but no codec makes it smaller"
+            return replace(decision, compress=False, codec=codec, reason=reason)
+        return replace(decision, codec=codec, dimensionality=dimensionality)
+
+    def times(self, transfer: Transfer, decision: Decision) -> bool:
+        """Return whether to learn how long it takes, which costs a message back and forth.
+
+        Where the link is known, that is so for one in eight of those that go as they are.
+        """
+        if not self._learns or decision.compress or decision.raw_seconds is None:
+            return self._learns
+        path = (transfer.path, transfer.dtype)
+        with self._lock:
+            self._untimed[path] = (self._untimed.get(path, 0) + 1) % _UNTIMED
+            return self._untimed[path] == 0
+
+    def sent(
+        self, transfer: Transfer, decision: Decision, watch: Watch | None, wire_bytes: int
+    ) -> None:
+        """Take in a tensor that has been sent, or, on a GPU, is on its way.
+
+        Without a watch nothing is learned from it.
+        """
+        sent = Sent(transfer, decision, wire_bytes)
+        if watch is None:
+            LOG.append(sent)
+            return
+        with self._lock:
+            self._under_way.append((sent, watch))
+        self.settle()
+
+    def settle(self) -> None:
+        """Learn from those that have ended."""
+        with self._lock:
+            while self._under_way and (seconds := self._under_way[0][1].seconds) is not None:
+                sent, _ = self._under_way.popleft()
+                outcome = Outcome(
+                    seconds, sent.transfer.bytes, sent.wire_bytes, sent.decision.compress
+                )
+                self._decider.learn(sent.transfer, sent.decision, outcome)
+                LOG.append(replace(sent, outcome=outcome))
+
+    def _sampled(self, tensor: Tensor, pieces: tuple[Tensor, ...]) -> list[Sampled]:
+        values = tensor.detach().reshape(-1)
+        if values.is_complex():
+            values = torch.view_as_real(values).reshape(-1)
+        dtype = dtype_of(str(pieces[0].dtype).removeprefix("torch."))
+        codec = None if self._codec in (None, Codec.RAW) else native.Codec[str(self._codec)]
+        sizes = native.sample_sizes(numpy_of(values.view(pieces[0].dtype)), codec, dtype)
+        return [Sampled(one.name, dimensionality, share) for one, dimensionality, share in sizes]
+
+
+#: Of the whole process, oldest first.
+LOG: deque[Sent] = deque(maxlen=_LOGGED)
+
+
+@cache
+def decisions(kind: str, compression: str, codec: str) -> Decisions:
+    """Return who decides: one for all groups and peers, which are paths to it."""
+    return Decisions(kind, compression, codec)
+
+
+def _codec(name: str) -> Codec:
+    own = [one for one in Codec if not one.by_nvcomp]
+    if name not in own:
+        names = ", ".join([AUTO, *own])
+        raise InputError(f"no tensor is sent by codec {shown(name)}; give one of {names}")
+    return Codec(name)
+
+
+def _cost(kind: str) -> CodecCost:
+    if kind == "cuda":
+        return replace(AT_BEST, slab_bytes=16 << 20)
+    cores = min(len(os.sched_getaffinity(0)), _MOST_THREADS)
+    return CodecCost(
+        _CORE_COMPRESS_GBS * cores, _CORE_DECOMPRESS_GBS * cores, _START_SECONDS, 1 << 20
+    )
+
+
+def _chosen(tensor: Tensor, pieces: tuple[Tensor, ...]) -> tuple[Codec, int]:
+    """Return what makes a tensor smallest: some blocks of it, or of its first piece on a CPU."""
+    if tensor.device.type == "cuda":
+        gpu = tensor.device.index
+        array = gpu_array(tensor, gpu, "the tensor to send")
+        return choose(array, current_stream("torch", gpu))
+    info = describe(encode(pieces[0], None, 1, room_for(pieces)).numpy())
+    return info.codec, info.dimensionality

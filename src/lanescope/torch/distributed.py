@@ -1,0 +1,148 @@
+"""Tensors between the processes of a torch.distributed group, compressed where that is faster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanescope.calls import checked
+from lanescope.errors import InputError
+
+if TYPE_CHECKING:
+    from lanescope.torch.deciding import Sent
+    from lanescope.torch.exchange import Exchange
+
+AUTO = "auto"
+
+
+@checked
+def send(
+    tensor: Any,
+    dst: int,
+    group: Any = None,
+    tag: int = 0,
+    *,
+    compression: str = AUTO,
+    codec: str = AUTO,
+) -> None:
+    """Send a tensor to another process, as ``torch.distributed.send`` does.
+
+    The other side calls `recv` of this module.
+
+    Parameters
+    ----------
+    tensor
+        Of PyTorch: contiguous and on a CPU where the group has gloo for these, or on a GPU where it
+        has NCCL. Others go by PyTorch's own call, as do those of less than 1 MiB (16 MiB on a GPU).
+    dst
+        The rank to send to, by the default group's numbers.
+    group
+        A process group; by default that of all.
+    tag
+        Matches this with the other side's `recv` (not over NCCL). The rule learns about tensors of
+        a tag together.
+    compression
+        ``auto``: where `lanescope.compression.rule` predicts that it is faster, ``on`` or ``off``.
+    codec
+        A name of `Codec`, of lanescope's own ones, or ``auto``.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or PyTorch or a group is missing.
+    LanescopeError
+        If the other process ended, or did not call `recv` within the group's timeout.
+    """
+    exchange = _exchange(group)
+    with exchange.errors(f"sending to rank {dst}"):
+        exchange.send(tensor, dst, tag, compression, codec)
+
+
+@checked
+def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0) -> int:
+    """Receive a tensor that another process sends by `send`, as ``torch.distributed.recv`` does.
+
+    Parameters
+    ----------
+    tensor
+        Gets the values, bit by bit as they were sent; of the same type and number of values, and as
+        `send` takes them. After an error it may hold anything.
+    src
+        The rank to receive from, by the default group's numbers; None: from any (not over NCCL).
+    group, tag
+        As with `send`.
+
+    Returns
+    -------
+    int
+        The rank that sent it; -1 in a process that is not of the group.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or PyTorch or a group is missing.
+    LanescopeError
+        If a tensor of another type or size came, or plain values, or damaged ones; if the other
+        process ended, or sent nothing within the group's timeout.
+    """
+    exchange = _exchange(group)
+    source = "any rank" if src is None else f"rank {src}"
+    with exchange.errors(f"receiving from {source}"):
+        return exchange.receive(tensor, src, tag)
+
+
+@checked
+def broadcast(
+    tensor: Any, src: int, group: Any = None, *, compression: str = AUTO, codec: str = AUTO
+) -> None:
+    """Send a tensor to all processes of a group, as ``torch.distributed.broadcast`` does.
+
+    The source compresses it once, and each other process decompresses it. All call this.
+
+    Parameters
+    ----------
+    tensor
+        What to send in rank `src`; in the others what gets the values, as with `recv`.
+    src
+        The rank to send from, by the default group's numbers.
+    group, compression, codec
+        As with `send`; the last two count in rank `src`.
+
+    Raises
+    ------
+    InputError, LanescopeError
+        As with `send` and `recv`.
+    """
+    exchange = _exchange(group)
+    with exchange.errors(f"the broadcast of rank {src}"):
+        exchange.broadcast(tensor, src, compression, codec)
+
+
+def transfers() -> tuple[Sent, ...]:
+    """Return the last 1000 tensors that this process sent behind a header, oldest first.
+
+    Returns
+    -------
+    tuple[Sent, ...]
+        What each was, how it travelled and why, and, with ``auto``, how long that took.
+    """
+    try:
+        from lanescope.torch.deciding import LOG
+    except ImportError:
+        raise InputError("PyTorch is missing; pip install torch") from None
+    return tuple(LOG)
+
+
+def _exchange(group: Any) -> Exchange:
+    try:
+        import torch.distributed as dist
+    except ImportError:
+        raise InputError("PyTorch is missing; pip install torch") from None
+    if not dist.is_available():
+        raise InputError("this PyTorch has no torch.distributed; install one that has")
+    if not dist.is_initialized():
+        raise InputError(
+            "there is no process group; call torch.distributed.init_process_group before"
+        )
+    from lanescope.torch.exchange import Exchange
+
+    return Exchange(dist.group.WORLD if group is None else group)

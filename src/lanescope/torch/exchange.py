@@ -1,0 +1,337 @@
+"""One side of sending a tensor: which way it goes, and its messages in order."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from lanescope.calls import shown
+from lanescope.compression.deciding import Decision, Transfer
+from lanescope.compression.gpu_arrays import coded_type
+from lanescope.compression.stream import Codec
+from lanescope.errors import InputError, LanescopeError
+from lanescope.torch.deciding import Decisions, Watch, decisions
+from lanescope.torch.headers import Header, looks_like_header, pack_note, read_note
+from lanescope.torch.pieces import (
+    Tensor,
+    cut,
+    decode,
+    encode,
+    piece_bytes_of,
+    require_room,
+    room_for,
+)
+from lanescope.torch.routes import (
+    Messages,
+    Notes,
+    ToAll,
+    ToPeer,
+    Work,
+    backend_of,
+    bytes_of,
+    first_bytes,
+    notes_of,
+    timeout_of,
+)
+
+#: By kind of device: what has to carry tensors there, and from how many bytes on there is a header.
+CARRIERS = {"cpu": "gloo", "cuda": "nccl"}
+LEAST_BYTES = {"cpu": 1 << 20, "cuda": 16 << 20}
+_NONE = 0
+
+
+class Exchange:
+    """Sends and receives over a process group."""
+
+    def __init__(self, group: Any) -> None:
+        self._group = group
+
+    def send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
+        """Send to a rank."""
+        own = dist.get_rank()
+        self._require_rank(dst)
+        if not self._carries(tensor) or dst == own:
+            decisions("cpu", compression, codec)  # which refuses what there is not
+            dist.send(tensor, dst, self._group, tag)
+            return
+        to = ToPeer(self._group, dst, tag)
+        sending = self._sending(tensor, to, (own, dst), tag, compression, codec)
+        if tensor.nbytes >= LEAST_BYTES[tensor.device.type]:
+            sending.run()
+        elif tensor.device.type == "cpu" and looks_like_header(first_bytes(tensor)):
+            sending.run_raw()  # or the other side would take it for one
+        else:
+            dist.send(tensor, dst, self._group, tag)
+
+    def receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
+        """Receive from a rank, which is returned."""
+        if src is not None:
+            self._require_rank(src)
+        kind = self._kind(tensor)
+        small = kind is None or tensor.nbytes < LEAST_BYTES[kind]
+        if not self._carries(tensor) or (small and kind != "cpu"):
+            return int(dist.recv(tensor, src, self._group, tag))
+        if src is None and kind == "cuda":
+            raise InputError("NCCL does not receive from any rank; give src")
+        messages = ToPeer(self._group, src, tag)
+        ends = (_NONE if src is None else src, dist.get_rank())
+        notes = notes_of(messages, self._group, tensor.device.type, ends)
+        Receiving(tensor, messages, notes, plain=small).run()
+        assert messages.peer is not None
+        return messages.peer
+
+    def broadcast(self, tensor: Tensor, src: int, compression: str, codec: str) -> None:
+        """Send from a rank to all."""
+        self._require_rank(src)
+        kind = self._kind(tensor)
+        alone = dist.get_world_size(self._group) < 2
+        decisions("cpu", compression, codec)
+        if not self._carries(tensor) or alone or tensor.nbytes < LEAST_BYTES[str(kind)]:
+            dist.broadcast(tensor, src, self._group)
+            return
+        messages = ToAll(self._group, src)
+        if dist.get_rank() == src:
+            self._sending(tensor, messages, (src, "all"), 0, compression, codec).run()
+            return
+        notes = notes_of(messages, self._group, tensor.device.type, (src, "all"))
+        Receiving(tensor, messages, notes, plain=False).run()
+
+    def _sending(
+        self,
+        tensor: Tensor,
+        messages: Messages,
+        ends: tuple[int, int | str],
+        tag: int,
+        compression: str,
+        codec: str,
+    ) -> Sending:
+        kind = tensor.device.type
+        path = f"{self._group.group_name}: r{ends[0]}>r{ends[1]}".replace("rall", "all")
+        transfer = Transfer(str(tag) if tag else "", path, coded_type(tensor.dtype), tensor.nbytes)
+        notes = notes_of(messages, self._group, kind, ends)
+        return Sending(tensor, messages, notes, transfer, decisions(kind, compression, codec))
+
+    def _require_rank(self, rank: int) -> None:
+        """Refuse a rank that the group has not, which PyTorch may not survive."""
+        ranks = dist.get_process_group_ranks(self._group)
+        if dist.get_rank() in ranks and rank not in ranks:
+            raise InputError(f"the group has no rank {rank}; give one of {shown(ranks)}")
+
+    def _kind(self, tensor: Tensor) -> str | None:
+        """Return ``cpu`` or ``cuda``, if that can carry a header, too."""
+        if not isinstance(tensor, torch.Tensor):
+            raise InputError(f"a tensor of PyTorch is sent, not {shown(tensor)}")
+        kind = str(tensor.device.type)
+        if backend_of(self._group, kind) != CARRIERS.get(kind, ""):
+            return None
+        if tensor.layout is torch.strided and not tensor.is_contiguous():
+            raise InputError("the tensor has gaps or is not in C order; call .contiguous()")
+        return kind
+
+    def _carries(self, tensor: Tensor) -> bool:
+        """Whether a tensor goes another way than by PyTorch's own call."""
+        return (
+            self._kind(tensor) is not None
+            and type(tensor) in (torch.Tensor, torch.nn.Parameter)
+            and tensor.layout is torch.strided
+            and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+            and dist.get_rank(self._group) >= 0
+        )
+
+    @contextmanager
+    def errors(self, what: str) -> Iterator[None]:
+        """Turn what PyTorch raises into one sentence.
+
+        Raises
+        ------
+        InputError
+            If it refused what the user gave.
+        LanescopeError
+            If a process ended, or did not come in time.
+        """
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{what} is not possible: {_one_line(error)}") from error
+        except RuntimeError as error:
+            patience = timeout_of(self._group).total_seconds()
+            raise LanescopeError(
+                f"{what} broke off: {_one_line(error)}; the other process ended, or did not make "
+                f"the matching call within the group's timeout of {patience:g} s"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A tensor that this rank sends."""
+
+    tensor: Tensor
+    messages: Messages
+    notes: Notes
+    transfer: Transfer
+    decisions: Decisions
+
+    def run(self) -> None:
+        """Send it as was decided, and learn from that."""
+        piece_bytes = piece_bytes_of(self.tensor)
+        pieces = cut(self.tensor, piece_bytes)
+        decision = self.decisions.decide(self.transfer, self.tensor, pieces)
+        device, timed = self.tensor.device, self.decisions.times(self.transfer, decision)
+        opened = self._open(piece_bytes if decision.compress else 0, timed)
+        watch = Watch(device)
+        if timed:
+            opened.wait()
+            if device.type == "cuda":  # over gloo this has begun when the header is received
+                self.messages.meet(True, device)
+        watch.press()
+        wire_bytes = self._put_coded(decision, pieces) if decision.compress else self._put_raw()
+        if timed:
+            self.messages.meet(True, device)
+        else:
+            opened.wait()
+        watch.press()
+        self.decisions.sent(self.transfer, decision, watch if timed else None, wire_bytes)
+
+    def run_raw(self) -> None:
+        """Send it as it is, behind a header."""
+        opened = self._open(0, False)
+        self._put_raw()
+        opened.wait()
+
+    def _open(self, piece_bytes: int, timed: bool) -> Work:
+        own = self.tensor
+        header = Header(_name(own.dtype), tuple(own.shape), own.nbytes, piece_bytes, timed)
+        return self.notes.open(header)
+
+    def _put_raw(self) -> int:
+        self.messages.put(bytes_of(self.tensor)).wait()
+        return self.transfer.bytes
+
+    def _put_coded(self, decision: Decision, pieces: tuple[Tensor, ...]) -> int:
+        """Code a piece while the one before is under way; return the bytes of the streams."""
+        rooms = [room_for(pieces) for _ in pieces[:2]]
+        under_way: deque[tuple[Work, Work]] = deque()
+        wire_bytes = 0
+        codec = Codec(decision.codec)
+        for number, piece in enumerate(pieces):
+            if len(under_way) == len(rooms):
+                _wait(under_way.popleft())
+            try:
+                room = rooms[number % len(rooms)]
+                stream = encode(piece, codec, decision.dimensionality, room)
+            except Exception:
+                self.notes.tell(pack_note(_NONE)).wait()  # and the other side does not wait
+                raise
+            wire_bytes += stream.numel()
+            under_way.append(
+                (self.notes.tell(pack_note(stream.numel())), self.messages.put(stream))
+            )
+        for works in under_way:
+            _wait(works)
+        return wire_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Receiving:
+    """A tensor that this rank receives.
+
+    Attributes
+    ----------
+    plain
+        Whether values may come without a header.
+    """
+
+    tensor: Tensor
+    messages: Messages
+    notes: Notes
+    plain: bool
+
+    def run(self) -> None:
+        """Receive it; whatever is wrong, all messages are taken first."""
+        header = self.notes.accept(self.tensor)
+        if header is None:
+            if self.plain:
+                return
+            raise LanescopeError(
+                f"what rank {self.messages.peer} sent has no header: it sends by another call, or "
+                "a smaller tensor; use the calls of lanescope.torch with like tensors on both sides"
+            )
+        own = self.tensor
+        fits = header.fits(_name(own.dtype), own.numel())
+        if header.timed and own.device.type == "cuda":
+            self.messages.meet(False, own.device)
+        wrong = self._get_coded(header, fits) if header.pieces else self._get_raw(header, fits)
+        if header.timed:
+            self.messages.meet(False, own.device)
+        if not fits:
+            raise LanescopeError(
+                f"rank {self.messages.peer} sent {header.what}, and the tensor here is "
+                f"{_name(own.dtype)} of shape {tuple(own.shape)}; give both sides like tensors"
+            )
+        if wrong is not None:
+            raise LanescopeError(
+                f"what rank {self.messages.peer} sent came in damaged: {wrong}; send it again"
+            ) from wrong
+
+    def _get_raw(self, header: Header, fits: bool) -> Exception | None:
+        room = bytes_of(self.tensor) if fits else self._bytes(header.size)
+        self.messages.get(room).wait()
+        return None
+
+    def _get_coded(self, header: Header, fits: bool) -> Exception | None:
+        """Decode a piece while the next one is under way; return what was wrong, if anything."""
+        parts = self.tensor if fits else self._bytes(header.size)
+        pieces = cut(parts, header.piece_bytes)
+        rooms = [room_for(pieces) for _ in pieces[:2]]
+        wrong = None
+        coming = self._next(rooms[0])
+        for number, piece in enumerate(pieces):
+            stream, work = coming
+            hear = self.notes.listen() if number + 1 < len(pieces) else None
+            work.wait()
+            if hear is not None:
+                coming = self._next(rooms[(number + 1) % len(rooms)], hear())
+            if not fits or wrong is not None:
+                continue
+            try:
+                decode(stream, piece)
+            except LanescopeError as error:
+                wrong = error
+        return wrong
+
+    def _next(self, room: Tensor, note: bytes | None = None) -> tuple[Tensor, Work]:
+        """Begin to receive the next stream."""
+        length = read_note(self.notes.listen()() if note is None else note)
+        if length == _NONE:
+            raise LanescopeError(
+                f"rank {self.messages.peer} could not compress its tensor; it says why"
+            )
+        require_room(length or -1, room)
+        stream = room[:length]
+        return stream, self.messages.get(stream)
+
+    def _bytes(self, size: int) -> Tensor:
+        return torch.empty(size, dtype=torch.uint8, device=self.tensor.device)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _wait(works: tuple[Work, Work]) -> None:
+    for work in works:
+        work.wait()
+
+
+def _one_line(error: Exception) -> str:
+    """Return what PyTorch says first, without the place in its source."""
+    text = str(error).strip() or type(error).__name__
+    said = re.sub(r"^\[\S*:\d+\] ", "", text.splitlines()[0])
+    return said.partition(". ")[0][:300].rstrip(".;,: ")

@@ -1,0 +1,97 @@
+"""What a sender says before it sends a tensor, and before each compressed piece of it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from math import prod
+from typing import Self
+
+_MAGIC = b"lanescp\x01"
+_MOST_SIDES = 8
+_HEADER = struct.Struct(f"<8sBB24s{_MOST_SIDES}QQ")
+_CHECK = struct.Struct("<I")
+HEADER_BYTES = 128
+_NOTE = struct.Struct("<QI")
+NOTE_BYTES = 16
+_TIMED, _FLAT = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """How a tensor travels.
+
+    Attributes
+    ----------
+    dtype
+        Of its values, as PyTorch names it, without ``torch.``.
+    shape
+        Of the tensor; with more than eight dimensions as if it had one.
+    size
+        Bytes of the tensor.
+    piece_bytes
+        Of the tensor, that become a stream each; 0: it travels as it is, in one message.
+    timed
+        Whether both sides meet after the transfer, so that the sender knows how long it took.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    size: int
+    piece_bytes: int
+    timed: bool
+
+    def pack(self) -> bytes:
+        """Return `HEADER_BYTES` bytes."""
+        flat = len(self.shape) > _MOST_SIDES
+        shape = (prod(self.shape),) if flat else self.shape
+        flags = _TIMED * self.timed | _FLAT * flat | len(shape) << 4
+        sides = shape + (0,) * (_MOST_SIDES - len(shape))
+        item = self.size // max(1, prod(self.shape))
+        said = _HEADER.pack(_MAGIC, flags, item, self.dtype.encode(), *sides, self.piece_bytes)
+        return (said + _CHECK.pack(zlib.crc32(said))).ljust(HEADER_BYTES, b"\0")
+
+    @classmethod
+    def read(cls, data: bytes) -> Self | None:
+        """Return what the first bytes say, or None where they are no header."""
+        if len(data) < HEADER_BYTES or data[: len(_MAGIC)] != _MAGIC:
+            return None
+        said, check = data[: _HEADER.size], data[_HEADER.size :][: _CHECK.size]
+        if _CHECK.pack(zlib.crc32(said)) != check:
+            return None
+        _, flags, item, dtype, *sides, piece_bytes = _HEADER.unpack(said)
+        shape = tuple(sides[: flags >> 4])
+        name = dtype.rstrip(b"\0").decode()
+        return cls(name, shape, item * prod(shape), piece_bytes, bool(flags & _TIMED))
+
+    @property
+    def pieces(self) -> int:
+        """How many streams come; 0 where it travels as it is."""
+        return -(-self.size // self.piece_bytes) if self.piece_bytes else 0
+
+    @property
+    def what(self) -> str:
+        """For people."""
+        return f"{self.dtype} of shape {self.shape}"
+
+    def fits(self, dtype: str, values: int) -> bool:
+        """Whether a tensor of such values, and so many, can take what comes."""
+        return self.dtype == dtype and prod(self.shape) == values
+
+
+def looks_like_header(data: bytes) -> bool:
+    """Whether values begin as a header does, so that they have to travel behind one."""
+    return Header.read(data) is not None
+
+
+def pack_note(stream_bytes: int) -> bytes:
+    """Return `NOTE_BYTES` bytes that say how long the next stream is; 0: none comes."""
+    said = _NOTE.pack(stream_bytes, zlib.crc32(stream_bytes.to_bytes(8, "little")))
+    return said.ljust(NOTE_BYTES, b"\0")
+
+
+def read_note(data: bytes) -> int | None:
+    """Return what a note says, or None where it is none."""
+    stream_bytes, check = _NOTE.unpack(data[: _NOTE.size])
+    return stream_bytes if check == zlib.crc32(stream_bytes.to_bytes(8, "little")) else None

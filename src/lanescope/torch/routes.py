@@ -1,0 +1,267 @@
+"""The messages of one transfer, over a process group of PyTorch.
+
+Messages go to one rank or to all. What the sender says of them, in headers and notes, goes by
+messages of its own where the group takes CPU tensors. The first one may be received into the tensor
+itself: over gloo a message may be shorter than the room for it, and so a sender without lanescope
+is noticed. A group of NCCL alone has messages only in GPUs' memory, for which the host would have
+to wait: there headers and notes are written into the group's store.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+
+from lanescope.torch.headers import HEADER_BYTES, NOTE_BYTES, Header
+
+#: Of PyTorch, whose types are not known where it is not installed.
+Tensor = Any
+_USUAL_TIMEOUT = timedelta(minutes=30)
+
+
+class Work(Protocol):
+    """What PyTorch returns of a message that is under way."""
+
+    def wait(self) -> Any:
+        """Return when it has ended; of NCCL: let the current stream wait for it."""
+
+
+class ToPeer:
+    """To one other rank, or from it: from any, where none is given, until one is heard.
+
+    Attributes
+    ----------
+    peer
+        The other rank, by the default group's numbers.
+    """
+
+    def __init__(self, group: Any, peer: int | None, tag: int) -> None:
+        self._group, self._tag = group, tag
+        self.peer = peer
+
+    def put(self, data: Tensor) -> Work:
+        """Begin to send a tensor, or some of one."""
+        return _begun(dist.isend(data, self.peer, self._group, self._tag))
+
+    def get(self, room: Tensor) -> Work:
+        """Begin to receive as much as `room` has."""
+        return _begun(dist.irecv(room, self.peer, self._group, self._tag))
+
+    def get_first(self, room: Tensor) -> None:
+        """Receive at most as much, and learn from whom."""
+        self.peer = dist.recv(room, self.peer, self._group, self._tag)
+
+    def meet(self, sends: bool, device: torch.device) -> None:
+        """Return, or let the current stream go on, when both sides have come so far."""
+        word = torch.zeros(1, device=device)
+        # NCCL may end a short sending before it is received, so that the sender has to wait
+        # for the receiver's; gloo ends none, and the receiver's would meet those of its program.
+        if device.type == "cpu":
+            (self.put(word) if sends else self.get(word)).wait()
+        else:
+            (self.get(word) if sends else self.put(word)).wait()
+
+
+class ToAll:
+    """From one rank to all others of the group."""
+
+    def __init__(self, group: Any, source: int) -> None:
+        self._group = group
+        self.peer: int | None = source
+
+    def put(self, data: Tensor) -> Work:
+        """Begin to send a tensor, or some of one, to all."""
+        return _begun(dist.broadcast(data, self.peer, self._group, async_op=True))
+
+    def get(self, room: Tensor) -> Work:
+        """Begin to receive as much as `room` has."""
+        return self.put(room)
+
+    def get_first(self, room: Tensor) -> None:
+        """Receive as much."""
+        self.get(room).wait()
+
+    def meet(self, sends: bool, device: torch.device) -> None:
+        """Return, or let the current stream go on, when all have come so far."""
+        dist.all_reduce(torch.zeros(1, device=device), group=self._group)
+
+
+Messages = ToPeer | ToAll
+
+
+def _begun(work: Any) -> Work:
+    assert work is not None, "this rank is one of the group"
+    begun: Work = work
+    return begun
+
+
+class Notes(Protocol):
+    """What the sender says of its messages."""
+
+    def open(self, header: Header) -> Work:
+        """Say how the tensor travels."""
+
+    def accept(self, tensor: Tensor) -> Header | None:
+        """Return that; None where plain values came, which are in the tensor then."""
+
+    def tell(self, note: bytes) -> Work:
+        """Say how long the next stream is."""
+
+    def listen(self) -> Callable[[], bytes]:
+        """Return what gives the next note, once it is there."""
+
+
+class NotesInMessages:
+    """Notes that go as CPU tensors.
+
+    Parameters
+    ----------
+    into_tensor
+        Receive the first message into the tensor itself: all of the values, if it is no header.
+    """
+
+    def __init__(self, messages: Messages, into_tensor: bool) -> None:
+        self._messages, self._into_tensor = messages, into_tensor
+
+    def open(self, header: Header) -> Work:
+        """Say how the tensor travels."""
+        return self.tell(header.pack())
+
+    def accept(self, tensor: Tensor) -> Header | None:
+        """Return that; None where plain values came, which are in the tensor then."""
+        own = bytes_of(tensor) if self._into_tensor else None
+        if own is None or own.numel() < HEADER_BYTES:
+            room = torch.zeros(HEADER_BYTES, dtype=torch.uint8)
+        else:
+            room = own
+        self._messages.get_first(room)
+        header = Header.read(first_bytes(room))
+        if header is None and own is not None and room is not own:
+            own.copy_(room[: own.numel()])
+        return header
+
+    def tell(self, note: bytes) -> Work:
+        """Say how long the next stream is."""
+        return self._messages.put(torch.frombuffer(bytearray(note), dtype=torch.uint8))
+
+    def listen(self) -> Callable[[], bytes]:
+        """Return what gives the next note, once it is there."""
+        room = torch.zeros(NOTE_BYTES, dtype=torch.uint8)
+        work = self._messages.get(room)
+
+        def hear() -> bytes:
+            work.wait()
+            return bytes(room.numpy())
+
+        return hear
+
+
+class NotesInStore:
+    """Notes in a group's store, which are read in the order in which they were written.
+
+    Parameters
+    ----------
+    ends
+        Who writes, and for whom.
+    readers
+        How many read each note; the last one takes it away.
+    """
+
+    _turns: ClassVar[WeakKeyDictionary[Any, dict[str, int]]] = WeakKeyDictionary()
+
+    def __init__(self, group: Any, ends: tuple[int, int | str], readers: int) -> None:
+        self._store, self._timeout = _store_of(group), timeout_of(group)
+        self._key, self._readers = f"lanescope/{ends[0]}>{ends[1]}", readers
+        self._counts = self._turns.setdefault(group, defaultdict(int))
+
+    def open(self, header: Header) -> Work:
+        """Write how the tensor travels."""
+        return self.tell(header.pack())
+
+    def accept(self, tensor: Tensor) -> Header | None:
+        """Read that."""
+        return Header.read(self._read())
+
+    def tell(self, note: bytes) -> Work:
+        """Write how long the next stream is."""
+        self._store.set(self._next(), note.hex())
+        return _Ended()
+
+    def listen(self) -> Callable[[], bytes]:
+        """Return what reads the next note."""
+        return self._read
+
+    def _read(self) -> bytes:
+        key = self._next()
+        self._store.wait([key], self._timeout)
+        note = bytes.fromhex(self._store.get(key).decode())
+        if self._readers == 1:
+            self._store.delete_key(key)
+        elif self._store.add(f"{key}/read", 1) == self._readers:
+            self._store.delete_key(key)
+            self._store.delete_key(f"{key}/read")
+        return note
+
+    def _next(self) -> str:
+        self._counts[self._key] += 1
+        return f"{self._key}/{self._counts[self._key]}"
+
+
+class _Ended:
+    """What was done at once."""
+
+    def wait(self) -> bool:
+        return True
+
+
+def bytes_of(tensor: Tensor) -> Tensor:
+    """Return a tensor's memory as bytes."""
+    return tensor.detach().reshape(-1).view(torch.uint8)
+
+
+def first_bytes(tensor: Tensor) -> bytes:
+    """Return as many of a CPU tensor's as a header has, or all."""
+    return bytes(bytes_of(tensor)[:HEADER_BYTES].numpy())
+
+
+def backend_of(group: Any, device: str) -> str | None:
+    """Return what carries tensors on ``cpu`` or ``cuda`` for a group: ``gloo``, ``nccl``, ..."""
+    for entry in str(dist.get_backend_config(group)).split(","):
+        kind, _, backend = entry.partition(":")
+        if kind == device:
+            return backend
+    return None
+
+
+def timeout_of(group: Any) -> timedelta:
+    """Return how long a group waits for others."""
+    for device in ("cpu", "cuda"):
+        try:
+            found = group._get_backend(torch.device(device)).options._timeout
+        except (RuntimeError, AttributeError):
+            continue
+        if isinstance(found, timedelta):
+            return found
+    return _USUAL_TIMEOUT
+
+
+def _store_of(group: Any) -> Any:
+    if hasattr(group, "get_group_store"):
+        return group.get_group_store()
+    from torch.distributed.distributed_c10d import _get_process_group_store
+
+    return _get_process_group_store(group)
+
+
+def notes_of(messages: Messages, group: Any, device: str, ends: tuple[int, int | str]) -> Notes:
+    """Return the cheapest notes that a group has for tensors on ``cpu`` or ``cuda``."""
+    if backend_of(group, "cpu") == "gloo":
+        return NotesInMessages(messages, device == "cpu" and isinstance(messages, ToPeer))
+    readers = dist.get_world_size(group) - 1 if isinstance(messages, ToAll) else 1
+    return NotesInStore(group, ends, readers)

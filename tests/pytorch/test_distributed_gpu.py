@@ -1,0 +1,122 @@
+"""Tensors between processes that have a GPU each, over NCCL."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.gpu, pytest.mark.multigpu]
+torch = pytest.importorskip("torch")
+dist = pytest.importorskip("torch.distributed")
+if not torch.cuda.is_available() or torch.cuda.device_count() < 2:
+    pytest.skip("fewer than two GPUs that PyTorch can use", allow_module_level=True)
+
+import lanescope.torch as lt  # noqa: E402
+from lanescope.errors import LanescopeError  # noqa: E402
+from lanescope.torch import exchange, routes  # noqa: E402
+from tests.pytorch.ranks import run, values  # noqa: E402
+
+LARGE = exchange.LEAST_BYTES["cuda"]
+NCCL, BOTH = "nccl", "cpu:gloo,cuda:nccl"
+
+
+def made_up(dtype: str, size: int, seed: int = 1) -> Any:
+    bits = torch.Generator().manual_seed(seed)
+    words = torch.randint(0, 1 << 30, (size // 8,), generator=bits, dtype=torch.int64)
+    words[::3] = 0
+    return words.view(torch.uint8).view(getattr(torch, dtype)).cuda()
+
+
+def same(one: Any, other: Any) -> bool:
+    return bool(torch.equal(routes.bytes_of(one), routes.bytes_of(other)))
+
+
+def set_up(rank: int) -> None:
+    torch.cuda.set_device(rank)
+
+
+def all_types(rank: int, compression: str) -> list[bool]:
+    set_up(rank)
+    for number, dtype in enumerate(("float32", "bfloat16", "float64", "complex64", "uint8")):
+        sent = made_up(dtype, 5 * LARGE + 64, number)
+        if rank == 0:
+            lt.send(sent, 1, compression=compression)
+            sent.zero_()  # by what is put on the stream behind it
+        else:
+            got = torch.zeros_like(sent)
+            assert lt.recv(got, 0) == 0
+            assert same(got, sent), dtype
+        sent = made_up(dtype, 5 * LARGE + 64, number)
+        tensor = torch.zeros_like(sent) if rank == 0 else sent.clone()
+        lt.broadcast(tensor, 1, compression=compression)
+        assert same(tensor, sent), dtype
+        small = torch.full((5,), 7.0, device="cuda") if rank == 0 else torch.zeros(5, device="cuda")
+        lt.send(small, 1) if rank == 0 else lt.recv(small, 0)
+        assert small.tolist() == [7] * 5
+    torch.cuda.synchronize()
+    return [one.decision.compress for one in lt.transfers()]
+
+
+@pytest.mark.parametrize("backend", [NCCL, BOTH])
+@pytest.mark.parametrize("compression", ["on", "off", "auto"])
+def test_all_types_come_as_they_were(tmp_path: Path, backend: str, compression: str) -> None:
+    sent = values(tmp_path, 2, all_types, compression, backend=backend)
+    for decided in sent:
+        assert len(decided) == 5
+        assert compression == "auto" or set(decided) == {compression == "on"}
+
+
+def learns(rank: int) -> list[bool]:
+    set_up(rank)
+    tensor = made_up("float32", 16 * LARGE)
+    for _ in range(12):
+        lt.send(tensor, 1) if rank == 0 else lt.recv(tensor, 0)
+    torch.cuda.synchronize()
+    return [one.outcome is not None and one.outcome.seconds > 0 for one in lt.transfers()]
+
+
+@pytest.mark.parametrize("backend", [NCCL, BOTH])
+def test_times_are_learned(tmp_path: Path, backend: str) -> None:
+    timed, _ = values(tmp_path, 2, learns, backend=backend)
+    assert timed[:2] == [True, True]
+
+
+def unlike(rank: int) -> str:
+    set_up(rank)
+    tensor = made_up("float32" if rank == 0 else "int32", 4 * LARGE)
+    told = ""
+    if rank == 0:
+        lt.send(tensor, 1, compression="on")
+    else:
+        try:
+            lt.recv(tensor, 0)
+        except LanescopeError as error:
+            told = str(error)
+    after = made_up("int64", 2 * LARGE)
+    got = after if rank == 0 else torch.zeros_like(after)
+    lt.send(got, 1) if rank == 0 else lt.recv(got, 0)
+    assert same(got, after)
+    return told
+
+
+@pytest.mark.parametrize("backend", [NCCL, BOTH])
+def test_unlike_tensors_are_refused(tmp_path: Path, backend: str) -> None:
+    _, told = values(tmp_path, 2, unlike, backend=backend)
+    assert told.startswith("rank 0 sent float32 of shape ")
+
+
+def alone(rank: int) -> None:
+    set_up(rank)
+    if rank == 1:
+        lt.recv(made_up("float32", 2 * LARGE), 0)
+    os._exit(0)
+
+
+@pytest.mark.parametrize("backend", [NCCL, BOTH])
+def test_who_gets_no_header_is_told(tmp_path: Path, backend: str) -> None:
+    _, receiver = run(tmp_path, 2, alone, timeout=3, backend=backend)
+    assert receiver.kind == "LanescopeError"
+    assert "broke off: " in receiver.error
