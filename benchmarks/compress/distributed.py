@@ -28,6 +28,7 @@ import torch
 import torch.distributed as dist
 
 import lanescope.torch
+from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import binary_text, size_of
 
 MODES = ("torch", "off", "auto", "on")
@@ -109,7 +110,7 @@ def row(name: str, size: int, taken: dict[str, list[float]], rank: int, tag: int
     """Return what was measured of one kind of values and size, and print it."""
     raw = statistics.median(taken["torch"])
     one: dict[str, Any] = {"values": name, "bytes": size, "seconds": taken}
-    line = f"{name:18} {binary_text(size):>8}  torch {size / raw / 1e9:6.3f} GB/s"
+    line = f"{name:18} {binary_text(size):>8}  torch {bandwidth_gbs(size, raw):6.3f} GB/s"
     for mode in MODES[1:]:
         gains = [a / b for a, b in zip(taken["torch"], taken[mode], strict=True)]
         one[mode] = raw / statistics.median(taken[mode])
