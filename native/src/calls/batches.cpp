@@ -7,14 +7,16 @@
 #include <cstdint>
 
 #include "calls/copy_apis.hpp"
-#include "calls/in_place_of.hpp"
 #include "calls/python_stack.hpp"
 #include "calls/recorder.hpp"
 #include "inject/same_errno.hpp"
+#include "intercept/in_place_of.hpp"
 
 namespace lanescope::calls {
 
 namespace {
+
+using intercept::swapped;
 
 constexpr int kFirstBatches = 12080, kSecondBatches = 13000;  // since then no `failIdx`
 

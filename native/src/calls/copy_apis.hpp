@@ -7,10 +7,9 @@
 
 #include "calls/memory_places.hpp"
 #include "calls/ring.hpp"
+#include "intercept/entries.hpp"
 
 /// The driver's calls that copy: what each is named, and how its arguments tell what it copies.
-/// `kSuffix` ends the name in the driver's library, `kLeastVersion` is the first version of CUDA
-/// whose call of that name has these arguments.
 namespace lanescope::calls {
 
 /// Say where both ends lie and which GPU works.
@@ -43,16 +42,8 @@ void set_parts(Copy& copy, const Part& part) noexcept {
              place_of_part(part.dstMemoryType, part.dstHost, part.dstDevice));
 }
 
-/// Calls that have had their arguments since the first version that has unified addresses, and
-/// those whose first form had sizes of 32 bits.
-struct FirstForm {
-  static constexpr const char* kSuffix = "";
-  static constexpr int kLeastVersion = 4000;
-};
-struct SecondForm {
-  static constexpr const char* kSuffix = "_v2";
-  static constexpr int kLeastVersion = 3020;
-};
+using intercept::FirstForm;
+using intercept::SecondForm;
 
 /// The asynchronous form of a call: the same arguments, and a stream.
 template <class Api, class Describe = decltype(&Api::describe)>

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "calls/real_dlsym.hpp"
+#include "intercept/real_dlsym.hpp"
 
 namespace lanescope::calls {
 
@@ -104,7 +104,7 @@ bool self_described(const void* runtime, unsigned long version, PythonLayout& la
 }
 
 void* symbol_of_python(const char* name) noexcept {
-  return real_dlsym(RTLD_DEFAULT, name);
+  return intercept::real_dlsym(RTLD_DEFAULT, name);
 }
 
 bool layout_of(unsigned long version, PythonLayout& layout) noexcept {

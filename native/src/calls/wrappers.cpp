@@ -1,4 +1,4 @@
-#include "calls/wrappers.hpp"
+// What stands in place of the driver's calls that copy: functions that record it.
 
 #include <cuda.h>
 
@@ -8,30 +8,25 @@
 
 #include "calls/batches.hpp"
 #include "calls/copy_apis.hpp"
-#include "calls/in_place_of.hpp"
 #include "calls/memory_places.hpp"
 #include "calls/python_stack.hpp"
-#include "calls/real_dlsym.hpp"
 #include "calls/recorder.hpp"
 #include "inject/same_errno.hpp"
+#include "intercept/captures.hpp"
+#include "intercept/entries.hpp"
+#include "intercept/hooks.hpp"
+#include "intercept/in_place_of.hpp"
 
 namespace lanescope::calls {
 
 namespace {
 
-/// Copies into a stream that is captured happen when its graph is launched, if ever.
-std::atomic<int> captures{0};
-
-template <int kVariant>
-auto capture_query() noexcept {
-  static const auto query = reinterpret_cast<decltype(&cuStreamIsCapturing)>(
-      driver_symbol(kVariant == 0 ? "cuStreamIsCapturing" : "cuStreamIsCapturing_ptsz"));
-  return query;
-}
+using intercept::Entry;
+using intercept::swapped;
 
 template <int kVariant>
 bool is_captured(CUstream stream) noexcept {
-  const auto query = capture_query<kVariant>();
+  const auto query = intercept::capture_query<kVariant>();
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return query != nullptr && query(stream, &status) == CUDA_SUCCESS &&
          status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -44,7 +39,7 @@ bool goes_into_capture(First first, Rest... rest) noexcept {
   if constexpr (sizeof...(rest) > 0)
     return goes_into_capture<kVariant>(rest...);
   else if constexpr (std::is_same_v<First, CUstream>)
-    return captures.load(std::memory_order_relaxed) > 0 && is_captured<kVariant>(first);
+    return intercept::captures.load(std::memory_order_relaxed) > 0 && is_captured<kVariant>(first);
   else
     return false;
 }
@@ -83,14 +78,6 @@ struct Wrapper<Api, kCall, kVariant, void (*)(Copy&, Arguments...) noexcept> {
   static void* in_place_of(void* function) noexcept { return swapped(original, &call, function); }
 };
 
-/// What is known of one call: how it is found, and what stands in its place.
-struct Entry {
-  std::string_view name;
-  std::string_view suffix;
-  int least_version;
-  void* (*in_place_of[2])(void*) noexcept;
-};
-
 template <class Api, int kCall>
 constexpr Entry entry() {
   using Function = decltype(&Api::describe);
@@ -122,68 +109,25 @@ constexpr Entry kEntries[] = {
     entry<BoxAsync, 14>(),
 };
 
-/// Counts what is under way, and what is launched: graphs copy without a call.
+/// Counts what is launched: graphs copy without a call.
 template <int kVariant>
-struct Captures {
-  static inline std::atomic<decltype(&cuStreamBeginCapture)> begin{nullptr};
-  static inline std::atomic<decltype(&cuStreamBeginCaptureToGraph)> begin_into{nullptr};
-  static inline std::atomic<decltype(&cuStreamEndCapture)> end{nullptr};
-  static inline std::atomic<decltype(&cuGraphLaunch)> launch{nullptr};
+struct Launch {
+  static inline std::atomic<decltype(&cuGraphLaunch)> original{nullptr};
 
-  static CUresult began(CUstream stream, CUstreamCaptureMode mode) {
-    const CUresult result = begin.load()(stream, mode);
-    if (result == CUDA_SUCCESS) captures.fetch_add(1);
-    return result;
-  }
-  static CUresult began_into(CUstream stream, CUgraph graph, const CUgraphNode* nodes,
-                             const CUgraphEdgeData* edges, std::size_t count,
-                             CUstreamCaptureMode mode) {
-    const CUresult result = begin_into.load()(stream, graph, nodes, edges, count, mode);
-    if (result == CUDA_SUCCESS) captures.fetch_add(1);
-    return result;
-  }
-  static CUresult ended(CUstream stream, CUgraph* graph) {
-    const CUresult result = end.load()(stream, graph);
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
-      captures.fetch_sub(1);
-    return result;
-  }
-  static CUresult launched(CUgraphExec graph, CUstream stream) {
-    const CUresult result = launch.load()(graph, stream);
+  static CUresult call(CUgraphExec graph, CUstream stream) {
+    const CUresult result = original.load()(graph, stream);
     const inject::SameErrno guard;
     if (Ring* to = result == CUDA_SUCCESS ? ring() : nullptr) to->add_graph_launch();
     return result;
   }
+
+  static void* in_place_of(void* function) noexcept { return swapped(original, &call, function); }
 };
 
-template <int kVariant>
-void* wrapped_graph_call(std::string_view name, void* function) noexcept {
-  using Own = Captures<kVariant>;
-  if (name == "cuStreamBeginCapture") return swapped(Own::begin, &Own::began, function);
-  if (name == "cuStreamBeginCaptureToGraph")
-    return swapped(Own::begin_into, &Own::began_into, function);
-  if (name == "cuStreamEndCapture") return swapped(Own::end, &Own::ended, function);
-  if (name == "cuGraphLaunch") return swapped(Own::launch, &Own::launched, function);
-  return function;
+void* wrapped_launch(std::string_view name, bool per_thread, void* function) noexcept {
+  if (name != "cuGraphLaunch") return function;
+  return per_thread ? Launch<1>::in_place_of(function) : Launch<0>::in_place_of(function);
 }
-
-/// CUDA begins. All that opens files is done now: a program may lock itself up before it copies,
-/// by a filter of system calls, a limit on its files or another root.
-struct Begin {
-  static inline std::atomic<decltype(&cuInit)> original{nullptr};
-
-  static CUresult call(unsigned flags) {
-    const CUresult result = original.load(std::memory_order_relaxed)(flags);
-    if (result != CUDA_SUCCESS) return result;
-    const inject::SameErrno guard;
-    prepare_places();
-    capture_query<0>();
-    capture_query<1>();
-    now();
-    ring();
-    return result;
-  }
-};
 
 /// A call after which memory of the host may be of another kind.
 template <int kCall, class Function>
@@ -213,47 +157,63 @@ void* wrapped_change(std::string_view name, void* function) noexcept {
   return function;
 }
 
+/// @return the first of some functions that is another one than `function`, else that.
+template <class... Others>
+void* first_other(void* function, Others... others) noexcept {
+  void* found = function;
+  static_cast<void>((((found = others()) != function) || ...));
+  return found;
+}
+
 }  // namespace
+
+}  // namespace lanescope::calls
+
+namespace lanescope::intercept {
+
+bool is_wanted() noexcept {
+  return calls::is_wanted();
+}
+
+void cuda_has_begun() noexcept {
+  calls::prepare_places();
+  capture_query<0>();
+  capture_query<1>();
+  calls::now();
+  calls::ring();
+}
 
 void* wrapped_entry(std::string_view name, int cuda_version, bool per_thread,
                     void* function) noexcept {
-  for (const Entry& entry : kEntries)
-    if (entry.name == name)
-      return cuda_version < entry.least_version ? function
-                                                : entry.in_place_of[per_thread ? 1 : 0](function);
-  if (name == "cuInit") return swapped(Begin::original, &Begin::call, function);
-  if (cuda_version >= kSecondHostCalls)
-    if (void* change = wrapped_change(name, function); change != function) return change;
-  if (void* batch = wrapped_batch(name, cuda_version, per_thread, function); batch != function)
-    return batch;
-  // that of the first versions has no mode
-  if (name == "cuStreamBeginCapture" && cuda_version < 10010) return function;
-  return per_thread ? wrapped_graph_call<1>(name, function) : wrapped_graph_call<0>(name, function);
+  if (const Entry* entry = entry_of(calls::kEntries, name, cuda_version))
+    return in_place_of(*entry, per_thread, function);
+  return calls::first_other(
+      function,
+      [&] {
+        return cuda_version >= calls::kSecondHostCalls ? calls::wrapped_change(name, function)
+                                                       : function;
+      },
+      [&] { return calls::wrapped_batch(name, cuda_version, per_thread, function); },
+      [&] { return calls::wrapped_launch(name, per_thread, function); },
+      [&] { return wrapped_capture(name, cuda_version, per_thread, function); });
 }
 
-void* wrapped_symbol(std::string_view symbol, void* function) noexcept {
-  if (symbol == "cuInit") return swapped(Begin::original, &Begin::call, function);
-  constexpr std::string_view kPerThread[] = {"_ptds", "_ptsz"};
-  bool per_thread = false;
-  for (const std::string_view end : kPerThread)
-    if (symbol.ends_with(end)) {
-      symbol.remove_suffix(end.size());
-      per_thread = true;
-    }
-  for (const Entry& entry : kEntries)
-    if (symbol.starts_with(entry.name) && symbol.substr(entry.name.size()) == entry.suffix)
-      return entry.in_place_of[per_thread ? 1 : 0](function);
-  const bool second = symbol.ends_with("_v2");
-  const std::string_view base = second ? symbol.substr(0, symbol.size() - 3) : symbol;
+void* wrapped_symbol(std::string_view full, void* function) noexcept {
+  const Symbol symbol = parsed(full);
+  if (const Entry* entry = entry_of(calls::kEntries, symbol))
+    return in_place_of(*entry, symbol.per_thread, function);
+  const bool second = symbol.name.ends_with("_v2");
+  const std::string_view base =
+      second ? symbol.name.substr(0, symbol.name.size() - 3) : symbol.name;
   // these two have a second form, the first of which has other arguments or is the same
-  if (second == (base == "cuMemHostRegister" || base == "cuMemAllocHost"))
-    if (void* change = wrapped_change(base, function); change != function) return change;
-  if (base == "cuMemcpyBatchAsync")
-    return wrapped_batch(base, second ? 13000 : 12080, per_thread, function);
-  if (symbol == "cuStreamBeginCapture") return function;  // of the first versions, without a mode
-  if (symbol == "cuStreamBeginCapture_v2") symbol = "cuStreamBeginCapture";
-  return per_thread ? wrapped_graph_call<1>(symbol, function)
-                    : wrapped_graph_call<0>(symbol, function);
+  const bool changes = second == (base == "cuMemHostRegister" || base == "cuMemAllocHost");
+  return calls::first_other(
+      function, [&] { return changes ? calls::wrapped_change(base, function) : function; },
+      [&] {
+        return calls::wrapped_batch(base, second ? 13000 : 12080, symbol.per_thread, function);
+      },
+      [&] { return calls::wrapped_launch(symbol.name, symbol.per_thread, function); },
+      [&] { return wrapped_capture(symbol, function); });
 }
 
-}  // namespace lanescope::calls
+}  // namespace lanescope::intercept

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace lanescope::calls {
+namespace lanescope::intercept {
 
 /// @return what the C library's own dlsym finds.
 void* real_dlsym(void* handle, const char* name) noexcept;
@@ -8,4 +8,4 @@ void* real_dlsym(void* handle, const char* name) noexcept;
 /// @return a function of the driver that is loaded; null if there is none.
 void* driver_symbol(const char* name) noexcept;
 
-}  // namespace lanescope::calls
+}  // namespace lanescope::intercept

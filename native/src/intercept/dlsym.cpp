@@ -11,11 +11,11 @@
 #include <cstring>
 #include <string_view>
 
-#include "calls/in_place_of.hpp"
-#include "calls/real_dlsym.hpp"
-#include "calls/recorder.hpp"
-#include "calls/wrappers.hpp"
 #include "inject/ready.hpp"
+#include "inject/same_errno.hpp"
+#include "intercept/hooks.hpp"
+#include "intercept/in_place_of.hpp"
+#include "intercept/real_dlsym.hpp"
 
 using Lookup = void* (*)(void*, const char*);
 
@@ -114,7 +114,7 @@ dlsym:
 #error "dlsym is written for x86-64 and aarch64 only"
 #endif
 
-namespace lanescope::calls {
+namespace lanescope::intercept {
 
 namespace {
 
@@ -127,6 +127,20 @@ constexpr int kSecondFind = 12000;  // the first version of CUDA whose cuGetProc
 
 void wrap_found(const char* name, void** function, int version, cuuint64_t flags);
 bool is_own(const void* function) noexcept;
+
+struct Begin {
+  static inline std::atomic<decltype(&cuInit)> original{nullptr};
+
+  static CUresult call(unsigned flags) {
+    const CUresult result = original.load(std::memory_order_relaxed)(flags);
+    if (result != CUDA_SUCCESS) return result;
+    const inject::SameErrno guard;
+    cuda_has_begun();
+    return result;
+  }
+
+  static void* in_place_of(void* function) noexcept { return swapped(original, &call, function); }
+};
 
 CUresult found1(const char* name, void** function, int version, cuuint64_t flags) {
   const CUresult result = find1.load()(name, function, version, flags);
@@ -150,6 +164,8 @@ void wrap_found(const char* name, void** function, int version, cuuint64_t flags
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   if (std::string_view(name) == "cuGetProcAddress")
     *function = wrapped_find(version >= kSecondFind, *function);
+  else if (std::string_view(name) == "cuInit")
+    *function = Begin::in_place_of(*function);
   else
     *function = wrapped_entry(name, version, per_thread, *function);
 }
@@ -167,16 +183,27 @@ void* real_dlsym(void* handle, const char* name) noexcept {
   return real(handle, name);
 }
 
+/// @return what finds the driver's functions behind this library: the dlsym of the next one that
+/// stands before the C library's, so that several such libraries each have their turn, or that.
+Lookup next_dlsym() noexcept {
+  static const Lookup found = reinterpret_cast<Lookup>(real_dlsym(RTLD_NEXT, "dlsym"));
+  return found;
+}
+
+void* wrapped(std::string_view symbol, void* function) noexcept {
+  return symbol == "cuInit" ? Begin::in_place_of(function) : wrapped_symbol(symbol, function);
+}
+
 void* driver_symbol(const char* name) noexcept {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);  // held: it stays loaded
   return driver == nullptr ? nullptr : real_dlsym(driver, name);
 }
 
-}  // namespace lanescope::calls
+}  // namespace lanescope::intercept
 
 void* lanescope_driver_dlsym(void* handle, const char* name) {
-  using namespace lanescope::calls;
-  void* function = real_dlsym(handle, name);
+  using namespace lanescope::intercept;
+  void* function = next_dlsym()(handle, name);
   if (function == nullptr) return nullptr;
   // of the program itself, where ours are the first: without a driver there are none
   if (is_own(function)) return driver_symbol(name) == nullptr ? nullptr : function;
@@ -187,5 +214,5 @@ void* lanescope_driver_dlsym(void* handle, const char* name) {
     lanescope::inject::wait_until_ready();
   if (symbol == "cuGetProcAddress_v2") return wrapped_find(true, function);
   if (symbol == "cuGetProcAddress") return wrapped_find(false, function);
-  return wrapped_symbol(symbol, function);
+  return wrapped(symbol, function);
 }

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-namespace lanescope::calls {
+namespace lanescope::intercept {
 
 /// @return whether two functions are of one library.
 inline bool are_together(const void* one, const void* other) noexcept {
@@ -26,4 +26,4 @@ void* swapped(std::atomic<Function>& original, Function own, void* function) noe
   return are_together(reinterpret_cast<const void*>(there), function) ? ours : function;
 }
 
-}  // namespace lanescope::calls
+}  // namespace lanescope::intercept
