@@ -1,0 +1,228 @@
+#include "boost/lane.hpp"
+
+#include <algorithm>
+
+#include "boost/driver.hpp"
+#include "boost/spinning.hpp"
+#include "watch/watch_clock.hpp"
+
+namespace lanescope::boost {
+
+namespace {
+
+constexpr std::size_t kLeastPiece = 128 << 10, kPieceUnit = 64 << 10;
+constexpr std::size_t kPiecesOfThread = 2;
+/// A GPU takes some µs to say that a stream has nothing to do.
+constexpr std::int64_t kAtOnceNs = 30'000;
+constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED of newer headers
+
+/// @return the bytes of each piece: small ones let all threads have a part of a small copy.
+std::size_t piece_bytes(std::size_t bytes, int threads) noexcept {
+  const std::size_t parts = static_cast<std::size_t>(threads) * kPiecesOfThread;
+  const std::size_t even = (bytes / parts + kPieceUnit - 1) / kPieceUnit * kPieceUnit;
+  return std::clamp(even, kLeastPiece, PinnedRing::kSlotBytes);
+}
+
+bool is_shared_by_mps(CUdevice device) noexcept {
+  int shared = 0;
+  return driver().cuDeviceGetAttribute(&shared, static_cast<CUdevice_attribute>(kAttributeMps),
+                                       device) == CUDA_SUCCESS &&
+         shared != 0;
+}
+
+}  // namespace
+
+/// A copy under way.
+struct Lane::Pieces {
+  Pieces(const Copy& of, Workers& by, CUstream through, Job& what)
+      : copy(of), workers(by), stream(through), job(what), count(what.pieces()) {}
+
+  [[nodiscard]] CUdeviceptr device(std::uint64_t piece) const noexcept {
+    return copy.device + piece * job.piece_bytes;
+  }
+
+  const Copy& copy;
+  Workers& workers;
+  CUstream stream;
+  Job& job;
+  std::uint64_t count, issued = 0;
+  bool at_once = false;
+  Patience patience;
+};
+
+bool Lane::open(const Context& context, Direction direction) noexcept {
+  const Driver& cuda = driver();
+  close();
+  handle_ = context.handle;
+  direction_ = direction;
+  is_broken_ = is_shared_by_mps(context.device) ||
+               cuda.cuStreamCreate(&own_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
+               cuda.cuEventCreate(&start_, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS;
+  id_.store(context.id, std::memory_order_release);
+  return !is_broken_;
+}
+
+void Lane::close() noexcept {
+  id_.store(kNobody, std::memory_order_release);
+  ring_.forget();
+  events_ = 0;
+  tail_ = head_;
+}
+
+bool Lane::note_start(CUstream stream) noexcept {
+  is_broken_ = is_broken_ || driver().cuEventRecord(start_, stream) != CUDA_SUCCESS;
+  return !is_broken_;
+}
+
+bool Lane::has_started() const noexcept {
+  return driver().cuEventQuery(start_) != CUDA_ERROR_NOT_READY;
+}
+
+bool Lane::wait_for_start(bool for_ever) noexcept {
+  const std::int64_t begun = watch::clock_ns(CLOCK_MONOTONIC);
+  for (Patience patience; !has_started(); patience.wait())
+    if (!for_ever && watch::clock_ns(CLOCK_MONOTONIC) - begun > kAtOnceNs) return false;
+  return true;
+}
+
+bool Lane::prepare(std::size_t bytes, int threads, int node) noexcept {
+  const std::size_t piece = piece_bytes(bytes, threads);
+  const std::size_t wanted = std::min((bytes + piece - 1) / piece, PinnedRing::kMostSlots);
+  const std::size_t before = ring_.slots();
+  reap();
+  if (is_broken_ || before >= wanted || head_ != tail_ || !ring_.grow(wanted, node)) return false;
+  // Other numbers of slots: what was moved into a slot of that number counts no more.
+  for (auto& done : done_) done.store(0, std::memory_order_relaxed);
+  for (; events_ < ring_.slots() && !is_broken_; ++events_)
+    is_broken_ =
+        driver().cuEventCreate(&arrivals_[events_], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS;
+  return ring_.slots() > before;
+}
+
+CUresult Lane::arrived(std::uint64_t position) const noexcept {
+  return driver().cuEventQuery(arrivals_[ring_.index(position)]);
+}
+
+void Lane::reap() noexcept {
+  while (tail_ < head_ && arrived(tail_) == CUDA_SUCCESS) ++tail_;
+}
+
+Ended Lane::carry(const Copy& copy, Workers& workers, bool& at_once) noexcept {
+  const Driver& cuda = driver();
+  if (is_broken_) return Ended::failed;
+  if (ring_.slots() == 0) return Ended::room;
+  Job job;
+  job.memory = copy.memory;
+  job.bytes = copy.bytes;
+  job.piece_bytes = piece_bytes(copy.bytes, workers.count());
+  job.into_ring = copy.direction == Direction::to_gpu;
+  job.ring = &ring_;
+  job.first_slot = head_;
+  job.done = done_.data();
+  reap();
+  if (head_ != tail_ && pending_ != copy.stream && job.pieces() > free_slots()) return Ended::busy;
+  const bool returns_early = copy.asynchronous && copy.direction == Direction::to_gpu;
+  Pieces pieces(copy, workers, returns_early ? copy.stream : own_, job);
+  if (!returns_early && cuda.cuStreamWaitEvent(own_, start_, 0) != CUDA_SUCCESS) {
+    is_broken_ = true;
+    return Ended::failed;
+  }
+  if (!workers.add(job)) return Ended::busy;
+  const Ended ended = copy.direction == Direction::to_gpu ? to_gpu(pieces) : from_gpu(pieces);
+  workers.remove(job);
+  at_once = pieces.at_once;
+  head_ = job.first_slot + pieces.count;
+  pending_ = copy.stream;
+  if (ended != Ended::carried) {
+    // The driver copies all of it once more: in the copy's own stream behind these pieces, else now
+    // that they are over.
+    if (!returns_early) cuda.cuStreamSynchronize(own_);
+    is_broken_ |= ended == Ended::failed;
+  }
+  return ended;
+}
+
+Ended Lane::to_gpu(Pieces& its) noexcept {
+  const Driver& cuda = driver();
+  Job& job = its.job;
+  const std::uint64_t end = job.first_slot + its.count;
+  const bool returns_early = its.stream == its.copy.stream;
+  const auto allow = [&] {
+    its.workers.allow(job, std::min(its.count, tail_ + ring_.slots() - job.first_slot));
+  };
+  allow();
+  while (its.issued < its.count || (!returns_early && tail_ < end)) {
+    bool moved = false;
+    if (job.failed.load()) return Ended::memory;
+    if (its.issued < its.count && job.is_done(its.issued)) {
+      if (its.issued == 0) its.at_once = has_started();
+      const std::size_t at = ring_.index(job.first_slot + its.issued);
+      if (cuda.cuMemcpyHtoDAsync(its.device(its.issued), job.slot_of(its.issued),
+                                 job.bytes_of(its.issued), its.stream) != CUDA_SUCCESS ||
+          cuda.cuEventRecord(arrivals_[at], its.stream) != CUDA_SUCCESS)
+        return Ended::failed;
+      ++its.issued;
+      moved = true;
+    }
+    // Slots of earlier copies are free before those of this one.
+    if (tail_ < job.first_slot + its.issued) {
+      const CUresult there = arrived(tail_);
+      if (there != CUDA_SUCCESS && there != CUDA_ERROR_NOT_READY) return Ended::failed;
+      if (there == CUDA_SUCCESS) {
+        ++tail_;
+        allow();
+        moved = true;
+      }
+    }
+    if (moved)
+      its.patience.begin_again();
+    else
+      its.patience.wait();
+  }
+  return Ended::carried;
+}
+
+Ended Lane::from_gpu(Pieces& its) noexcept {
+  const Driver& cuda = driver();
+  Job& job = its.job;
+  std::uint64_t ready = 0, moved_out = 0;
+  bool started = false;
+  const std::int64_t begun = watch::clock_ns(CLOCK_MONOTONIC);
+  while (moved_out < its.count) {
+    bool moved = false;
+    if (job.failed.load()) return Ended::memory;
+    if (its.issued < its.count && its.issued - moved_out < ring_.slots()) {
+      const std::size_t at = ring_.index(job.first_slot + its.issued);
+      if (cuda.cuMemcpyDtoHAsync(job.slot_of(its.issued), its.device(its.issued),
+                                 job.bytes_of(its.issued), its.stream) != CUDA_SUCCESS ||
+          cuda.cuEventRecord(arrivals_[at], its.stream) != CUDA_SUCCESS)
+        return Ended::failed;
+      ++its.issued;
+      moved = true;
+    }
+    if (!started && has_started()) {
+      started = true;
+      its.at_once = watch::clock_ns(CLOCK_MONOTONIC) - begun <= kAtOnceNs;
+    }
+    if (started && ready < its.issued) {
+      const CUresult there = arrived(job.first_slot + ready);
+      if (there != CUDA_SUCCESS && there != CUDA_ERROR_NOT_READY) return Ended::failed;
+      if (there == CUDA_SUCCESS) {
+        its.workers.allow(job, ++ready);
+        moved = true;
+      }
+    }
+    if (moved_out < ready && job.is_done(moved_out)) {
+      ++moved_out;
+      moved = true;
+    }
+    if (moved)
+      its.patience.begin_again();
+    else
+      its.patience.wait();
+  }
+  tail_ = job.first_slot + its.count;
+  return Ended::carried;
+}
+
+}  // namespace lanescope::boost

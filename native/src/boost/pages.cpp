@@ -1,0 +1,122 @@
+#include "boost/pages.hpp"
+
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+
+namespace lanescope::boost {
+
+namespace {
+
+// Linux 5.14 has these two, and headers of an older C library lack them.
+constexpr int kPopulateRead = 22, kPopulateWrite = 23;
+constexpr std::size_t kHugePage = 2 << 20;
+constexpr std::size_t kSampled = 8;
+
+enum class Means { none, populate, single_bytes };
+
+std::size_t page_bytes() noexcept {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+/// Whole pages around some memory.
+struct Pages {
+  std::uintptr_t begin, end;
+};
+
+Pages pages_of(const void* data, std::size_t bytes) noexcept {
+  const std::uintptr_t mask = page_bytes() - 1, at = reinterpret_cast<std::uintptr_t>(data);
+  return {at & ~mask, (at + bytes + mask) & ~mask};
+}
+
+bool populate(Pages pages, int advice) noexcept {
+  int result = 0;
+  do result = madvise(reinterpret_cast<void*>(pages.begin), pages.end - pages.begin, advice);
+  while (result != 0 && (errno == EINTR || errno == EAGAIN));
+  return result == 0;
+}
+
+/// Read a byte through the kernel, and write it back.
+bool touch(std::uintptr_t at, bool write) noexcept {
+  char value = 0;
+  const iovec own{&value, 1}, there{reinterpret_cast<void*>(at), 1};
+  return process_vm_readv(getpid(), &own, 1, &there, 1, 0) == 1 &&
+         (!write || process_vm_writev(getpid(), &own, 1, &there, 1, 0) == 1);
+}
+
+Means means() noexcept {
+  static const Means found = [] {
+    static char own[1];
+    if (populate(pages_of(own, 1), kPopulateRead)) return Means::populate;
+    return touch(reinterpret_cast<std::uintptr_t>(own), true) ? Means::single_bytes : Means::none;
+  }();
+  return found;
+}
+
+bool have_page(std::uintptr_t page, bool write) noexcept {
+  return means() == Means::populate
+             ? populate({page, page + page_bytes()}, write ? kPopulateWrite : kPopulateRead)
+             : touch(page, write);
+}
+
+bool have_pages(Pages pages, bool write) noexcept {
+  if (means() == Means::populate) return populate(pages, write ? kPopulateWrite : kPopulateRead);
+  for (std::uintptr_t page = pages.begin; page < pages.end; page += page_bytes())
+    if (!touch(page, write)) return false;
+  return true;
+}
+
+// Populating pages that are there takes 40 times as long as asking which are.
+bool make_ready(const char* data, std::size_t bytes, bool write) noexcept {
+  constexpr std::size_t kLeastPage = 4096;
+  const Pages pages = pages_of(data, bytes);
+  std::array<unsigned char, kMostLookedAt / kLeastPage + 1> there;
+  const std::size_t count = (pages.end - pages.begin) / page_bytes();
+  if (bytes == 0 || count > there.size()) return bytes == 0;
+  if (mincore(reinterpret_cast<void*>(pages.begin), pages.end - pages.begin, there.data()) != 0)
+    return false;  // some of it is not mapped
+  const bool missing =
+      std::any_of(there.begin(), there.begin() + count, [](auto page) { return (page & 1) == 0; });
+  if (missing) return have_pages(pages, write);
+  return have_page(pages.begin, write) && have_page(pages.end - page_bytes(), write);
+}
+
+}  // namespace
+
+bool can_look_at_memory() noexcept {
+  return means() != Means::none;
+}
+
+bool make_readable(const char* data, std::size_t bytes) noexcept {
+  return make_ready(data, bytes, false);
+}
+
+bool make_writable(char* data, std::size_t bytes) noexcept {
+  return make_ready(data, bytes, true);
+}
+
+bool is_fresh(const char* data, std::size_t bytes) noexcept {
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < kSampled; ++i) {
+    unsigned char there = 1;
+    const char* at = data + bytes / kSampled * i + bytes / (2 * kSampled);
+    const auto page = reinterpret_cast<void*>(pages_of(at, 1).begin);
+    if (mincore(page, page_bytes(), &there) == 0 && (there & 1) == 0) ++missing;
+  }
+  return missing > kSampled / 2;
+}
+
+void request_huge_pages(char* data, std::size_t bytes) noexcept {
+  constexpr std::uintptr_t kMask = kHugePage - 1;
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t begin = (at + kMask) & ~kMask, end = (at + bytes) & ~kMask;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+}  // namespace lanescope::boost

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "boost/pinned_ring.hpp"
+
+namespace lanescope::boost {
+
+/// The bytes of one copy, which threads move between the program's memory and a ring, piece by
+/// piece. Piece i is in the ring's slot `first_slot` + i.
+struct Job {
+  char* memory = nullptr;
+  std::size_t bytes = 0, piece_bytes = 0;
+  bool into_ring = true;
+  const PinnedRing* ring = nullptr;
+  std::uint64_t first_slot = 0;
+
+  // Of `Workers`, which guards them.
+  std::uint64_t next = 0, allowed = 0;
+  int at_work = 0;
+
+  /// Memory could not be read or written; no piece is begun any more.
+  std::atomic<bool> failed{false};
+  /// Of each slot: what was moved there last, by its place in the order of all pieces, and 1.
+  std::atomic<std::uint64_t>* done = nullptr;
+
+  [[nodiscard]] std::uint64_t pieces() const noexcept {
+    return (bytes + piece_bytes - 1) / piece_bytes;
+  }
+  [[nodiscard]] std::size_t bytes_of(std::uint64_t piece) const noexcept {
+    const std::size_t begin = piece * piece_bytes;
+    return bytes - begin < piece_bytes ? bytes - begin : piece_bytes;
+  }
+  [[nodiscard]] char* slot_of(std::uint64_t piece) const noexcept {
+    return ring->slot(first_slot + piece);
+  }
+  [[nodiscard]] bool is_done(std::uint64_t piece) const noexcept {
+    const std::uint64_t position = first_slot + piece;
+    return done[ring->index(position)].load(std::memory_order_acquire) == position + 1;
+  }
+  void set_done(std::uint64_t piece) noexcept {
+    const std::uint64_t position = first_slot + piece;
+    done[ring->index(position)].store(position + 1, std::memory_order_release);
+  }
+};
+
+/// Threads that move bytes of jobs. They call nothing of CUDA and wait for no GPU: a job whose
+/// pieces are not allowed yet holds up no other one.
+class Workers {
+ public:
+  /// @return `count` threads that run on some CPUs, or fewer where no more can be had; null where
+  /// there is not one. They are there until the process ends.
+  static Workers* start(int count, const cpu_set_t& cpus) noexcept;
+
+  [[nodiscard]] int count() const noexcept { return count_; }
+
+  /// Have a job's pieces moved, as far as they are allowed.
+  /// @return whether there is room for it.
+  bool add(Job& job) noexcept;
+
+  /// Allow all pieces before `pieces`.
+  void allow(Job& job, std::uint64_t pieces) noexcept;
+
+  /// Wait for the pieces at work, and forget the job.
+  void remove(Job& job) noexcept;
+
+ private:
+  struct State;
+
+  static void* run(void* state) noexcept;
+
+  State* state_ = nullptr;
+  int count_ = 0;
+};
+
+}  // namespace lanescope::boost

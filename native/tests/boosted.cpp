@@ -1,0 +1,500 @@
+// Programs that copy pageable memory in ways that are hard to carry, over the driver of
+// mock_driver.cpp: `boosted CASE` prints what it sees, which is to be the same with and without
+// liblanescope_boost.so before it. LOOKUP says how the driver's calls are found: "linked", "dlsym"
+// or "proc". Built with BOOST_INSIDE the boost's own functions are part of the program, for
+// sanitizers.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#ifdef BOOST_INSIDE
+#include "intercept/hooks.hpp"
+#endif
+
+extern "C" {
+int mock_pageable_copies();
+int mock_captured_copies();
+void mock_fail_after(int copies);
+CUresult cuCtxCreate_v2(CUcontext*, unsigned, CUdevice);
+#undef cuGetProcAddress
+CUresult cuGetProcAddress_v2(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr, const void*, std::size_t);
+CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr, const void*, std::size_t, CUstream);
+CUresult cuMemcpyDtoH_v2_ptds(void*, CUdeviceptr, std::size_t);
+CUresult cuMemcpyDtoHAsync_v2_ptsz(void*, CUdeviceptr, std::size_t, CUstream);
+}
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+constexpr std::size_t kMiB = 1 << 20;
+
+void* found(const char* symbol, void* linked) {
+  const char* lookup = std::getenv("LOOKUP");
+  if (lookup == nullptr) lookup = "linked";
+#ifdef BOOST_INSIDE
+  return lanescope::intercept::wrapped_symbol(symbol, linked);
+#else
+  if (std::strcmp(lookup, "dlsym") == 0)
+    return dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), symbol);
+  if (std::strcmp(lookup, "proc") != 0) return linked;
+  const std::string whole = symbol;
+  const bool per_thread = whole.find("_pt") != std::string::npos;
+  const std::string name = whole.substr(0, whole.find('_'));
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto find =
+      reinterpret_cast<decltype(&cuGetProcAddress_v2)>(dlsym(driver, "cuGetProcAddress_v2"));
+  void* function = nullptr;
+  find(name.c_str(), &function, 12000,
+       per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT,
+       nullptr);
+  return function;
+#endif
+}
+
+#define CALL(symbol)                                          \
+  (reinterpret_cast<decltype(&::symbol)>([] {                 \
+    static void* const it = found(#symbol, (void*)&::symbol); \
+    return it;                                                \
+  }()))
+
+void to_gpu(CUdeviceptr to, const void* from, std::size_t bytes) {
+  std::printf("to gpu: %d\n", CALL(cuMemcpyHtoD_v2)(to, from, bytes));
+}
+void from_gpu(void* to, CUdeviceptr from, std::size_t bytes) {
+  std::printf("from gpu: %d\n", CALL(cuMemcpyDtoH_v2)(to, from, bytes));
+}
+
+Bytes some_bytes(std::size_t count, unsigned seed) {
+  Bytes bytes(count);
+  std::uint32_t state = seed * 2654435761U + 1;
+  for (auto& one : bytes) {
+    state = state * 1664525U + 1013904223U;
+    one = static_cast<unsigned char>(state >> 24);
+  }
+  return bytes;
+}
+
+std::uint64_t hash_of(const void* data, std::size_t bytes) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3;
+  return hash;
+}
+
+void show(const char* what, const void* data, std::size_t bytes) {
+  std::printf("%s: %016llx\n", what, static_cast<unsigned long long>(hash_of(data, bytes)));
+}
+
+/// What is on a GPU once all that was begun is over; the mock's GPUs are memory of the host.
+void show_gpu(const char* what, CUdeviceptr at, std::size_t bytes) {
+  cuCtxSynchronize();
+  show(what, reinterpret_cast<void*>(at), bytes);
+}
+
+CUdeviceptr on_gpu(std::size_t bytes) {
+  CUdeviceptr made = 0;
+  cuMemAlloc(&made, bytes);
+  return made;
+}
+
+CUcontext begin(CUdevice device = 0) {
+  CUcontext context = nullptr;
+#ifdef BOOST_INSIDE
+  static const auto init = reinterpret_cast<decltype(&cuInit)>(
+      lanescope::intercept::wrapped("cuInit", reinterpret_cast<void*>(&cuInit)));
+  init(0);
+#else
+  cuInit(0);
+#endif
+  cuCtxCreate_v2(&context, 0, device);
+  return context;
+}
+
+CUstream new_stream(unsigned flags = CU_STREAM_DEFAULT) {
+  CUstream made = nullptr;
+  cuStreamCreate(&made, flags);
+  return made;
+}
+
+/// Work of a GPU that takes a while and then fills memory with a value.
+struct Fill {
+  CUdeviceptr at;
+  std::size_t bytes;
+  int value;
+  int ms = 20;
+};
+
+void launch(CUstream stream, Fill& fill) {
+  cuLaunchHostFunc(
+      stream,
+      [](void* data) {
+        const auto& it = *static_cast<Fill*>(data);
+        std::this_thread::sleep_for(std::chrono::milliseconds(it.ms));
+        std::memset(reinterpret_cast<void*>(it.at), it.value, it.bytes);
+      },
+      &fill);
+}
+
+// ---- Cases
+
+/// All sizes, both ways, from addresses that are no multiples of anything.
+void sizes() {
+  begin();
+  const CUdeviceptr gpu = on_gpu(48 * kMiB);
+  constexpr std::size_t kKiB = 1024;
+  for (const std::size_t bytes : {kKiB / 1024, 4 * kKiB, 256 * kKiB - 1, 256 * kKiB,
+                                  700 * kKiB + 13, 3 * kMiB + 1, 40 * kMiB + 4097}) {
+    Bytes out = some_bytes(bytes + 3, static_cast<unsigned>(bytes)), back(bytes + 3, 7);
+    to_gpu(gpu + 5, out.data() + 3, bytes);
+    std::memset(out.data(), 0, out.size());  // the call has returned: it is read
+    from_gpu(back.data() + 3, gpu + 5, bytes);
+    show("back", back.data(), back.size());
+    CALL(cuMemcpy)(gpu, reinterpret_cast<CUdeviceptr>(back.data()), bytes);
+    show_gpu("there", gpu, bytes);
+    CALL(cuMemcpy)(reinterpret_cast<CUdeviceptr>(out.data()), gpu, bytes);
+    show("and back", out.data(), bytes);
+  }
+}
+
+/// A copy on a stream comes behind what the stream has been given, and before what it gets then.
+void streams() {
+  begin();
+  const std::size_t bytes = 20 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes), other = on_gpu(bytes);
+  for (const unsigned flags : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
+    const CUstream stream = new_stream(flags);
+    Fill before{gpu, bytes, 1}, after{gpu, kMiB, 2, 0};
+    Bytes out = some_bytes(bytes, flags), back(bytes);
+    launch(stream, before);
+    std::printf("%d\n", CALL(cuMemcpyHtoDAsync_v2)(gpu, out.data(), bytes, stream));
+    std::memset(out.data(), 9, bytes);
+    launch(stream, after);
+    std::printf("%d\n", CALL(cuMemcpyDtoHAsync_v2)(back.data(), gpu, bytes, stream));
+    cuStreamSynchronize(stream);
+    show("back", back.data(), bytes);
+    // within the stream's time, and read by another copy of the GPU behind it
+    out = some_bytes(bytes, 5);
+    CALL(cuMemcpyHtoDAsync_v2)(gpu, out.data(), 2 * kMiB, stream);
+    CALL(cuMemcpyHtoDAsync_v2)(gpu + 2 * kMiB, out.data(), 3 * kMiB, stream);
+    CALL(cuMemcpyAsync)(other, gpu, bytes, stream);
+    cuStreamSynchronize(stream);
+    show_gpu("other", other, bytes);
+  }
+}
+
+/// The default stream waits for those that are blocking, and they for it; also by other threads.
+void default_stream() {
+  begin();
+  const std::size_t bytes = 9 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes);
+  const CUstream blocking = new_stream();
+  Bytes out = some_bytes(bytes, 3), back(bytes);
+  Fill before{gpu, bytes, 1}, after{gpu, kMiB, 2, 0};
+  launch(blocking, before);
+  to_gpu(gpu, out.data(), bytes);
+  launch(blocking, after);
+  from_gpu(back.data(), gpu, bytes);
+  show("back", back.data(), bytes);
+  Fill once_more{gpu, bytes, 4};
+  launch(blocking, once_more);
+  CALL(cuMemcpyHtoDAsync_v2)(gpu, out.data(), bytes, nullptr);
+  cuStreamSynchronize(blocking);
+  CALL(cuMemcpyDtoHAsync_v2)(back.data(), gpu, bytes, blocking);
+  cuCtxSynchronize();
+  show("back", back.data(), bytes);
+}
+
+/// Each thread has a default stream; its copies come behind what it was given by that thread.
+void threads() {
+  const CUcontext context = begin();
+  constexpr int kThreads = 4;
+  std::vector<std::string> said(kThreads);
+  std::vector<std::thread> all;
+  for (int number = 0; number < kThreads; ++number)
+    all.emplace_back([&, number] {
+      cuCtxSetCurrent(context);
+      const std::size_t bytes = 3 * kMiB + static_cast<std::size_t>(number) * 1000;
+      const CUdeviceptr gpu = on_gpu(bytes);
+      Bytes out = some_bytes(bytes, static_cast<unsigned>(number)), back(bytes);
+      for (int round = 0; round < 6; ++round) {
+        Fill before{gpu, bytes, round, 2}, after{gpu, 1000, round, 0};
+        launch(CU_STREAM_PER_THREAD, before);
+        int failed = CALL(cuMemcpyHtoD_v2_ptds)(gpu, out.data(), bytes);
+        launch(CU_STREAM_PER_THREAD, after);
+        failed += CALL(cuMemcpyDtoH_v2_ptds)(back.data(), gpu, bytes);
+        failed += CALL(cuMemcpyHtoDAsync_v2_ptsz)(gpu, back.data(), bytes, nullptr);
+        std::memset(back.data(), 0, bytes);
+        failed += CALL(cuMemcpyDtoHAsync_v2_ptsz)(back.data(), gpu, bytes, nullptr);
+        said[static_cast<std::size_t>(number)] +=
+            std::to_string(failed) + " " + std::to_string(hash_of(back.data(), bytes)) + "\n";
+        cuStreamSynchronize(CU_STREAM_PER_THREAD);  // it still uses `before` and `after`
+      }
+    });
+  for (auto& one : all) one.join();
+  for (const auto& text : said) std::fputs(text.c_str(), stdout);
+}
+
+/// Several contexts and GPUs by one thread, in turns; memory and streams of another one.
+void contexts() {
+  const CUcontext first = begin(0), second = begin(1);
+  const std::size_t bytes = 5 * kMiB;
+  cuCtxSetCurrent(first);
+  const CUdeviceptr of_first = on_gpu(bytes);
+  const CUstream stream = new_stream();
+  cuCtxSetCurrent(second);
+  const CUdeviceptr of_second = on_gpu(bytes);
+  for (unsigned round = 0; round < 4; ++round) {
+    Bytes out = some_bytes(bytes, round), back(bytes);
+    for (const auto& [context, own, other] :
+         {std::tuple{first, of_first, of_second}, std::tuple{second, of_second, of_first}}) {
+      cuCtxSetCurrent(context);
+      to_gpu(own, out.data(), bytes);
+      from_gpu(back.data(), own, bytes);
+      to_gpu(other, back.data(), bytes);  // unified addresses allow that
+      cuCtxSynchronize();
+      show("back", back.data(), bytes);
+    }
+  }
+  std::printf("%d\n", CALL(cuMemcpyHtoDAsync_v2)(of_second, Bytes(bytes).data(), bytes, stream));
+  cuCtxSetCurrent(nullptr);
+  to_gpu(of_first, Bytes(bytes).data(), bytes);
+}
+
+/// What is not pageable memory, and not of the size that was given out.
+void others() {
+  begin();
+  const std::size_t bytes = 4 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes), gpu2 = on_gpu(bytes);
+  CUdeviceptr managed = 0;
+  cuMemAllocManaged(&managed, bytes, 0);
+  void* pinned = nullptr;
+  cuMemHostAlloc(&pinned, bytes, 0);
+  Bytes out = some_bytes(bytes, 1);
+  std::memcpy(pinned, out.data(), bytes);
+  std::memcpy(reinterpret_cast<void*>(managed), out.data(), bytes);
+  to_gpu(gpu, pinned, bytes);
+  from_gpu(pinned, gpu, bytes);
+  show("pinned", pinned, bytes);
+  to_gpu(gpu, reinterpret_cast<void*>(managed), bytes);
+  to_gpu(managed, out.data(), bytes);
+  CALL(cuMemcpy)(gpu2, gpu, bytes);
+  show_gpu("gpu", gpu2, bytes);
+  to_gpu(gpu + 1, out.data(), bytes);  // a byte too many
+  from_gpu(out.data(), gpu + kMiB, bytes);
+  to_gpu(gpu, out.data(), 0);
+  // the first half is registered
+  cuMemHostRegister(out.data(), bytes / 2, 0);
+  to_gpu(gpu, out.data(), bytes / 2);
+  std::printf("pageable copies by the driver: %s\n", mock_pageable_copies() > 0 ? "some" : "none");
+}
+
+/// Memory without pages yet: new, given back, of files, and read alone.
+void fresh() {
+  begin();
+  const std::size_t bytes = 33 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes);
+  const Bytes out = some_bytes(bytes, 8);
+  to_gpu(gpu, out.data(), bytes);
+  const int both = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  auto* memory = static_cast<char*>(mmap(nullptr, bytes, both, flags, -1, 0));
+  from_gpu(memory, gpu, bytes);
+  show("new", memory, bytes);
+  madvise(memory, bytes, MADV_DONTNEED);
+  from_gpu(memory + 123, gpu, bytes - 456);
+  show("again", memory, bytes);
+  madvise(memory, bytes, MADV_DONTNEED);
+  to_gpu(gpu, memory, bytes);  // all zeros
+  show_gpu("zeros", gpu, bytes);
+  char name[] = "/tmp/boosted.XXXXXX";
+  const int file = mkstemp(name);
+  unlink(name);
+  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) return;
+  auto* mapped = static_cast<char*>(mmap(nullptr, bytes, both, MAP_SHARED, file, 0));
+  to_gpu(gpu, out.data(), bytes);
+  from_gpu(mapped, gpu, bytes);
+  show("file", mapped, bytes);
+  to_gpu(gpu, mapped, bytes);
+  show_gpu("of file", gpu, bytes);
+}
+
+/// Memory that may not be read or written: each in a child, which tells how that ended.
+void forbidden() {
+  const std::size_t bytes = 3 * kMiB;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  auto* none = static_cast<char*>(mmap(nullptr, bytes, PROT_NONE, flags, -1, 0));
+  auto* hole = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0));
+  std::memset(hole, 1, bytes);
+  munmap(hole + kMiB, kMiB);
+  auto* constant = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0));
+  std::memset(constant, 1, bytes);
+  mprotect(constant, bytes, PROT_READ);
+  struct {
+    const char* name;
+    char* memory;
+    bool in;
+  } const all[] = {{"none in", none, true},         {"none out", none, false},
+                   {"hole in", hole, true},         {"hole out", hole, false},
+                   {"constant in", constant, true}, {"constant out", constant, false}};
+  for (const auto& one : all) {
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      begin();
+      const CUdeviceptr gpu = on_gpu(bytes);
+      if (one.in)
+        to_gpu(gpu, one.memory, bytes);
+      else
+        from_gpu(one.memory, gpu, bytes);
+      show_gpu("there", gpu, bytes);
+      std::fflush(stdout);
+      _exit(5);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::printf("%s: code %d signal %d\n", one.name, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  }
+}
+
+/// Copies while a stream is captured: into it, and beside it by another thread.
+void capture() {
+  const CUcontext context = begin();
+  const std::size_t bytes = 2 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes);
+  const CUstream captured = new_stream(CU_STREAM_NON_BLOCKING);
+  const CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+  const Bytes out = some_bytes(bytes, 2);
+  to_gpu(gpu, out.data(), bytes);
+  cuCtxSynchronize();
+  const auto begin_capture = CALL(cuStreamBeginCapture_v2);
+  begin_capture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  std::printf("%d\n", CALL(cuMemcpyHtoDAsync_v2)(gpu, out.data(), bytes, captured));
+  std::thread([&] {
+    cuCtxSetCurrent(context);
+    std::printf("%d\n", CALL(cuMemcpyHtoDAsync_v2)(gpu, out.data(), bytes, other));
+  }).join();
+  CUgraph graph = nullptr;
+  std::printf("end %d, captured %d\n", CALL(cuStreamEndCapture)(captured, &graph),
+              mock_captured_copies());
+  // one that begins while a copy is under way
+  std::atomic<bool> ended = false;
+  std::thread copies([&] {
+    cuCtxSetCurrent(context);
+    while (!ended) CALL(cuMemcpyHtoDAsync_v2)(gpu, out.data(), bytes, other);
+  });
+  int failed = 0;
+  for (int i = 0; i < 20; ++i) {
+    begin_capture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    failed += CALL(cuStreamEndCapture)(captured, &graph);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ended = true;
+  copies.join();
+  std::printf("failed %d\n", failed);
+  show_gpu("there", gpu, bytes);
+}
+
+/// A child by fork while copies are under way, and one that copies itself.
+void forks() {
+  const CUcontext context = begin();
+  const std::size_t bytes = 2 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes);
+  const Bytes out = some_bytes(bytes, 2);
+  to_gpu(gpu, out.data(), bytes);
+  std::atomic<bool> ended = false;
+  std::thread copies([&] {
+    cuCtxSetCurrent(context);
+    while (!ended) CALL(cuMemcpyHtoD_v2)(gpu, out.data(), bytes);
+  });
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(CALL(cuMemcpyHtoD_v2)(gpu, out.data(), bytes));
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::printf("child %d\n", WEXITSTATUS(status));
+  }
+  ended = true;
+  copies.join();
+  show_gpu("there", gpu, bytes);
+}
+
+/// A GPU that fails amid a copy: the driver has the last word.
+void failing() {
+  begin();
+  const std::size_t bytes = 12 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes);
+  Bytes out = some_bytes(bytes, 2), back(bytes);
+  to_gpu(gpu, out.data(), bytes);
+  mock_fail_after(3);
+  from_gpu(back.data(), gpu, bytes);
+  show("back", back.data(), bytes);
+  mock_fail_after(2);
+  to_gpu(gpu, back.data(), bytes);
+  mock_fail_after(-1);
+  to_gpu(gpu, out.data(), bytes);
+  show_gpu("there", gpu, bytes);
+}
+
+/// A call that returns before its stream has come so far, as the program depends on.
+void early() {
+  begin();
+  const std::size_t bytes = 2 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes);
+  const CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+  const Bytes warm = some_bytes(bytes, 1), out = some_bytes(bytes, 2);
+  CALL(cuMemcpyHtoDAsync_v2)(gpu, warm.data(), bytes, stream);
+  static std::atomic<bool> goes_on = false;
+  cuLaunchHostFunc(
+      stream,
+      [](void*) {
+        while (!goes_on) std::this_thread::yield();
+      },
+      nullptr);
+  std::printf("%d\n", CALL(cuMemcpyHtoDAsync_v2)(gpu, out.data(), bytes, stream));
+  // and another stream's copies go on meanwhile
+  const CUstream second = new_stream(CU_STREAM_NON_BLOCKING);
+  const CUdeviceptr gpu2 = on_gpu(40 * kMiB);
+  const Bytes more = some_bytes(40 * kMiB, 3);
+  std::printf("%d\n", CALL(cuMemcpyHtoDAsync_v2)(gpu2, more.data(), more.size(), second));
+  Bytes back(kMiB);
+  std::printf("%d\n", CALL(cuMemcpyDtoHAsync_v2)(back.data(), gpu2, kMiB, second));
+  show("back", back.data(), kMiB);
+  goes_on = true;
+  show_gpu("there", gpu, bytes);
+  show_gpu("other", gpu2, more.size());
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const struct {
+    const char* name;
+    void (*run)();
+  } cases[] = {{"sizes", sizes},     {"streams", streams},     {"default", default_stream},
+               {"threads", threads}, {"contexts", contexts},   {"others", others},
+               {"fresh", fresh},     {"forbidden", forbidden}, {"capture", capture},
+               {"forks", forks},     {"failing", failing},     {"early", early}};
+  for (const auto& one : cases)
+    if (count == 2 && std::strcmp(one.name, words[1]) == 0) {
+      one.run();
+      std::fflush(stdout);
+      _exit(3);  // streams go on for ever
+    }
+  return 1;
+}
