@@ -14,6 +14,7 @@ ORDER = (
         "compression",
         "torch",
         "watching",
+        "boost",
         "report",
         "studies",
         "history",

@@ -230,9 +230,20 @@ Verdict carry_by(Lane& lane, const Copy& copy, const Context& context, Workers& 
 
 void prepare() noexcept {
   driver();
-  host();
   can_look_at_memory();
-  tally();
+  Tally& to = tally();
+  const Neighbourhood* slowest = nullptr;
+  for (int gpu = 0; gpu < host().gpus; ++gpu) {
+    const Neighbourhood& near = host().near[static_cast<std::size_t>(gpu)];
+    if (slowest == nullptr ||
+        near.link_gts * near.link_lanes < slowest->link_gts * slowest->link_lanes)
+      slowest = &near;
+  }
+  if (slowest != nullptr) {
+    to.link_rate.store(static_cast<std::uint64_t>(slowest->link_gts * 10));
+    to.link_lanes.store(static_cast<std::uint64_t>(std::max(slowest->link_lanes, 0)));
+    to.usable_threads.store(static_cast<std::uint64_t>(threads_for(0, settings().threads)));
+  }
   intercept::capture_query<0>();
 }
 

@@ -60,6 +60,10 @@ Neighbourhood near_to(const char* address) noexcept {
   std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", lower);
   const Text node = text_of(path);
   found.node = node[0] == '\0' ? -1 : std::atoi(node.data());
+  std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/max_link_speed", lower);
+  found.link_gts = std::strtod(text_of(path).data(), nullptr);
+  std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/max_link_width", lower);
+  found.link_lanes = std::atoi(text_of(path).data());
   std::snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/local_cpulist", lower);
   cpu_set_t local = cpus_of(text_of(path).data());
   CPU_AND(&local, &local, &found.cpus);

@@ -14,6 +14,8 @@ constexpr std::uint64_t kNoLimit = UINT64_MAX;
 /// CPUs and memory near a GPU.
 struct Neighbourhood {
   int node = -1;     ///< Its NUMA node; -1: not known, or there is one only.
+  double link_gts = 0;  ///< Its PCIe link at best, giga-transfers a second; 0: not known.
+  int link_lanes = 0;
   cpu_set_t cpus{};  ///< Those near it on which this process might run as it began; never empty.
 };
 

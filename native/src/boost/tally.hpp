@@ -55,6 +55,9 @@ struct Tally {
   std::array<std::atomic<std::uint64_t>, kDirections> driver_ns;
   std::array<std::array<Count, kDirections>, kReasons> by_driver;
   std::atomic<std::uint64_t> setup_ns, ring_bytes, threads;
+  /// Of the slowest GPU's link at best: 10 times its giga-transfers a second, and lanes; 0: not
+  /// known. And the threads that would copy.
+  std::atomic<std::uint64_t> link_rate, link_lanes, usable_threads;
 };
 constexpr std::uint64_t kTallyMagic = 0x31'54'53'4F'4F'42'53'4C;  // "LSBOOST1"
 

@@ -1,6 +1,7 @@
 """The verbs, and how every failure becomes one sentence and an exit code.
 
-The codes are in `lanescope.exit_codes`; ``watch`` and ``advise`` end as their program does.
+The codes are in `lanescope.exit_codes`; ``watch``, ``boost`` and ``advise`` end as their program
+does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import typer
 from lanescope.cli import (
     advise,
     bench,
+    boost,
     compress,
     decompress,
     doctor,
@@ -78,7 +80,7 @@ _MEASURE, _WATCH, _STORED, _PREDICT = "Measure", "Watch programs", "Stored runs"
 _FILES = "Compress files"
 _PANELS = {
     **dict.fromkeys(("check", "copy", "node", "bench", "topo"), _MEASURE),
-    **dict.fromkeys(("watch", "advise", "doctor", "reproduce"), _WATCH),
+    **dict.fromkeys(("watch", "advise", "boost", "doctor", "reproduce"), _WATCH),
     **dict.fromkeys(("show", "runs", "open", "compare", "rm", "report"), _STORED),
     "model": _PREDICT,
     **dict.fromkeys(("compress", "decompress"), _FILES),
@@ -111,6 +113,7 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     (app, "topo", topo.topo),
     (app, "watch", watch.watch),
     (app, "advise", advise.advise),
+    (app, "boost", boost.boost),
     (app, "doctor", doctor.doctor),
     (app, "reproduce", reproduce.reproduce),
     (app, "report", report.report),
@@ -128,7 +131,7 @@ for _to, _name, _verb in VERBS:
         _to.command(_name, cls=StudyCommand, rich_help_panel=_panel)(place_holder(_name))
         continue
     # What follows the name of a watched program is the program's, options and all.
-    _settings = {"allow_interspersed_args": False} if _name == "watch" else None
+    _settings = {"allow_interspersed_args": False} if _name in ("watch", "boost") else None
     _words = f"{_NAMES.get(_to, '')} {_name}".strip()
     _to.command(
         _name,

@@ -56,6 +56,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "lanescope watch -- python train.py",
         "lanescope watch --out runs/a -- ./app --size 4096",
     ),
+    "boost": (
+        "lanescope boost -- python train.py",
+        "lanescope boost --dry-run -- ./app --size 4096",
+    ),
     "advise": ("lanescope advise -- ./app",),
     "doctor": ("lanescope doctor",),
     "reproduce": ("lanescope reproduce pcie-thesis --out thesis",),

@@ -117,7 +117,7 @@ def resolve_command(
         If no command is given; a `CommandError` if it cannot be run.
     """
     if not command:
-        raise InputError("no program to watch; name it after --")
+        raise InputError("no program to run; name it after --")
     name = command[0]
     path = (os.environ if environment is None else environment).get("PATH", os.defpath)
     if shutil.which(name, path=path) is not None:

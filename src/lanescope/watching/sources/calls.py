@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -40,19 +39,15 @@ from lanescope.watching.sources.injection import (
     other_nvtx,
     rights_report,
 )
+from lanescope.watching.sources.preload import preload_variables, words
 
 if TYPE_CHECKING:
     from lanescope.trace.call_ring import CallRing
     from lanescope.trace.call_spool import RingSpool
 
-PRELOAD_VARIABLE = "LD_PRELOAD"
 FOLDER_VARIABLE = "LANESCOPE_CALLS_FOLDER"
 PYTHON_VARIABLE = "LANESCOPE_CALLS_PYTHON"
-#: A program with AddressSanitizer refuses to start where any library is loaded before its own.
-_ASAN_VARIABLE, _ANY_ORDER = "ASAN_OPTIONS", "verify_asan_link_order=0"
 _LIBRARY = "liblanescope_calls.so"
-#: The folder of the program for the loader; none has more folders above it.
-_ORIGIN, _MOST_FOLDERS = "$ORIGIN", 64
 #: From look to look at the rings, which hold 50 ms of 650,000 copies a second.
 _LOOK_SECONDS = 0.05
 #: Rings are in shared memory where that has so much room.
@@ -142,14 +137,10 @@ class CallsSource:
         library = calls_library()
         if library is None or self._rings is None:
             return {}
-        library = _without_separators(library, self._rings)
-        before = _words(self._around.get(PRELOAD_VARIABLE, ""), " :")
-        outer = _words(self._around.get(FOLDER_VARIABLE, ""), ":")  # of a watch around this one
-        asan = self._around.get(_ASAN_VARIABLE)
+        outer = words(self._around.get(FOLDER_VARIABLE, ""), ":")  # of a watch around this one
         variables = {
-            PRELOAD_VARIABLE: ":".join(dict.fromkeys((_preloaded(library), *before))),
+            **preload_variables(library, self._around, self._rings),
             FOLDER_VARIABLE: ":".join((str(self._rings), *outer)),
-            _ASAN_VARIABLE: f"{asan}:{_ANY_ORDER}" if asan else _ANY_ORDER,
             "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
         }
         if self._python_bytes is not None:
@@ -296,29 +287,6 @@ class RingReader:
         spool = self._open.pop(path)
         spool.read(last=True)
         self.wanted_lines |= spool.wanted_lines
-
-
-def _preloaded(library: Path) -> str:
-    """Return the name by which the loader of glibc finds a library, and that of musl none.
-
-    That of musl refuses to start a program with a library for glibc, and passes over one that is
-    not there. It takes the name as it is, where glibc puts the folder of the program.
-    """
-    return f"{_ORIGIN}/{'../' * _MOST_FOLDERS}{str(library).lstrip('/')}"
-
-
-def _without_separators(library: Path, rings: Path) -> Path:
-    """Return a path that LD_PRELOAD can hold: the loader takes blanks and colons for separators."""
-    if not re.search(r"[\s:]", str(library)):
-        return library
-    link = rings / library.name
-    with contextlib.suppress(FileExistsError):
-        link.symlink_to(library)
-    return link
-
-
-def _words(text: str, separators: str) -> list[str]:
-    return [word for word in re.split(f"[{separators}]", text) if word]
 
 
 def _new_folder(spools: Path) -> Path:

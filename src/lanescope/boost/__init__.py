@@ -1,0 +1,1 @@
+"""Programs whose copies of pageable memory go a faster path, unchanged."""

@@ -1,0 +1,177 @@
+"""Runs a program with its copies boosted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lanescope.boost.tally import Tally, read_tally, sum_of
+from lanescope.watching.launcher import Outcome, launch
+from lanescope.watching.sources.injection import (
+    gains_rights,
+    has_driver,
+    installed_library,
+    interpreter_of,
+)
+from lanescope.watching.sources.preload import preload_variables
+
+LIBRARY = "liblanescope_boost.so"
+OPTIONS_VARIABLE, FOLDER_VARIABLE = "LANESCOPE_BOOST", "LANESCOPE_BOOST_FOLDER"
+#: Where numbers of processes go: memory, where there is that folder.
+_SHARED_MEMORY = Path("/dev/shm")
+_PREFIX = "lanescope-boost-"
+#: Of what the library itself begins with: native/src/boost/settings.hpp.
+DEFAULT_RING_BYTES, DEFAULT_FROM_BYTES = 256 << 20, 256 << 10
+#: Pinned at a time.
+LEAST_RING_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BoostOptions:
+    """How a program's copies are carried.
+
+    Attributes
+    ----------
+    threads
+        That copy for each NUMA node with a GPU; None: as many as the machine is thought to spare.
+    ring_bytes
+        Pinned memory of each process, at most.
+    from_bytes
+        Of copies that are carried, at least.
+    only
+        ``h2d`` or ``d2h`` alone; None: both.
+    always
+        Carry what can be, and do not compare with the driver.
+    dry_run
+        Carry nothing, and count what would be.
+    """
+
+    threads: int | None = None
+    ring_bytes: int = DEFAULT_RING_BYTES
+    from_bytes: int = DEFAULT_FROM_BYTES
+    only: str | None = None
+    always: bool = False
+    dry_run: bool = False
+
+    def text(self) -> str:
+        """Return them as the library reads them."""
+        words = [f"ring={self.ring_bytes}", f"from={self.from_bytes}"]
+        if self.threads is not None:
+            words.append(f"threads={self.threads}")
+        if self.only is not None:
+            words.append(f"only={self.only}")
+        words += ["always"] * self.always + ["dry"] * self.dry_run
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Boosted:
+    """A program that has ended.
+
+    Attributes
+    ----------
+    outcome
+        How.
+    tally
+        What became of its copies, of all its processes together; None where it could not be
+        boosted.
+    unable
+        Why it could not be, as a sentence.
+    """
+
+    outcome: Outcome
+    tally: Tally | None
+    unable: str | None = None
+
+
+def boost_library() -> Path | None:
+    """Return the library that carries copies; None if there is none."""
+    return installed_library(LIBRARY)
+
+
+def run_boosted(
+    program: Sequence[str], environment: Mapping[str, str], options: BoostOptions
+) -> Boosted:
+    """Run a program until it ends, with its copies carried where that can be.
+
+    Parameters
+    ----------
+    program
+        The program and its arguments.
+    environment
+        What it has without a boost.
+
+    Raises
+    ------
+    CommandError
+        If it cannot be run.
+    """
+    library = boost_library()
+    unable = why_unable(program, environment)
+    if unable is not None or library is None:
+        return Boosted(launch(program, environment), None, unable)
+    try:
+        folder = new_folder()
+    except OSError as error:
+        unable = (
+            f"There is no place for the numbers of its copies ({error.strerror}), and nothing is "
+            "carried; make room in /dev/shm or in TMPDIR."
+        )
+        return Boosted(launch(program, environment), None, unable)
+    try:
+        variables = boost_variables(library, environment, folder, options)
+        outcome = launch(program, {**environment, **variables})
+        return Boosted(outcome, read_folder(folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def boost_variables(
+    library: Path, environment: Mapping[str, str], folder: Path, options: BoostOptions
+) -> dict[str, str]:
+    """Return the variables that a program is to have besides its own to be boosted."""
+    return {
+        # Behind what records calls: that sees the program's copies, and not what becomes of them.
+        **preload_variables(library, environment, folder, behind_others=True),
+        OPTIONS_VARIABLE: options.text(),
+        FOLDER_VARIABLE: str(folder),
+    }
+
+
+def new_folder() -> Path:
+    """Return a new folder for the numbers of processes, which anyone of the user's may write.
+
+    Raises
+    ------
+    OSError
+        If there can be none.
+    """
+    if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+        return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_SHARED_MEMORY))
+    return Path(tempfile.mkdtemp(prefix=_PREFIX))
+
+
+def read_folder(folder: Path) -> Tally:
+    """Return what all processes have counted."""
+    found = (read_tally(path) for path in sorted(folder.glob("boost.*")))
+    return sum_of(one for one in found if one is not None)
+
+
+def why_unable(program: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """Return why a program cannot be boosted, as a sentence; None where it can be."""
+    if boost_library() is None:
+        return f"{LIBRARY} is missing from this installation, and nothing is carried."
+    if not has_driver():
+        return "There is no NVIDIA driver, and nothing is carried."
+    if interpreter_of(program).startswith("ld-musl"):
+        return f"{program[0]} has musl for its C library, which loads nothing of this kind."
+    if gains_rights(program[0], environment):
+        return (
+            f"{program[0]} takes the rights of another user or group as it starts, so that Linux "
+            "loads nothing into it that its caller names, and nothing is carried."
+        )
+    return None

@@ -1,0 +1,116 @@
+"""``lanescope boost``: an unmodified program, with its copies of pageable memory carried."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.ended import ProgramEnded
+from lanescope.cli.options import option, size_option
+from lanescope.errors import LanescopeError
+from lanescope.units.values import File, OneOf, Whole
+
+if TYPE_CHECKING:
+    from lanescope.boost.running import Boosted, BoostOptions
+
+
+@combines(
+    Excludes("--dry-run", ("--always",), "carries nothing, and --always carries all"),
+)
+def boost(
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", help="What to run."),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        option(
+            Whole("--threads", 1, 64, "more copy no faster"),
+            metavar="N",
+            help="Threads that copy; default: half of the CPUs near the GPU, 8 at most, and "
+            "nothing is carried where there are less than four CPUs.",
+        ),
+    ] = None,
+    ring: Annotated[
+        int,
+        size_option(
+            "--ring",
+            "Pinned memory of each process, at most, which grows with its copies.",
+            shown="256MiB",
+            least=8 << 20,
+            most=4 << 30,
+        ),
+    ] = 256 << 20,
+    from_size: Annotated[
+        int,
+        size_option("--from", "Least copies that are carried.", shown="256KiB", least=64 << 10),
+    ] = 256 << 10,
+    only: Annotated[
+        str | None,
+        option(
+            OneOf("--only", lambda: ("h2d", "d2h")),
+            metavar="h2d|d2h",
+            help="Carry copies to GPUs, or from them, alone.",
+        ),
+    ] = None,
+    always: Annotated[
+        bool,
+        typer.Option(
+            "--always", help="Carry what can be, and do not compare with the driver's own copies."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Carry nothing, and say what would be carried."),
+    ] = False,
+    json: Annotated[
+        Path | None,
+        option(
+            File("--json", (".json",)),
+            metavar="FILE.json",
+            help="Write what became of its copies there as JSON.",
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
+) -> None:
+    """Run a program, unchanged, with its large copies of pageable memory carried faster.
+
+    Several threads and a ring of pinned memory copy between memory that is not pinned and GPUs;
+    copies that gain nothing by it go by the driver. Its input, output and exit code stay its own;
+    what was carried goes to standard error. It has not been measured on a GPU yet.
+    """
+    from lanescope.boost.running import BoostOptions, run_boosted
+    from lanescope.watching.launcher import program_environment, resolve_command
+
+    environment = program_environment()
+    command = resolve_command(program or (), environment)
+    options = BoostOptions(threads, ring, from_size, only, always, dry_run)
+    done = run_boosted(command, environment, options)
+    try:
+        _tell(done, options, json, quiet=quiet)
+    except (LanescopeError, OSError) as error:  # the program's exit code is its own
+        print(f"lanescope: {error}", file=sys.stderr)
+    raise ProgramEnded(done.outcome.exit_code)
+
+
+def _tell(done: Boosted, options: BoostOptions, json: Path | None, *, quiet: bool) -> None:
+    from lanescope.boost.summary import as_dict, lines_of
+
+    if done.tally is None:
+        if not quiet:
+            print(f"lanescope boost: {done.unable}", file=sys.stderr)
+        return
+    if not quiet:
+        lines = lines_of(done.tally, from_bytes=options.from_bytes, dry_run=options.dry_run)
+        print("\n".join(f"lanescope boost: {line}" for line in lines), file=sys.stderr)
+    if json is not None:
+        from json import dumps
+
+        from lanescope.codec.atomic import write_text
+
+        found = as_dict(done.tally, from_bytes=options.from_bytes, dry_run=options.dry_run)
+        write_text(json, dumps(found, indent=2) + "\n")

@@ -1,0 +1,53 @@
+"""Programs that are boosted over a driver for tests, whose GPUs are memory of the host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lanescope.boost.running import BoostOptions, boost_library, boost_variables, read_folder
+from lanescope.boost.tally import Tally
+from tests.native.programs import program
+from tests.patience import PATIENCE_S
+
+needs_boost = pytest.mark.skipif(boost_library() is None, reason="needs an installed lanescope")
+#: Two threads whatever the machine has, and no copy left to the driver to compare.
+ALWAYS = BoostOptions(threads=2, always=True)
+#: What streams of the driver for tests lag behind, µs an operation.
+LAG = {"MOCK_LAG_US": "50"}
+
+
+def driver_variables(folder: Path) -> dict[str, str]:
+    """Return the environment in which programs find the driver for tests."""
+    link = folder / "libcuda.so.1"
+    if not link.exists():
+        link.symlink_to(program("mock_driver"))
+    return {**os.environ, **LAG, "LD_LIBRARY_PATH": str(folder)}
+
+
+def run(
+    command: Sequence[str | Path], environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+def boosted(
+    command: Sequence[str | Path],
+    environment: dict[str, str],
+    folder: Path,
+    options: BoostOptions = ALWAYS,
+) -> tuple[subprocess.CompletedProcess[str], Tally]:
+    """Run a program with its copies carried, and return what became of them."""
+    library = boost_library()
+    assert library is not None
+    tallies = folder / "tallies"
+    tallies.mkdir(exist_ok=True)
+    variables = boost_variables(library, environment, tallies, options)
+    done = run(command, {**environment, **variables})
+    return done, read_folder(tallies)
