@@ -155,10 +155,10 @@ void launch(CUstream stream, Fill& fill) {
 /// All sizes, both ways, from addresses that are no multiples of anything.
 void sizes() {
   begin();
-  const CUdeviceptr gpu = on_gpu(48 * kMiB);
+  const CUdeviceptr gpu = on_gpu(24 * kMiB);
   constexpr std::size_t kKiB = 1024;
   for (const std::size_t bytes : {kKiB / 1024, 4 * kKiB, 256 * kKiB - 1, 256 * kKiB,
-                                  700 * kKiB + 13, 3 * kMiB + 1, 40 * kMiB + 4097}) {
+                                  700 * kKiB + 13, 3 * kMiB + 1, 20 * kMiB + 4097}) {
     Bytes out = some_bytes(bytes + 3, static_cast<unsigned>(bytes)), back(bytes + 3, 7);
     to_gpu(gpu + 5, out.data() + 3, bytes);
     std::memset(out.data(), 0, out.size());  // the call has returned: it is read
@@ -306,7 +306,7 @@ void others() {
 /// Memory without pages yet: new, given back, of files, and read alone.
 void fresh() {
   begin();
-  const std::size_t bytes = 33 * kMiB;
+  const std::size_t bytes = 17 * kMiB;
   const CUdeviceptr gpu = on_gpu(bytes);
   const Bytes out = some_bytes(bytes, 8);
   to_gpu(gpu, out.data(), bytes);

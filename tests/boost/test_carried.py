@@ -44,6 +44,18 @@ def test_bytes_order_and_errors_are_those_of_the_driver(case: str, tmp_path: Pat
         assert reasons <= tally.by_reason().keys()
 
 
+@pytest.mark.parametrize("case", ["sizes", "fresh"])
+def test_a_ring_that_is_smaller_than_a_copy(case: str, tmp_path: Path) -> None:
+    """Its slots are used again, and not before the GPU has read them."""
+    environment = {**driver_variables(tmp_path), "MOCK_LAG_US": "400"}
+    options = BoostOptions(threads=2, always=True, ring_bytes=16 << 20)
+    alone = run([program("boosted"), case], driver_variables(tmp_path))
+    done, tally = boosted([program("boosted"), case], environment, tmp_path, options)
+    assert (done.returncode, done.stdout) == (3, alone.stdout)
+    assert tally.ring_bytes == 16 << 20
+    assert tally.all_carried().copies >= CASES[case][0]
+
+
 @pytest.mark.parametrize("lookup", ["dlsym", "proc"])
 @pytest.mark.parametrize("case", ["streams", "threads"])
 def test_however_the_program_finds_the_driver(lookup: str, case: str, tmp_path: Path) -> None:
@@ -85,7 +97,7 @@ def test_few_cores_carry_nothing(tmp_path: Path) -> None:
 
 
 def test_the_driver_is_tried_in_turns(tmp_path: Path) -> None:
-    """It takes a fifth of a second each time: its trials cost at least so much, and are few."""
+    """A copy that is not carried is counted, and its time learned from."""
     environment = {**driver_variables(tmp_path), "MOCK_PAGEABLE_US": "1000", "MOCK_LAG_US": "0"}
     done, tally = boosted(
         [program("boosted"), "threads"], environment, tmp_path, BoostOptions(threads=2)

@@ -96,8 +96,11 @@ void Decision::learn(const Kind& kind, Carrier carrier, double seconds) noexcept
   const double best = expected(kind, other(carrier));
   budget.spent_seconds += seconds;
   if (better(kind) != carrier && best > 0) budget.lost_seconds += std::max(seconds - best, 0.0);
-  class_of(kind).of[index_of(carrier)].add(
-      static_cast<float>(seconds / static_cast<double>(kind.bytes)));
+  Outcomes& its = class_of(kind).of[index_of(carrier)];
+  const double found = seconds / static_cast<double>(kind.bytes);
+  // What was slower and is faster now: older outcomes are of another time.
+  if (better(kind) != carrier && found < kMargin * rate(kind, other(carrier))) its.count = 0;
+  its.add(static_cast<float>(found));
 }
 
 }  // namespace lanescope::boost

@@ -29,8 +29,9 @@ struct Choice {
 /// The ring is first, then both in turns until each has `kTrials` outcomes. From then on the one
 /// with the smaller middle of its newest outcomes carries, the ring only where it gains at least
 /// 3 %; the other one is tried again after 64 decisions, and ever more seldom while that changes
-/// nothing. What trials cost has a budget: 5 % of the time of all copies of a direction, and 10 ms.
-/// It looks at no clock: the same outcomes lead to the same choices. History is bounded.
+/// nothing. One that was slower and is faster then counts by its newest outcomes. What trials cost
+/// has a budget: 5 % of the time of all copies of a direction, and 10 ms. It looks at no clock: the
+/// same outcomes lead to the same choices. History is bounded.
 class Decision {
  public:
   static constexpr std::size_t kTrials = 3;

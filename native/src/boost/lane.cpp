@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "boost/cpus.hpp"
 #include "boost/driver.hpp"
+#include "boost/settings.hpp"
 #include "boost/spinning.hpp"
 #include "watch/watch_clock.hpp"
 
@@ -21,6 +23,13 @@ std::size_t piece_bytes(std::size_t bytes, int threads) noexcept {
   const std::size_t parts = static_cast<std::size_t>(threads) * kPiecesOfThread;
   const std::size_t even = (bytes / parts + kPieceUnit - 1) / kPieceUnit * kPieceUnit;
   return std::clamp(even, kLeastPiece, PinnedRing::kSlotBytes);
+}
+
+/// @return the slots that each lane may have, so that each direction of each GPU has a part.
+std::size_t most_slots() noexcept {
+  const auto lanes = static_cast<std::size_t>(2 * std::max(host().gpus, 1));
+  return std::clamp(settings().ring / lanes / PinnedRing::kSlotBytes, PinnedRing::kSegmentSlots,
+                    PinnedRing::kMostSlots);
 }
 
 bool is_shared_by_mps(CUdevice device) noexcept {
@@ -87,7 +96,7 @@ bool Lane::wait_for_start(bool for_ever) noexcept {
 
 bool Lane::prepare(std::size_t bytes, int threads, int node) noexcept {
   const std::size_t piece = piece_bytes(bytes, threads);
-  const std::size_t wanted = std::min((bytes + piece - 1) / piece, PinnedRing::kMostSlots);
+  const std::size_t wanted = std::min((bytes + piece - 1) / piece, most_slots());
   const std::size_t before = ring_.slots();
   reap();
   if (is_broken_ || before >= wanted || head_ != tail_ || !ring_.grow(wanted, node)) return false;
