@@ -17,6 +17,7 @@
 #include "compress/channel.hpp"
 #include "compress/device_sample.hpp"
 #include "compress/host_channel.hpp"
+#include "page_values.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -99,6 +100,66 @@ std::shared_ptr<Ticket> restore(const Host& self, const std::shared_ptr<Parcel>&
   const auto channel = self.get();
   const nb::gil_scoped_release released;
   return channel->restore(parcel, pointer_of<std::byte>(target), pointer_of<CUstream_st>(stream));
+}
+
+using PageOffsets = PageNumbers<std::uint64_t>;
+
+std::shared_ptr<Ticket> restore_parts(const Host& self, const std::shared_ptr<Parcel>& parcel,
+                                      const PageOffsets& offsets, const PageOffsets& sizes,
+                                      const PageOffsets& targets, std::uintptr_t stream) {
+  require_as_many(offsets, sizes);
+  require_as_many(targets, sizes);
+  const auto channel = self.get();
+  const nb::gil_scoped_release released;
+  std::vector<lanescope::compress::ParcelPart> parts;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    parts.push_back({numbers_of(offsets)[i], numbers_of(sizes)[i],
+                     pointer_of<std::byte>(numbers_of(targets)[i])});
+  return channel->restore_parts(parcel, parts, pointer_of<CUstream_st>(stream));
+}
+
+std::shared_ptr<Ticket> restore_blocks(const Host& self, const std::shared_ptr<Parcel>& parcel,
+                                       const PageNumbers<std::uint32_t>& blocks,
+                                       std::uintptr_t target, std::uintptr_t stream) {
+  const auto channel = self.get();
+  const nb::gil_scoped_release released;
+  return channel->restore_blocks(parcel, numbers_of(blocks), pointer_of<std::byte>(target),
+                                 pointer_of<CUstream_st>(stream));
+}
+
+using ParcelBytes = PageNumbers<std::uint8_t>;
+using ParcelRoom = LentArray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using ParcelView = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
+
+std::shared_ptr<Parcel> load_parcel(const Host& self, const ParcelBytes& front,
+                                    std::size_t stream_bytes) {
+  const auto channel = self.get();
+  const nb::gil_scoped_release released;
+  return channel->load(std::as_bytes(numbers_of(front)), stream_bytes);
+}
+
+nb::bytes front_of(Parcel& self, Dtype dtype) {
+  std::vector<std::byte> front;
+  {
+    const nb::gil_scoped_release released;
+    front = self.stream_front(dtype);
+  }
+  return nb::bytes(reinterpret_cast<const char*>(front.data()), front.size());
+}
+
+std::size_t copy_payloads(Parcel& self, std::size_t first, std::size_t last,
+                          const ParcelRoom& out) {
+  const nb::gil_scoped_release released;
+  return self.copy_payloads(first, last, {reinterpret_cast<std::byte*>(out.data()), out.nbytes()});
+}
+
+/// The view keeps the parcel, not its memory: nobody evicts it while it is filled.
+ParcelView room_of(const std::shared_ptr<Parcel>& self) {
+  const auto room = self->payload_room();
+  auto kept = std::make_unique<std::shared_ptr<Parcel>>(self);
+  nb::capsule owner(kept.release(),
+                    [](void* at) noexcept { delete static_cast<std::shared_ptr<Parcel>*>(at); });
+  return ParcelView(reinterpret_cast<std::uint8_t*>(room.data()), {room.size()}, owner);
 }
 
 template <typename Kept>
@@ -195,6 +256,17 @@ void bind_host_channel(nb::module_& module) {
       .def("stored_bytes", &Parcel::stored_bytes, Released(),
            "Bytes of what is stored; waits for the end of the offload.")
       .def_prop_ro("held_bytes", &Parcel::held_bytes, "Pinned memory that it holds.")
+      .def("evict", &Parcel::evict, Released(), "Give the pinned memory back.")
+      .def_prop_ro("evicted", &Parcel::evicted)
+      .def("stream_front", &front_of, "dtype"_a,
+           "All before the payloads of its stream; waits for the end of the offload.")
+      .def("copy_payloads", &copy_payloads, "first"_a, "last"_a, "out"_a.noconvert(),
+           nb::sig("def copy_payloads(self, first: int, last: int, out: object) -> int"),
+           "Copy the payloads of blocks as they stand in its stream; returns how many bytes.")
+      .def("payload_room", &room_of,
+           nb::sig("def payload_room(self) -> Annotated[NDArray[numpy.uint8], "
+                   "dict(shape=(None,))]"),
+           "Where the payloads of a stream that is loaded belong.")
       .def("damage", &Parcel::damage, "block"_a, Released(), "For tests: damage a block.")
       .def("exchange", &Parcel::exchange, "one"_a, "other"_a, Released(),
            "For tests: let two blocks change places.");
@@ -214,6 +286,28 @@ void bind_host_channel(nb::module_& module) {
            "dimensionality"_a, "stream"_a, "Take an array away; returns it and its ticket.")
       .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "Bring an array back.")
       .def("load", &load<Host>, "codec"_a, "dtype"_a, "Load a codec's kernels beforehand.")
+      .def("restore_parts", &restore_parts, "parcel"_a, "offsets"_a, "sizes"_a, "targets"_a,
+           "stream"_a,
+           nb::sig("def restore_parts(self, parcel: Parcel, offsets: "
+                   "Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: "
+                   "Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], "
+                   "targets: Annotated[NDArray[numpy.uint64], dict(shape=(None,), "
+                   "writable=False)], stream: int) -> Ticket"),
+           "Bring back parts of an array that is stored as it is, each to its address.")
+      .def("restore_blocks", &restore_blocks, "parcel"_a, "blocks"_a, "target"_a, "stream"_a,
+           nb::sig("def restore_blocks(self, parcel: Parcel, blocks: "
+                   "Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)], target: "
+                   "int, stream: int) -> Ticket"),
+           "Bring back some blocks of a compressed array, one behind another.")
+      .def("load_parcel", &load_parcel, "front"_a, "stream_bytes"_a,
+           nb::sig("def load_parcel(self, front: Annotated[NDArray[numpy.uint8], "
+                   "dict(shape=(None,), writable=False)], stream_bytes: int) -> Parcel"),
+           "Pin memory for a stream of which all before the payloads is there.")
+      .def(
+          "trim",
+          [](const Host& self, std::size_t keep_bytes) { return self.get()->trim(keep_bytes); },
+          "keep_bytes"_a, Released(),
+          "Give free pinned memory back to the system; returns how many bytes.")
       .def(
           "prepare", [](const Host& self, std::size_t bytes) { self.get()->prepare(bytes); },
           "bytes"_a, nb::call_guard<nb::gil_scoped_release>(), "Pin memory beforehand.")

@@ -17,6 +17,7 @@ void bind_tasks(nanobind::module_& module);
 void bind_grid(nanobind::module_& module);
 void bind_watch(nanobind::module_& module);
 void bind_channel(nanobind::module_& module);
+void bind_pages(nanobind::module_& module);
 void bind_rule(nanobind::module_& module);  // after bind_compress
 void bind_compress(nanobind::module_& module);
 void bind_device_compress(nanobind::module_& module);  // after bind_compress

@@ -56,6 +56,7 @@ NB_MODULE(_native, module) {
   bind_nvcomp(module);
   bind_nccl(module);
   bind_channel(module);
+  bind_pages(module);
   bind_rule(module);
   bind_probe(module);
   bind_testing(module);

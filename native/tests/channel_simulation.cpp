@@ -18,7 +18,9 @@
 #include "compress/channel.hpp"
 #include "compress/checksum.hpp"
 #include "compress/host_channel.hpp"
+#include "compress/page_copier.hpp"
 #include "pretended_cuda.hpp"
+#include "pretended_pages.hpp"
 
 namespace lanescope::compress {
 namespace {
@@ -114,6 +116,20 @@ void decode_blocks(const Choice&, const Binding& binding, const Entry* entries,
                      static_cast<unsigned>(block));
         });
   }
+}
+
+void decode_chosen_blocks(const Choice&, const Binding& binding, const Entry* entries,
+                          const std::byte* payloads, std::size_t room, std::byte* out,
+                          std::size_t bytes, const Chosen& chosen, Fault* fault, int,
+                          cudaStream_t stream) {
+  check(pretended::called_for(stream), "decode_chosen_blocks");
+  for (std::size_t place = 0; place < chosen.count; ++place)
+    pretended::put(stream, [=] {
+      const std::size_t block = chosen.blocks[place];
+      decode_one(entries[block], payloads, room, out + place * kBlockBytes,
+                 std::min(kBlockBytes, bytes - block * kBlockBytes), binding, fault,
+                 static_cast<unsigned>(block));
+    });
 }
 
 namespace {
@@ -351,6 +367,141 @@ void bring_to_host_and_back() {
   pretended::let_all_happen();
 }
 
+/// A parcel's stream, its payloads in the order of blocks.
+Array stream_of(Parcel& parcel) {
+  Array stream = parcel.stream_front(Dtype::bytes);
+  const Layout layout =
+      layout_of(stream, reinterpret_cast<const Header*>(stream.data())->stored_bytes);
+  for (std::size_t first = 0; first < layout.blocks.size(); first += 3) {
+    Array some(3 * kBlockBytes);
+    some.resize(parcel.copy_payloads(first, first + 3, some));
+    stream.insert(stream.end(), some.begin(), some.end());
+  }
+  require(stream.size() == layout.header.stored_bytes, "a stream has another length");
+  return stream;
+}
+
+std::shared_ptr<Parcel> loaded(HostChannel& channel, const Array& stream) {
+  const std::size_t front = front_length(stream, stream.size());
+  const auto parcel = channel.load(std::span(stream).first(front), stream.size());
+  const auto room = parcel->payload_room();
+  require(room.size() == stream.size() - front, "payloads have other room");
+  std::copy(stream.begin() + static_cast<std::ptrdiff_t>(front), stream.end(), room.begin());
+  return parcel;
+}
+
+struct PageSet {
+  std::vector<Array> pages, expected;
+  std::vector<std::size_t> offsets;
+  std::size_t bytes = 0;
+
+  void add(std::size_t size) {
+    expected.push_back(made_up(size));
+    pages.emplace_back(size, std::byte{0x11});
+    offsets.push_back(bytes);
+    bytes += padded(size);
+  }
+  PageCopy copy(std::size_t page, std::byte* array, bool gather) {
+    std::byte* own = pages[page].data();
+    const std::size_t size = pages[page].size();
+    const auto zeros = static_cast<std::uint32_t>(padded(size) - size);
+    return gather ? PageCopy{own, array, size, zeros} : PageCopy{array, own, size};
+  }
+};
+
+/// Pages of any sizes leave as one array; all or some come back in any order, from parcels that
+/// are evicted meanwhile, or went through a stream.
+void bring_pages() {
+  pretended::limit_device_memory(std::size_t{1} << 40);
+  constexpr std::size_t sizes[] = {1, 100, 16 << 10, 64 << 10, (64 << 10) + 16, 200 << 10};
+  const HostChannelOptions options{some_options(), (1 + bits() % 64) * kBlockBytes,
+                                   bits() % 2 == 0 ? RestoreBy::staged : RestoreBy::mapped};
+  HostChannel channel(0, options);
+  PageCopier copier(0);
+  const Stream caller(0);
+  PageSet set;
+  for (auto count = 1 + bits() % 12; count > 0; --count) set.add(sizes[bits() % std::size(sizes)]);
+  pretended::put(caller.get(), [&] {
+    for (std::size_t i = 0; i < set.pages.size(); ++i)
+      std::ranges::copy(set.expected[i], set.pages[i].begin());
+  });
+  const auto spoil = [&](Array& array) {
+    pretended::put(caller.get(), [&array] { std::ranges::fill(array, kLater); });
+  };
+  void* room = nullptr;
+  cudaMalloc(&room, set.bytes);
+  auto* staging = static_cast<std::byte*>(room);
+  std::vector<PageCopy> copies;
+  for (std::size_t i = 0; i < set.pages.size(); ++i)
+    copies.push_back(set.copy(i, staging + set.offsets[i], true));
+  copier.copy(copies, 5, caller.get());
+  for (Array& page : set.pages) spoil(page);
+  auto [parcel, ticket] = channel.offload(staging, set.bytes, some_choice(), caller.get());
+  pretended::put(caller.get(), [=] { std::fill_n(staging, set.bytes, kLater); });
+  if (bits() % 3 == 0) {
+    const Array stream = stream_of(*parcel);
+    const bool raw = !parcel->choice();
+    if (raw) {
+      Array back(set.bytes);
+      decompress_on_host(layout_of(stream), stream, back, 1);
+      for (std::size_t i = 0; i < set.pages.size(); ++i)
+        require(std::ranges::equal(set.expected[i],
+                                   std::span(back).subspan(set.offsets[i], set.expected[i].size())),
+                "a stream holds another page");
+    } else {
+      parcel->evict();
+      parcel = loaded(channel, stream);
+      require(stream_of(*parcel) == stream, "a stream that was loaded is saved otherwise");
+    }
+  }
+  std::vector<std::size_t> wanted(set.pages.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
+  std::shuffle(wanted.begin(), wanted.end(), bits);
+  wanted.resize(1 + bits() % wanted.size());
+  std::shared_ptr<Ticket> back;
+  copies.clear();
+  if (bits() % 3 == 0) {
+    back = channel.restore(parcel, staging, caller.get());
+    for (const std::size_t page : wanted)
+      copies.push_back(set.copy(page, staging + set.offsets[page], false));
+  } else if (!parcel->choice()) {
+    std::vector<ParcelPart> parts;
+    for (const std::size_t page : wanted)
+      parts.push_back({set.offsets[page], set.pages[page].size(), set.pages[page].data()});
+    back = channel.restore_parts(parcel, parts, caller.get());
+  } else {
+    std::vector<std::uint32_t> blocks;
+    std::size_t at = 0;
+    void* some = nullptr;
+    cudaMalloc(&some, 2 * set.bytes + wanted.size() * 2 * kBlockBytes);
+    for (const std::size_t page : wanted) {
+      const std::size_t begin = set.offsets[page], end = begin + set.pages[page].size();
+      copies.push_back(
+          set.copy(page, static_cast<std::byte*>(some) + at + begin % kBlockBytes, false));
+      for (std::size_t block = begin / kBlockBytes; block * kBlockBytes < end; ++block) {
+        blocks.push_back(static_cast<std::uint32_t>(block));
+        at += kBlockBytes;
+      }
+    }
+    back = channel.restore_blocks(parcel, blocks, static_cast<std::byte*>(some), caller.get());
+    copier.copy(copies, 5, caller.get());
+    cudaFreeAsync(some, caller.get());
+    copies.clear();
+  }
+  copier.copy(copies, 5, caller.get());
+  if (bits() % 2 == 0) parcel->evict();
+  channel.trim(0);
+  back->wait(10);
+  pretended::let_all_happen();
+  for (const std::size_t page : wanted)
+    require(set.pages[page] == set.expected[page], "a page came back otherwise");
+  if (parcel->evicted()) {
+    channel.trim(0);
+    require(channel.arena().pinned_bytes() == 0, "memory of what was evicted stays");
+  }
+  cudaFree(staging);
+}
+
 }  // namespace
 }  // namespace lanescope::compress
 
@@ -366,6 +517,7 @@ int main(int count, char** words) {
       send_between(0, 0);
       send_from_what_fails();
       bring_to_host_and_back();
+      bring_pages();
     } catch (const lanescope::Error& error) {
       require(false, error.what());
     }

@@ -14,6 +14,7 @@
 #include "compress/device_kernels.hpp"
 #include "lanescope/compression.hpp"
 #include "pretended_cuda.hpp"
+#include "pretended_pages.hpp"
 
 namespace {
 
@@ -72,6 +73,12 @@ void decode_blocks(const Choice&, const Binding&, const Entry* entries, const st
       std::memcpy(out + at, payloads + entries[block].offset, std::min(kBlockBytes, bytes - at));
     if (damages) *fault = {1, 1, 2};
   });
+}
+
+void decode_chosen_blocks(const Choice&, const Binding&, const Entry*, const std::byte*,
+                          std::size_t, std::byte*, std::size_t, const Chosen&, Fault*, int,
+                          cudaStream_t) {
+  require(false, "nobody asks for blocks");
 }
 
 }  // namespace lanescope::compress

@@ -28,7 +28,7 @@ template <typename Strip>
 __global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGroups)
     decode_kernel(const Entry* entries, const std::byte* payloads, std::size_t room, std::byte* out,
                   std::size_t bytes, Fault* fault, Settings settings, std::uint32_t value_bytes,
-                  Binding binding, Arrival arrival) {
+                  Binding binding, Arrival arrival, Chosen chosen) {
   using Shape = DeviceShape<Strip>;
   extern __shared__ uint4 shared_memory[];
   __shared__ GroupShared shared;
@@ -36,11 +36,12 @@ __global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGrou
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
                   group.warp * static_cast<int>(Shape::kDecodeRoom + Shape::kTileBytes);
   GroupDecoder<Strip> decoder{group, staging, payloads, room, settings, value_bytes, binding, 0};
-  const std::size_t blocks = blocks_of(bytes);
-  for (std::size_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+  const std::size_t count = chosen.blocks != nullptr ? chosen.count : blocks_of(bytes);
+  for (std::size_t place = blockIdx.x; place < count; place += gridDim.x) {
+    const std::size_t block = chosen.blocks != nullptr ? chosen.blocks[place] : place;
     Wrong wrong = Wrong::late;
     if (arrival.stored == nullptr || !group.any(group.leads() && !await(arrival, block)))
-      wrong = decoder.decode(entries[block], out + block * kBlockBytes,
+      wrong = decoder.decode(entries[block], out + place * kBlockBytes,
                              bytes_of_block(bytes, block), block);
     if (group.leads() && wrong != Wrong::nothing)
       report(fault, static_cast<unsigned int>(block), wrong);
@@ -51,7 +52,8 @@ template <typename Strip>
 void launch_decode(const Launch& launch, const Decoding& decoding) {
   decode_kernel<Strip><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
       decoding.entries, decoding.payloads, decoding.room, decoding.out, decoding.bytes,
-      decoding.fault, decoding.settings, decoding.value_bytes, decoding.binding, decoding.arrival);
+      decoding.fault, decoding.settings, decoding.value_bytes, decoding.binding, decoding.arrival,
+      decoding.chosen);
 }
 
 template <typename Strip>

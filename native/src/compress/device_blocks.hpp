@@ -68,6 +68,12 @@ struct Arrival {
 };
 inline constexpr unsigned int kGivenUpAll = ~0U;
 
+/// Blocks that are decoded alone, one behind another.
+struct Chosen {
+  const std::uint32_t* blocks = nullptr;  ///< Their numbers, where kernels read them; null: all.
+  std::size_t count = 0;
+};
+
 /// What a decoder found wrong; in the decoding device's own memory, all zeros before.
 struct Fault {
   unsigned int blocks;       ///< How many blocks are wrong.

@@ -109,6 +109,19 @@ void require_aligned(const void* memory) {
                 "an array in a GPU's memory has to begin at a multiple of 16 bytes");
 }
 
+/// Launches the kernel for so many bytes of values.
+void decode(const Choice& choice, const Decoding& decoding, std::size_t bytes, int sms,
+            cudaStream_t stream) {
+  require_aligned(decoding.payloads);
+  require_aligned(decoding.out);
+  const auto kernel = kernel_for<Decoding>(choice);
+  if (bytes == 0) return;
+  const KernelLayout layout = layout_on_device(kernel);
+  kernel.launch({ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream},
+                decoding);
+  check(cudaGetLastError(), "decode_kernel");
+}
+
 }  // namespace
 
 void load_kernels(const Choice& choice) {
@@ -136,16 +149,31 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
 void decode_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
                    const std::byte* payloads, std::size_t room, std::byte* out, std::size_t bytes,
                    Fault* fault, int sms, cudaStream_t stream, const Arrival& arrival) {
-  require_aligned(payloads);
-  require_aligned(out);
-  const auto kernel = kernel_for<Decoding>(choice);
-  if (bytes == 0) return;
-  const KernelLayout layout = layout_on_device(kernel);
-  kernel.launch(
-      {ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream},
+  decode(
+      choice,
       {entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality, choice.version},
-       static_cast<std::uint32_t>(bytes_of(choice.dtype)), binding, arrival});
-  check(cudaGetLastError(), "decode_kernel");
+       static_cast<std::uint32_t>(bytes_of(choice.dtype)), binding, arrival},
+      bytes, sms, stream);
+}
+
+void decode_chosen_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
+                          const std::byte* payloads, std::size_t room, std::byte* out,
+                          std::size_t bytes, const Chosen& chosen, Fault* fault, int sms,
+                          cudaStream_t stream) {
+  if (chosen.count == 0) return;
+  decode(choice,
+         {entries,
+          payloads,
+          room,
+          out,
+          bytes,
+          fault,
+          Settings{choice.dimensionality, choice.version},
+          static_cast<std::uint32_t>(bytes_of(choice.dtype)),
+          binding,
+          {},
+          chosen},
+         chosen.count * kBlockBytes, sms, stream);
 }
 
 }  // namespace lanescope::compress

@@ -26,4 +26,11 @@ void decode_blocks(const Choice& choice, const Binding& binding, const Entry* en
                    const std::byte* payloads, std::size_t room, std::byte* out, std::size_t bytes,
                    Fault* fault, int sms, cudaStream_t stream, const Arrival& arrival = {});
 
+/// The same of the chosen blocks of an array of `bytes` bytes, one behind another to `out`, which
+/// has room for as many whole blocks.
+void decode_chosen_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
+                          const std::byte* payloads, std::size_t room, std::byte* out,
+                          std::size_t bytes, const Chosen& chosen, Fault* fault, int sms,
+                          cudaStream_t stream);
+
 }  // namespace lanescope::compress

@@ -49,13 +49,14 @@ std::uint32_t checksum_of_front(const Header& header, std::span<const std::uint6
 
 void check_numbers(const Header& header, std::size_t length) {
   if (header.magic != kMagic) refuse("it does not begin with LSCZ: these bytes are no stream");
-  if (header.version < 1 || header.version > kMeaningVersion)
+  if (header.version < 1 || header.version > kNumberedVersion)
     refuse("it has version " + std::to_string(header.version) +
-           "; this lanescope reads versions 1 to " + std::to_string(kMeaningVersion));
-  const bool zeros = std::all_of(std::begin(header.reserved), std::end(header.reserved),
+           "; this lanescope reads versions 1 to " + std::to_string(kNumberedVersion));
+  const bool zeros = std::all_of(std::begin(header.number), std::end(header.number),
                                  [](std::uint8_t one) { return one == 0; });
   const bool has_meaning = header.version >= kMeaningVersion;
-  if (!zeros || header.unused != 0 || (!has_meaning && header.meaning != Meaning::plain))
+  const bool has_number = header.version >= kNumberedVersion;
+  if ((!has_number && !zeros) || (!has_meaning && header.meaning != Meaning::plain))
     refuse("bytes of its header are used that its version leaves zero");
   if (header.dimensions > kMostDimensions) refuse("its shape has more dimensions than it can have");
   if (header.stored_bytes != length)
@@ -88,8 +89,17 @@ std::size_t front_bytes(std::size_t dimensions, std::size_t blocks) {
 }
 
 Binding binding_of(Header header, std::span<const std::uint64_t> shape) {
+  if (header.version >= kNumberedVersion) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, header.number, sizeof header.number);
+    return {number, 0, true};
+  }
   header.stored_bytes = 0;
   return {sum_of_head(header, shape), 0, is_bound(header)};
+}
+
+void put_number(Header& header, std::uint64_t number) {
+  std::memcpy(header.number, &number, sizeof header.number);
 }
 
 void seal(Header& header, std::span<const std::uint64_t> shape,

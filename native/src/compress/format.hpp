@@ -28,6 +28,10 @@ inline constexpr std::size_t kMostDimensions = 16;
 /// Of streams whose values mean more than their type says; all others have `kVersion`, which older
 /// programs read, too.
 inline constexpr std::uint8_t kMeaningVersion = 4;
+/// Of streams whose blocks were coded before there was a header: they are bound to the number of
+/// their transfer, which the header has, and to nothing else of it.
+inline constexpr std::uint8_t kNumberedVersion = 5;
+inline constexpr int kNumberBits = 48;
 
 struct Header {
   std::uint32_t magic = kMagic;
@@ -40,8 +44,7 @@ struct Header {
   std::uint32_t blocks = 0;
   std::uint8_t dimensions = 0;       ///< Of the shape.
   Meaning meaning = Meaning::plain;  ///< Of the values, since version 4.
-  std::uint8_t reserved[2] = {};
-  std::uint32_t unused = 0;
+  std::uint8_t number[6] = {};       ///< Since version 5, of a transfer, from the lowest byte on.
   std::uint32_t checksum = 0;  ///< Of the other bytes of the header, the shape and, since version
                                ///< 3, the descriptors.
 };
@@ -67,8 +70,11 @@ Layout layout_of(std::span<const std::byte> front, std::size_t length);
 std::size_t front_length(std::span<const std::byte> header, std::size_t length);
 
 /// What the blocks of a stream are bound to: all that a header says but the stream's length, which
-/// is not known before they are coded.
+/// is not known before they are coded; or the number of a transfer.
 Binding binding_of(Header header, std::span<const std::uint64_t> shape);
+
+/// Puts the number of a transfer, of `kNumberBits`, into a header of `kNumberedVersion`.
+void put_number(Header& header, std::uint64_t number);
 
 /// Puts the checksum into a header that is complete otherwise.
 void seal(Header& header, std::span<const std::uint64_t> shape,

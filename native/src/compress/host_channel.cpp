@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "compress/in_flight.hpp"
+#include "compress/page_copier.hpp"
+#include "compress/slabs.hpp"
 #include "compress/stream_order.hpp"
+#include "compress/table_pool.hpp"
 
 namespace lanescope::compress {
 
@@ -57,6 +60,11 @@ struct HostChannel::State {
   void decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target);
   void decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target);
   void stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part, std::byte* target);
+  void decode_chosen(Ticket& ticket, const Parcel& parcel, std::span<const std::uint32_t> blocks,
+                     std::byte* target);
+  template <typename Work>
+  std::shared_ptr<Ticket> restore_some(const std::shared_ptr<Parcel>& parcel, TransferFacts facts,
+                                       cudaStream_t caller, Work work);
   void settle(Ticket& ticket, const Stream& stream, cudaStream_t caller);
 
   std::mutex mutex;
@@ -71,7 +79,9 @@ struct HostChannel::State {
   std::shared_ptr<PinnedArena> arena;
   ReportPool reports;
   InFlight in_flight;
+  TablePool tables;
   std::uint64_t last_number = first_number();  // of an offload
+  std::uint64_t next_number() { return last_number = number_after(last_number); }
 };
 
 HostChannel::State::State(int device, const HostChannelOptions& options)
@@ -86,7 +96,8 @@ HostChannel::State::State(int device, const HostChannelOptions& options)
       ended(event_on(gpu, Timing::none)),
       arena(std::make_shared<PinnedArena>(RangeArena::rounded(options.piece_bytes))),
       reports(gpu, gpu),
-      in_flight(reports) {}
+      in_flight(reports),
+      tables(gpu) {}
 
 TransferFacts HostChannel::State::facts(const char* way, std::size_t bytes) const {
   TransferFacts facts;
@@ -212,6 +223,55 @@ void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream
   let_wait(caller, ended);
 }
 
+/// A kernel reads the chosen blocks where they lie on the host.
+void HostChannel::State::decode_chosen(Ticket& ticket, const Parcel& parcel,
+                                       std::span<const std::uint32_t> blocks, std::byte* target) {
+  const Report& report = ticket.report();
+  report.clear_faults(1, in.get());
+  tables.with(std::as_bytes(blocks), in.get(), [&](const std::byte* table) {
+    const Chosen chosen{reinterpret_cast<const std::uint32_t*>(table), blocks.size()};
+    decode_chosen_blocks(*parcel.choice_, {parcel.number_}, parcel.entries(), parcel.payloads(),
+                         parcel.room_, target, parcel.bytes_, chosen, report.fault(0),
+                         sms(*parcel.choice_), in.get());
+  });
+  report.bring_faults(1, in.get());
+}
+
+/// As `restore` does; `work` puts on `in` what brings the bytes.
+template <typename Work>
+std::shared_ptr<Ticket> HostChannel::State::restore_some(const std::shared_ptr<Parcel>& parcel,
+                                                         TransferFacts told, cudaStream_t caller,
+                                                         Work work) {
+  const auto memory = parcel->memory();
+  const std::lock_guard lock(mutex);
+  in_flight.reap();
+  TransferFacts its = facts("from the host to GPU ", told.bytes);
+  its.wire_bytes = told.wire_bytes;
+  its.compressed = its.decodes = told.decodes;
+  std::unique_ptr<Report> report = its.decodes ? reports.lend(1) : nullptr;
+  if (its.decodes && !report)
+    throw Error("restore", cudaErrorMemoryAllocation, "no memory", "the GPU has no memory left");
+  const auto ticket = std::make_shared<Ticket>(std::move(its), gpu, std::move(report));
+  if (told.wire_bytes == 0) {
+    ticket->settle_now();
+    return ticket;
+  }
+  ticket->when_done([parcel, memory](std::span<const unsigned long long>) {});
+  in_flight.add(ticket);
+  const ScopedDevice scope(gpu);
+  try {
+    begin_behind(caller, in, in);
+    ticket->begin(in.get());
+    work(*ticket);
+    ticket->end(in.get());
+  } catch (const Error&) {
+    settle(*ticket, in, caller);
+    throw;
+  }
+  settle(*ticket, in, caller);
+  return ticket;
+}
+
 HostChannel::HostChannel(int gpu, const HostChannelOptions& options) {
   require_possible(options.channel);
   if (options.piece_bytes == 0 || options.piece_bytes > kMostPieceBytes)
@@ -242,7 +302,8 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
   facts.compressed = facts.encodes = report != nullptr;
   const auto parcel = std::make_shared<Parcel>(state.arena, bytes, state.options().slab_bytes,
                                                facts.compressed ? choice : std::optional<Choice>(),
-                                               ++state.last_number);
+                                               state.next_number());
+  const auto memory = parcel->memory();
   const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
   parcel->offload_ = ticket;
   parcel->patience_s_ = state.options().patience_s;
@@ -250,8 +311,8 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
     ticket->settle_now();
     return {parcel, ticket};
   }
-  // The parcel stays until then, whatever becomes of its holder.
-  ticket->when_done([parcel](std::span<const unsigned long long> used) {
+  // Its memory stays until then, whatever becomes of the parcel.
+  ticket->when_done([parcel, memory](std::span<const unsigned long long> used) {
     if (!used.empty()) parcel->shrink(bytes_used(used[0]));
   });
   state.in_flight.add(ticket);
@@ -273,6 +334,7 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
 std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parcel,
                                              std::byte* target, cudaStream_t target_stream) {
   const std::size_t stored = parcel->stored_bytes();
+  const auto memory = parcel->memory();
   if (parcel->choice_ && !is_aligned(target))
     throw Error("restore", 0, "bad values", "the array is not aligned to 16 bytes");
   State& state = *state_;
@@ -293,7 +355,7 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
     ticket->settle_now();
     return ticket;
   }
-  ticket->when_done([parcel](std::span<const unsigned long long>) {});
+  ticket->when_done([parcel, memory](std::span<const unsigned long long>) {});
   state.in_flight.add(ticket);
   const ScopedDevice scope(state.gpu);
   const Stream& last = parcel->choice_ ? state.in : state.copying;
@@ -311,6 +373,63 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   }
   state.settle(*ticket, last, target_stream);
   return ticket;
+}
+
+std::shared_ptr<Ticket> HostChannel::restore_parts(const std::shared_ptr<Parcel>& parcel,
+                                                   std::span<const ParcelPart> parts,
+                                                   cudaStream_t target_stream) {
+  parcel->stored_bytes();
+  if (parcel->choice_)
+    throw Error("restore", 0, "bad values", "the parcel is compressed; restore blocks of it");
+  std::vector<PagePart> cut;
+  for (const ParcelPart& one : parts) {
+    require_part(one, parcel->bytes_);
+    cut_page({parcel->payloads() + one.offset, one.target, one.bytes}, cut);
+  }
+  TransferFacts facts;
+  facts.wire_bytes = facts.bytes = bytes_of_parts(cut);
+  return state_->restore_some(parcel, std::move(facts), target_stream, [&](Ticket&) {
+    copy_parts_behind(state_->tables, cut, kPageCtasToHost, state_->in.get());
+  });
+}
+
+std::shared_ptr<Ticket> HostChannel::restore_blocks(const std::shared_ptr<Parcel>& parcel,
+                                                    std::span<const std::uint32_t> blocks,
+                                                    std::byte* target, cudaStream_t target_stream) {
+  parcel->stored_bytes();
+  const auto memory = parcel->memory();
+  if (!parcel->choice_ || !is_aligned(target))
+    throw Error("restore", 0, "bad values",
+                "the parcel is not compressed, or the array is not aligned to 16 bytes");
+  TransferFacts facts;
+  facts.compressed = facts.decodes = true;
+  for (const std::uint32_t block : blocks) {
+    if (block >= parcel->blocks())
+      throw Error("restore", 0, "bad values", "the parcel has fewer blocks than that");
+    facts.wire_bytes += sizeof(Entry) + padded(parcel->entries()[block].descriptor.payload_bytes());
+  }
+  facts.bytes = parcel->bytes_;
+  return state_->restore_some(parcel, std::move(facts), target_stream, [&](Ticket& ticket) {
+    state_->decode_chosen(ticket, *parcel, blocks, target);
+  });
+}
+
+std::shared_ptr<Parcel> HostChannel::load(std::span<const std::byte> front,
+                                          std::size_t stream_bytes) {
+  State& state = *state_;
+  const auto parcel = std::make_shared<Parcel>(state.arena, state.options().slab_bytes,
+                                               layout_of(front, stream_bytes), front);
+  TransferFacts facts = state.facts("of a stream to the host of GPU ", parcel->bytes_);
+  facts.wire_bytes = parcel->room_ + parcel->blocks() * sizeof(Entry);
+  parcel->offload_ = std::make_shared<Ticket>(std::move(facts), state.gpu, nullptr);
+  parcel->offload_->settle_now();
+  return parcel;
+}
+
+std::size_t HostChannel::trim(std::size_t keep_bytes) {
+  const std::lock_guard lock(state_->mutex);
+  state_->in_flight.reap();
+  return state_->arena->trim(keep_bytes);
 }
 
 void HostChannel::prepare(std::size_t bytes) {

@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "compress/channel.hpp"
+#include "compress/page_parts.hpp"
+#include "compress/parcel.hpp"
 #include "compress/pinned_arena.hpp"
-#include "compress/slabs.hpp"
 
 namespace lanescope::compress {
 
@@ -25,61 +25,6 @@ struct HostChannelOptions {
   ChannelOptions channel = kToHost;     ///< Slabs and slots are those of staged restores.
   std::size_t piece_bytes = 256 << 20;  ///< By which the pinned memory grows.
   RestoreBy restore_by = RestoreBy::staged;
-};
-
-/// An array that lies in pinned memory of the host, as it is or compressed: entries for each block,
-/// and payloads one behind another. Stays when its channel goes.
-class Parcel {
- public:
-  /// For channels. Takes memory for the array as it is, and for its entries: what is left of it
-  /// goes back when the size is known. Its blocks are bound to `number`. Throws `Error`.
-  Parcel(std::shared_ptr<PinnedArena> arena, std::size_t bytes, std::size_t slab_bytes,
-         const std::optional<Choice>& choice, std::uint64_t number);
-  ~Parcel();
-  Parcel(const Parcel&) = delete;
-  Parcel& operator=(const Parcel&) = delete;
-
-  std::size_t bytes() const noexcept { return bytes_; }
-  const std::optional<Choice>& choice() const noexcept { return choice_; }
-
-  /// Bytes of entries and payloads. Waits for the offload as `Ticket::wait` does.
-  std::size_t stored_bytes();
-
-  /// Pinned memory that it holds at the moment.
-  std::size_t held_bytes() const;
-
-  /// For tests: changes the entry of a block, or lets two blocks change places.
-  void damage(std::size_t block);
-  void exchange(std::size_t one, std::size_t other);
-
- private:
-  friend class HostChannel;
-
-  std::size_t blocks() const noexcept { return choice_ ? blocks_of(bytes_) : 0; }
-  std::size_t front_bytes() const noexcept;
-  static std::size_t front_bytes(std::size_t blocks) noexcept;  ///< Of entries, before payloads.
-  std::byte* data() const { return arena_->at(range_); }
-  Entry* entries() const { return reinterpret_cast<Entry*>(data()); }
-  Entry* rebased() const { return entries() + blocks(); }
-  std::byte* payloads() const { return data() + front_bytes(); }
-
-  /// When the payloads' bytes are known.
-  void shrink(std::size_t used);
-
-  /// Where the payloads of each slab lie, with entries rebased to that. Made once.
-  const std::vector<Piece>& pieces();
-
-  std::shared_ptr<PinnedArena> arena_;  // lives as long as the last parcel
-  std::size_t bytes_;
-  std::size_t slab_bytes_;
-  std::optional<Choice> choice_;
-  std::uint64_t number_;  // of the offload
-  mutable std::mutex mutex_;
-  Range range_{};
-  std::size_t room_;  // for payloads
-  std::vector<Piece> pieces_;
-  std::shared_ptr<Ticket> offload_;
-  double patience_s_ = 0;
 };
 
 /// Brings arrays from a GPU into pinned memory of the host and back. Kernels write payloads and
@@ -110,6 +55,27 @@ class HostChannel {
   /// where the device has no memory for slots. Throws `Error`.
   std::shared_ptr<Ticket> restore(const std::shared_ptr<Parcel>& parcel, std::byte* target,
                                   cudaStream_t target_stream);
+
+  /// Brings back parts of an array that is stored as it is, each to a place of its own; sources
+  /// are bytes of the array. Order as with `restore`; only those bytes cross the link. Throws
+  /// `Error`.
+  std::shared_ptr<Ticket> restore_parts(const std::shared_ptr<Parcel>& parcel,
+                                        std::span<const ParcelPart> parts,
+                                        cudaStream_t target_stream);
+
+  /// Brings back some blocks of an array that is stored compressed, one behind another to
+  /// `target`, which is aligned to 16 bytes. As `restore_parts` otherwise.
+  std::shared_ptr<Ticket> restore_blocks(const std::shared_ptr<Parcel>& parcel,
+                                         std::span<const std::uint32_t> blocks, std::byte* target,
+                                         cudaStream_t target_stream);
+
+  /// Pins memory for a stream, of which the front is there; its payloads are put into the parcel's
+  /// `payload_room`. Throws `Error`.
+  std::shared_ptr<Parcel> load(std::span<const std::byte> front, std::size_t stream_bytes);
+
+  /// Gives free pinned memory back to the system, as far as `keep_bytes` free bytes stay; returns
+  /// how many bytes went.
+  std::size_t trim(std::size_t keep_bytes);
 
   /// Pins memory beforehand for arrays of so many bytes. Throws `Error`.
   void prepare(std::size_t bytes);

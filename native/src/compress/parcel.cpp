@@ -1,7 +1,9 @@
-#include <algorithm>
-#include <utility>
+#include "compress/parcel.hpp"
 
-#include "compress/host_channel.hpp"
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
 
 namespace lanescope::compress {
 
@@ -19,15 +21,36 @@ Parcel::Parcel(std::shared_ptr<PinnedArena> arena, std::size_t bytes, std::size_
       choice_(choice),
       number_(number),
       room_(padded(bytes)) {
-  if (bytes > 0) range_ = arena_->take(front_bytes() + room_);
+  if (bytes > 0) take(front_bytes() + room_);
 }
 
-Parcel::~Parcel() {
-  if (range_.bytes == 0) return;
-  try {
-    arena_->give(range_);
-  } catch (const Error&) {  // a range that was never given twice is taken back
-  }
+Parcel::Parcel(std::shared_ptr<PinnedArena> arena, std::size_t slab_bytes, const Layout& layout,
+               std::span<const std::byte> front)
+    : arena_(std::move(arena)),
+      bytes_(layout.header.bytes),
+      slab_bytes_(slab_bytes),
+      choice_(Choice{layout.header.codec, layout.header.dtype, layout.header.dimensionality,
+                     layout.header.version, layout.header.meaning}),
+      number_(layout.binding.array),
+      room_(layout.header.stored_bytes - front.size()),
+      read_front_(front.begin(), front.end()) {
+  if (!layout.binding.bound)
+    throw Error("load", 0, "bad stream",
+                "it has version " + std::to_string(layout.header.version) +
+                    ", whose blocks are bound to no place; decompress it");
+  if (by_nvcomp(layout.header.codec))
+    throw Error("load", 0, "bad stream",
+                "it was made by nvCOMP, which channels do not use; "
+                "decompress it");
+  if (bytes_ == 0) return;
+  take(front_bytes() + room_);
+  for (std::size_t i = 0; i < layout.blocks.size(); ++i)
+    entries()[i] = {layout.blocks[i], layout.offsets[i] - front.size()};
+}
+
+void Parcel::take(std::size_t bytes) {
+  memory_ = std::make_shared<PinnedRange>(arena_, bytes);
+  data_ = memory_->data();
 }
 
 std::size_t Parcel::front_bytes() const noexcept {
@@ -45,16 +68,39 @@ std::size_t Parcel::stored_bytes() {
 
 std::size_t Parcel::held_bytes() const {
   const std::lock_guard lock(mutex_);
-  return range_.bytes;
+  return memory_ ? memory_->bytes() : 0;
+}
+
+void Parcel::evict() {
+  std::shared_ptr<PinnedRange> given;  // back without the lock
+  const std::lock_guard lock(mutex_);
+  evicted_ = true;
+  given.swap(memory_);
+}
+
+bool Parcel::evicted() const {
+  const std::lock_guard lock(mutex_);
+  return evicted_;
+}
+
+std::shared_ptr<PinnedRange> Parcel::memory() const {
+  const std::lock_guard lock(mutex_);
+  if (evicted_)
+    throw Error("parcel", 0, "bad values",
+                "the parcel was evicted and holds nothing; load one that was saved, or offload the "
+                "array again");
+  return memory_;
 }
 
 void Parcel::damage(std::size_t block) {
   stored_bytes();
+  const auto held = memory();
   if (block < blocks()) entries()[block].descriptor.checksum ^= 1;
 }
 
 void Parcel::exchange(std::size_t one, std::size_t other) {
   stored_bytes();
+  const auto held = memory();
   if (std::max(one, other) < blocks()) std::swap(entries()[one], entries()[other]);
 }
 
@@ -62,7 +108,7 @@ void Parcel::shrink(std::size_t used) {
   const std::lock_guard lock(mutex_);
   if (used > room_) return;  // what an encoder never says
   room_ = used;
-  range_ = arena_->keep_front(range_, front_bytes() + used);
+  if (memory_) memory_->keep_front(front_bytes() + used);
 }
 
 const std::vector<Piece>& Parcel::pieces() {

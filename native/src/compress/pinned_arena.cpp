@@ -1,6 +1,7 @@
 #include "compress/pinned_arena.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace lanescope::compress {
 
@@ -39,9 +40,15 @@ void PinnedArena::prepare(std::size_t bytes) {
   give(take(bytes));
 }
 
-void PinnedArena::trim() {
+std::size_t PinnedArena::trim(std::size_t keep_bytes) {
   const std::lock_guard lock(mutex_);
-  while (const auto dropped = ranges_.drop_free_piece()) memory_.erase(*dropped);
+  const std::size_t before = ranges_.bytes();
+  while (ranges_.free_bytes() > keep_bytes) {
+    const auto dropped = ranges_.drop_free_piece(ranges_.free_bytes() - keep_bytes);
+    if (!dropped) break;
+    memory_.erase(*dropped);
+  }
+  return before - ranges_.bytes();
 }
 
 std::size_t PinnedArena::pinned_bytes() const {
@@ -52,6 +59,26 @@ std::size_t PinnedArena::pinned_bytes() const {
 std::size_t PinnedArena::taken_bytes() const {
   const std::lock_guard lock(mutex_);
   return ranges_.bytes() - ranges_.free_bytes();
+}
+
+PinnedRange::PinnedRange(std::shared_ptr<PinnedArena> arena, std::size_t bytes)
+    : arena_(std::move(arena)), range_(arena_->take(bytes)), data_(arena_->at(range_)) {}
+
+PinnedRange::~PinnedRange() {
+  try {
+    arena_->give(range_);
+  } catch (const Error&) {  // a range that was never given twice is taken back
+  }
+}
+
+std::size_t PinnedRange::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return range_.bytes;
+}
+
+void PinnedRange::keep_front(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  range_ = arena_->keep_front(range_, bytes);
 }
 
 }  // namespace lanescope::compress

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "compress/range_arena.hpp"
@@ -26,8 +27,9 @@ class PinnedArena {
   /// Pins as much memory as lets `bytes` bytes be taken in one range. Throws `Error`.
   void prepare(std::size_t bytes);
 
-  /// Gives pieces back to the system of which nothing is taken.
-  void trim();
+  /// Gives pieces back to the system of which nothing is taken, as far as `keep_bytes` free bytes
+  /// stay; returns how many bytes went.
+  std::size_t trim(std::size_t keep_bytes = 0);
 
   std::size_t pinned_bytes() const;
   std::size_t taken_bytes() const;
@@ -39,6 +41,28 @@ class PinnedArena {
   std::size_t piece_bytes_;
   RangeArena ranges_;
   std::map<std::size_t, DriverMemory> memory_;
+};
+
+/// A range of an arena, which lives as long as this and goes back with it; owner.
+class PinnedRange {
+ public:
+  /// Throws `Error`.
+  PinnedRange(std::shared_ptr<PinnedArena> arena, std::size_t bytes);
+  ~PinnedRange();
+  PinnedRange(const PinnedRange&) = delete;
+  PinnedRange& operator=(const PinnedRange&) = delete;
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t bytes() const;
+
+  /// Gives back what lies behind the first `bytes` bytes.
+  void keep_front(std::size_t bytes);
+
+ private:
+  std::shared_ptr<PinnedArena> arena_;
+  mutable std::mutex mutex_;
+  Range range_;
+  std::byte* data_;
 };
 
 }  // namespace lanescope::compress

@@ -63,8 +63,9 @@ Range RangeArena::keep_front(const Range& range, std::size_t bytes) {
   return {range.piece, range.begin, kept};
 }
 
-std::optional<std::size_t> RangeArena::drop_free_piece() {
+std::optional<std::size_t> RangeArena::drop_free_piece(std::size_t most) {
   for (const auto& [number, piece] : pieces_) {
+    if (piece.bytes > most) continue;
     if (piece.free.size() != 1 || piece.free.begin()->second != piece.bytes) continue;
     const std::size_t dropped = number;
     bytes_ -= piece.bytes;

@@ -35,8 +35,8 @@ class RangeArena {
   /// Gives back what lies behind the first `bytes` bytes, in whole granules; returns the rest.
   Range keep_front(const Range& range, std::size_t bytes);
 
-  /// Forgets a piece of which nothing is taken, and returns its number.
-  std::optional<std::size_t> drop_free_piece();
+  /// Forgets a piece of `most` bytes or fewer of which nothing is taken, and returns its number.
+  std::optional<std::size_t> drop_free_piece(std::size_t most = ~std::size_t{0});
 
   std::size_t bytes() const { return bytes_; }
   std::size_t free_bytes() const { return free_bytes_; }

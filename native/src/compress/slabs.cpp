@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "compress/format.hpp"
+
 namespace lanescope::compress {
 
 namespace {
@@ -20,6 +22,10 @@ bool lies_within(const Entry& entry, std::size_t begin, std::size_t end) {
 
 std::uint64_t first_number() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+std::uint64_t number_after(std::uint64_t number) {
+  return (number + 1) & ((std::uint64_t{1} << kNumberBits) - 1);
 }
 
 std::vector<Slab> cut(std::size_t bytes, std::size_t slab_bytes) {

@@ -21,6 +21,9 @@ struct Slab {
 /// is not taken for its own.
 std::uint64_t first_number();
 
+/// The next number of an offload: streams have room for so many bits of it.
+std::uint64_t number_after(std::uint64_t number);
+
 /// Cuts an array; `slab_bytes` is a multiple of `kBlockBytes`, and only the last slab has fewer.
 std::vector<Slab> cut(std::size_t bytes, std::size_t slab_bytes);
 

@@ -31,6 +31,7 @@ struct Decoding {
   std::uint32_t value_bytes;
   Binding binding;
   Arrival arrival;
+  Chosen chosen = {};
 };
 
 struct Launch {

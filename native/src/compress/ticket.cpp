@@ -52,6 +52,7 @@ void Ticket::settle_behind(cudaStream_t stream) {
 
 void Ticket::settle_now() {
   const std::lock_guard lock(mutex_);
+  wire_bytes_ = facts_.wire_bytes;
   stage_ = Stage::done;
   if (action_) std::exchange(action_, nullptr)({});
 }
