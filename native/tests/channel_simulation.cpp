@@ -458,10 +458,20 @@ void bring_pages() {
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
   std::shuffle(wanted.begin(), wanted.end(), bits);
   wanted.resize(1 + bits() % wanted.size());
+  const Stream other(0);
+  const Array later = made_up(set.bytes);
+  // What is offloaded next may happen before all that, where memory was given back too early.
+  const auto evict_and_go_on = [&] {
+    if (bits() % 2 == 0) return;
+    parcel->evict();
+    for (int i = 0; i < 3; ++i)
+      channel.offload(later.data(), later.size(), std::nullopt, other.get());
+  };
   std::shared_ptr<Ticket> back;
   copies.clear();
   if (bits() % 3 == 0) {
     back = channel.restore(parcel, staging, caller.get());
+    evict_and_go_on();
     for (const std::size_t page : wanted)
       copies.push_back(set.copy(page, staging + set.offsets[page], false));
   } else if (!parcel->choice()) {
@@ -469,6 +479,7 @@ void bring_pages() {
     for (const std::size_t page : wanted)
       parts.push_back({set.offsets[page], set.pages[page].size(), set.pages[page].data()});
     back = channel.restore_parts(parcel, parts, caller.get());
+    evict_and_go_on();
   } else {
     std::vector<std::uint32_t> blocks;
     std::size_t at = 0;
@@ -484,12 +495,12 @@ void bring_pages() {
       }
     }
     back = channel.restore_blocks(parcel, blocks, static_cast<std::byte*>(some), caller.get());
+    evict_and_go_on();
     copier.copy(copies, 5, caller.get());
     cudaFreeAsync(some, caller.get());
     copies.clear();
   }
   copier.copy(copies, 5, caller.get());
-  if (bits() % 2 == 0) parcel->evict();
   channel.trim(0);
   back->wait(10);
   pretended::let_all_happen();

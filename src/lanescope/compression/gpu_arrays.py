@@ -82,7 +82,7 @@ def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
         )
     if not whole:
         raise InputError(f"{what} has gaps or is not in C order; call .contiguous() or copy it")
-    return GpuArray(values, framework, gpu, pointer, size, coded_type(values.dtype))
+    return GpuArray(values, framework, gpu, pointer, size, coded_dtype(values.dtype))
 
 
 def require_plain(tensor: Any, what: str) -> None:
@@ -113,10 +113,14 @@ def framework_of_array(values: Any) -> str:
     return ""
 
 
-def coded_type(dtype: Any) -> str:
-    """Return the type as which codecs take values of a type of PyTorch, CuPy or NumPy."""
-    name = str(dtype).removeprefix("torch.")
-    name = _PARTS.get(name, name)
+def dtype_name(dtype: Any) -> str:
+    """Return the name of a framework's type."""
+    return str(dtype).removeprefix("torch.")
+
+
+def coded_dtype(dtype: Any) -> str:
+    """Return the type by which codecs know values of a framework's type."""
+    name = _PARTS.get(dtype_name(dtype), dtype_name(dtype))
     return name if name in _KNOWN else "uint8"
 
 

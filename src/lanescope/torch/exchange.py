@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from lanescope.calls import shown
 from lanescope.compression.deciding import Decision, Transfer
-from lanescope.compression.gpu_arrays import coded_type
+from lanescope.compression.gpu_arrays import coded_dtype
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.torch.deciding import Decisions, Watch, decisions
@@ -114,7 +114,7 @@ class Exchange:
     ) -> Sending:
         kind = tensor.device.type
         path = f"{self._group.group_name}: r{ends[0]}>r{ends[1]}".replace("rall", "all")
-        transfer = Transfer(str(tag) if tag else "", path, coded_type(tensor.dtype), tensor.nbytes)
+        transfer = Transfer(str(tag) if tag else "", path, coded_dtype(tensor.dtype), tensor.nbytes)
         notes = notes_of(messages, self._group, kind, ends)
         return Sending(tensor, messages, notes, transfer, decisions(kind, compression, codec))
 

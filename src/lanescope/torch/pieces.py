@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from lanescope.compression.codec import AUTO, compress, decompress, most_bytes
-from lanescope.compression.gpu_arrays import coded_type
+from lanescope.compression.gpu_arrays import coded_dtype
 from lanescope.compression.stream import Codec
 from lanescope.errors import LanescopeError
 
@@ -30,7 +30,7 @@ def cut(tensor: Tensor, piece_bytes: int) -> tuple[Tensor, ...]:
     values = tensor.detach().reshape(-1)
     if values.is_complex():
         values = torch.view_as_real(values).reshape(-1)
-    values = values.view(getattr(torch, coded_type(values.dtype)))
+    values = values.view(getattr(torch, coded_dtype(values.dtype)))
     return tuple(values.split(piece_bytes // values.element_size()))
 
 
@@ -42,7 +42,7 @@ def room_for(pieces: tuple[Tensor, ...]) -> Tensor:
 
 def encode(piece: Tensor, codec: Codec | None, dimensionality: int, room: Tensor) -> Tensor:
     """Return the stream of a piece, which is the first bytes of `room`."""
-    dtype = coded_type(piece.dtype)
+    dtype = coded_dtype(piece.dtype)
     name = AUTO if codec is None else codec
     if piece.device.type == "cuda":
         found: Tensor = compress(piece, name, dimensionality=dimensionality, out=room)

@@ -1,0 +1,342 @@
+"""Pages in a GPU's memory, and parcels of them: many arrays that travel as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter, methodcaller
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lanescope.calls import shown
+from lanescope.compression.deciding import Decision
+from lanescope.compression.gpu_arrays import (
+    coded_dtype,
+    framework_of_array,
+    gpu_array,
+    new_array,
+)
+from lanescope.compression.transfers import core_errors
+from lanescope.errors import InputError
+from lanescope.kinds import StrPath
+
+Numbers = NDArray[np.uint64]
+
+#: By which pages lie in the array that they travel as.
+ALIGNMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PageRun:
+    """Pages of one type and shape that follow each other.
+
+    Attributes
+    ----------
+    dtype
+        As the framework has it.
+    """
+
+    count: int
+    dtype: Any
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageList:
+    """Pages in one GPU's memory.
+
+    Attributes
+    ----------
+    pointers, sizes
+        Where each begins, and its bytes.
+    runs
+        What they are, in their order.
+    kind
+        The type by which codecs know their values: ``uint8`` where they are of several.
+    """
+
+    framework: str
+    gpu: int
+    pointers: Numbers
+    sizes: Numbers
+    runs: tuple[PageRun, ...]
+    kind: str
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class PageGroup:
+    """Pages of a parcel that travelled as one array.
+
+    Attributes
+    ----------
+    first, count
+        Which ones of the parcel's.
+    held
+        The core's parcel.
+    """
+
+    first: int
+    count: int
+    decision: Decision
+    held: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PageParcel:
+    """Pages that `Channel.offload_many` brought to the host's memory; freed with its last reference.
+
+    Attributes
+    ----------
+    framework
+        Of the pages: ``torch`` or ``cupy``.
+    tag, name
+        As they were given; the name is the tag, unless `named` gave another.
+    runs
+        Type and shape of the pages, in their order.
+    kind
+        The type by which codecs know their values.
+    groups
+        Of pages that travelled as one array, which has 256 MiB at most.
+    """
+
+    framework: str
+    tag: str
+    name: str
+    runs: tuple[PageRun, ...]
+    sizes: Numbers = field(repr=False)
+    kind: str
+    groups: tuple[PageGroup, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def bytes(self) -> int:
+        """Of all pages."""
+        return int(self.sizes.sum())
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of what is stored; waits for the end of the offload."""
+        with core_errors():
+            return sum(int(group.held.stored_bytes()) for group in self.groups)
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the pages over those that are stored; waits likewise."""
+        return self.bytes / self.stored_bytes if self.bytes else 1.0
+
+    def named(self, name: str) -> PageParcel:
+        """Return the same parcel by another name."""
+        return replace(self, name=name)
+
+    def evict(self) -> None:
+        """Give the pinned memory back; see `Parcel.evict`."""
+        for group in self.groups:
+            group.held.evict()
+
+    @property
+    def evicted(self) -> bool:
+        """Whether its memory was given back, so that it cannot be restored."""
+        return any(group.held.evicted for group in self.groups)
+
+    def save(self, target: StrPath | BinaryIO) -> int:
+        """Write it to a file or a binary stream; see `Parcel.save`."""
+        from lanescope.compression.parcel_files import save_parcel
+
+        return save_parcel(self, target)
+
+    def layout(self) -> Iterator[PageRun]:
+        """Return what each page is, one by one."""
+        for run in self.runs:
+            for _ in range(run.count):
+                yield PageRun(1, run.dtype, run.shape)
+
+
+def padded(sizes: Numbers) -> Numbers:
+    """Return sizes, each up to a multiple of 16."""
+    found: Numbers = (sizes + np.uint64(ALIGNMENT - 1)) & ~np.uint64(ALIGNMENT - 1)
+    return found
+
+
+def offsets_of(sizes: Numbers) -> Numbers:
+    """Return where each page begins in the array that pages of such sizes travel as."""
+    whole = padded(sizes)
+    found: Numbers = np.cumsum(whole, dtype=np.uint64) - whole
+    return found
+
+
+def collect(arrays: Any, pages: Any, gpu: int, what: str) -> PageList:
+    """Return what pages are and where they lie; nothing is copied.
+
+    Parameters
+    ----------
+    arrays
+        A sequence of tensors of PyTorch, or arrays of CuPy, on GPU `gpu`, each in C order; or one
+        of which the pages are slices along the first dimension.
+    pages
+        The numbers of those slices, in any order; None: all.
+    what
+        What the pages are to the user, for errors.
+
+    Raises
+    ------
+    InputError
+        If they are none, lie elsewhere, or have gaps.
+    """
+    if framework_of_array(arrays):
+        return _slices(arrays, pages, gpu, what)
+    if pages is not None:
+        raise InputError(
+            f"pages are numbers of slices of one array, and {what} are no array of PyTorch or "
+            "CuPy; leave pages out, or give the array that they are slices of"
+        )
+    try:
+        several = list(arrays)
+    except Exception as error:  # of the value's own methods
+        raise InputError(f"{what} cannot be {shown(arrays)}; give a list of arrays") from error
+    return _of_list(several, gpu, what)
+
+
+def numbers_of(given: Any, count: int, what: str, of: str) -> NDArray[np.int64]:
+    """Return numbers of pages as they are counted from 0, each less than `count`.
+
+    Raises
+    ------
+    InputError
+        If they are none.
+    """
+    try:
+        numbers = np.asarray(given)
+    except Exception as error:  # of the value's own methods
+        raise InputError(f"{what} cannot be {shown(given)}; give a list of numbers") from error
+    if numbers.size == 0 and numbers.ndim == 1:
+        return np.zeros(0, np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise InputError(f"{what} cannot be {shown(given)}; give a list of whole numbers")
+    wrong = (numbers < 0) | (numbers >= count)
+    if wrong.any():
+        raise InputError(
+            f"there is no page {numbers[wrong][0]} of {of}, which has {count}, counted from 0"
+        )
+    return numbers.astype(np.int64)
+
+
+def require_apart(targets: Numbers, sizes: Numbers) -> None:
+    """Refuse places for pages that have bytes in common. Raises `InputError`."""
+    order = np.argsort(targets, kind="stable")
+    begins, ends = targets[order], (targets + sizes)[order]
+    if len(begins) > 1 and (begins[1:] < np.maximum.accumulate(ends[:-1])).any():
+        raise InputError(
+            "two pages would be put to the same bytes; give each a place of its own"
+        )
+
+
+def _slices(values: Any, pages: Any, gpu: int, what: str) -> PageList:
+    """Return slices of one array along its first dimension, which may have gaps between them."""
+    if len(values.shape) == 0:
+        raise InputError(f"{what} are slices of an array with a first dimension; this one has none")
+    count = int(values.shape[0])
+    numbers = np.arange(count) if pages is None else numbers_of(pages, count, "pages", "the array")
+    framework = framework_of_array(values)
+    shape = tuple(values.shape[1:])
+    if count == 0:
+        return PageList(framework, gpu, *_none(), (), coded_dtype(values.dtype))
+    first = gpu_array(values[0], gpu, f"a page of {what}")
+    stride = _stride_bytes(values, framework) if count > 1 else first.bytes
+    if stride < first.bytes:
+        raise InputError(f"pages of {what} share bytes; give slices that lie apart")
+    pointers = np.uint64(first.pointer) + numbers.astype(np.uint64) * np.uint64(stride)
+    sizes = np.full(len(numbers), first.bytes, np.uint64)
+    runs = (PageRun(len(numbers), values.dtype, shape),) if len(numbers) else ()
+    return PageList(framework, gpu, pointers, sizes, runs, first.dtype)
+
+
+def _stride_bytes(values: Any, framework: str) -> int:
+    """Return how far slices along the first dimension lie apart."""
+    if framework == "torch":
+        return int(values.stride(0)) * int(values.element_size())
+    return int(values.strides[0])
+
+
+def _none() -> tuple[Numbers, Numbers]:
+    return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+
+
+def _of_list(arrays: list[Any], gpu: int, what: str) -> PageList:
+    """Return separate arrays. Little is asked of each: there may be thousands."""
+    if not arrays:
+        return PageList("torch", gpu, *_none(), (), "uint8")
+    framework = framework_of_array(arrays[0])
+    if not framework or len(set(map(type, arrays))) > 1 or not _plain(arrays, framework, gpu):
+        # one by one, so that the first that is wrong is named
+        found = [gpu_array(one, gpu, f"array {i} of {what}") for i, one in enumerate(arrays)]
+        if len({one.framework for one in found}) > 1:
+            raise InputError(f"{what} are of PyTorch and of CuPy; give those of one alone")
+        pointers, sizes = [one.pointer for one in found], [one.bytes for one in found]
+    elif framework == "torch":
+        pointers = list(map(methodcaller("data_ptr"), arrays))
+        sizes = list(map(attrgetter("nbytes"), arrays))
+    else:
+        pointers = list(map(attrgetter("data.ptr"), arrays))
+        sizes = list(map(attrgetter("nbytes"), arrays))
+    kinds = set(map(coded_dtype, set(map(attrgetter("dtype"), arrays))))
+    return PageList(
+        framework,
+        gpu,
+        np.array(pointers, np.uint64),
+        np.array(sizes, np.uint64),
+        tuple(_runs(arrays)),
+        kinds.pop() if len(kinds) == 1 else "uint8",
+    )
+
+
+def _plain(arrays: list[Any], framework: str, gpu: int) -> bool:
+    """Whether all are whole arrays in the GPU's memory, that mean what they hold."""
+    if framework == "torch":
+        return (
+            set(map(methodcaller("get_device"), arrays)) == {gpu}
+            and all(map(methodcaller("is_contiguous"), arrays))
+            and {str(one) for one in set(map(attrgetter("layout"), arrays))} == {"torch.strided"}
+            and not any(map(methodcaller("is_neg"), arrays))
+            and not any(map(methodcaller("is_conj"), arrays))
+        )
+    return set(map(attrgetter("device.id"), arrays)) == {gpu} and all(
+        map(attrgetter("flags.c_contiguous"), arrays)
+    )
+
+
+def _runs(arrays: list[Any]) -> Iterator[PageRun]:
+    """Return types and shapes, those that are the same together."""
+    what = zip(map(attrgetter("dtype"), arrays), map(attrgetter("shape"), arrays), strict=True)
+    for (dtype, shape), same in groupby(what):
+        yield PageRun(sum(1 for _ in same), dtype, tuple(shape))
+
+
+def new_pages(framework: str, runs: Sequence[PageRun], gpu: int) -> tuple[list[Any], list[Any]]:
+    """Return new arrays for runs of pages, one for each, and all pages of them."""
+    whole = [new_array(framework, (run.count, *run.shape), run.dtype, gpu) for run in runs]
+    pages: list[Any] = []
+    for one in whole:
+        pages += one.unbind(0) if framework == "torch" else list(one)
+    return whole, pages
+
+
+def runs_of(parcel: PageParcel, wanted: NDArray[np.int64]) -> list[PageRun]:
+    """Return what some pages of a parcel are, in the order in which they are wanted."""
+    if len(parcel.runs) == 1:
+        run = parcel.runs[0]
+        return [PageRun(len(wanted), run.dtype, run.shape)] if len(wanted) else []
+    kinds = np.repeat(np.arange(len(parcel.runs)), [run.count for run in parcel.runs])
+    found = []
+    for kind, same in groupby(kinds[wanted].tolist()):
+        run = parcel.runs[kind]
+        found.append(PageRun(sum(1 for _ in same), run.dtype, run.shape))
+    return found
+
