@@ -138,13 +138,18 @@ std::shared_ptr<Parcel> load_parcel(const Host& self, const ParcelBytes& front,
   return channel->load(std::as_bytes(numbers_of(front)), stream_bytes);
 }
 
-nb::bytes front_of(Parcel& self, Dtype dtype) {
-  std::vector<std::byte> front;
+ParcelView front_of(Parcel& self, Dtype dtype) {
+  auto front = std::make_unique<std::vector<std::byte>>();
   {
     const nb::gil_scoped_release released;
-    front = self.stream_front(dtype);
+    *front = self.stream_front(dtype);
   }
-  return nb::bytes(reinterpret_cast<const char*>(front.data()), front.size());
+  auto* data = reinterpret_cast<std::uint8_t*>(front->data());
+  const std::size_t size = front->size();
+  nb::capsule owner(front.release(), [](void* at) noexcept {
+    delete static_cast<std::vector<std::byte>*>(at);
+  });
+  return ParcelView(data, {size}, owner);
 }
 
 std::size_t copy_payloads(Parcel& self, std::size_t first, std::size_t last,
@@ -253,12 +258,18 @@ void bind_host_channel(nb::module_& module) {
   nb::class_<Parcel>(module, "Parcel", "An array in pinned memory of the host, maybe compressed.")
       .def_prop_ro("bytes", &Parcel::bytes)
       .def_prop_ro("compressed", [](const Parcel& self) { return self.choice().has_value(); })
+      .def_prop_ro("codec",
+                   [](const Parcel& self) {
+                     return self.choice() ? self.choice()->codec : Codec::raw;
+                   })
       .def("stored_bytes", &Parcel::stored_bytes, Released(),
            "Bytes of what is stored; waits for the end of the offload.")
       .def_prop_ro("held_bytes", &Parcel::held_bytes, "Pinned memory that it holds.")
       .def("evict", &Parcel::evict, Released(), "Give the pinned memory back.")
       .def_prop_ro("evicted", &Parcel::evicted)
       .def("stream_front", &front_of, "dtype"_a,
+           nb::sig("def stream_front(self, dtype: Dtype) -> Annotated[NDArray[numpy.uint8], "
+                   "dict(shape=(None,))]"),
            "All before the payloads of its stream; waits for the end of the offload.")
       .def("copy_payloads", &copy_payloads, "first"_a, "last"_a, "out"_a.noconvert(),
            nb::sig("def copy_payloads(self, first: int, last: int, out: object) -> int"),

@@ -51,6 +51,32 @@ class _Array:
     def data_ptr(self):
         return self.host.ctypes.data
 
+    def get_device(self):
+        return self.gpu
+
+    def stride(self, dimension):
+        return self.host.strides[dimension] // self.host.itemsize
+
+    @property
+    def strides(self):
+        return self.host.strides
+
+    def __getitem__(self, which):
+        if self.host.ndim == 1 and isinstance(which, int):  # not a scalar, which lies elsewhere
+            return self._view(self.host[which : which + 1].reshape(()))
+        return self._view(self.host[which])
+
+    def unbind(self, dimension):
+        return [self[i] for i in range(len(self.host))]
+
+    def _view(self, values):
+        """Of the same memory, which need not be in one piece."""
+        view = type(self).__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view.host, view.shape, view.nbytes = values, values.shape, values.nbytes
+        view.whole = values.flags.c_contiguous
+        return view
+
     def numel(self):
         return self.host.size
 

@@ -34,6 +34,8 @@ def place_of(array, block):
 
 def array_number(stream):
     """What blocks of a stream are bound to."""
+    if stream[4] >= 5:
+        return int.from_bytes(stream[30:36].tobytes(), "little")
     head = stream[: head_bytes(stream)].copy()
     head[16:24] = head[36:40] = 0
     return checksum_sum(head)
@@ -74,6 +76,18 @@ def exchanged(stream, one, other):
     begin = head_bytes(stream)
     front[begin : begin + table.nbytes] = table.view(np.uint8).reshape(-1)
     return np.concatenate([front, *payloads])
+
+
+def numbered(stream, values, number):
+    """The stream as one of version 5, whose blocks are bound to a transfer's number."""
+    changed = stream.copy()
+    changed[4] = 5
+    changed[30:36] = np.frombuffer(number.to_bytes(6, "little"), np.uint8)
+    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    for block, entry in enumerate(table_of(changed)):
+        some = data[block * BLOCK : (block + 1) * BLOCK]
+        entry[1] = checksum(some, place_of(number, block))
+    return sealed(changed)
 
 
 def sealed(stream, version=None):

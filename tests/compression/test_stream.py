@@ -16,6 +16,7 @@ from tests.compression.stream_format import (
     array_number,
     checksum,
     exchanged,
+    numbered,
     payload_spans,
     place_of,
     sealed,
@@ -336,3 +337,38 @@ def test_a_stream_is_not_decompressed_onto_itself(shift):
     decompress(lies, out=room[: 2 * BLOCK])
     decompress(lies, out=room[2 * BLOCK + len(stream) :][: 2 * BLOCK])
     assert np.array_equal(room[: 2 * BLOCK], values)
+
+
+NUMBER = 0xA1B2C3D4E5F6
+
+
+@pytest.mark.parametrize("codec", ["raw", "delta", "zvc"])
+def test_streams_that_carry_the_number_of_a_transfer_are_read(codec):
+    """Version 5, of parcels: blocks were coded before there was a header."""
+    values = np.arange(40_000, dtype=np.float32)
+    stream = numbered(compress(values, codec), values, NUMBER)
+    assert np.array_equal(decompress(stream), values)
+    info = describe(stream)
+    assert (info.codec, info.shape, info.dtype) == (codec, values.shape, "float32")
+
+
+def test_blocks_are_bound_to_the_number_that_the_stream_carries():
+    values = np.arange(60_000, dtype=np.float32)
+    stream = numbered(compress(values, "raw"), values, NUMBER)
+    changed = stream.copy()
+    changed[35] ^= 1
+    with pytest.raises(InputError, match="checksum of its header"):
+        decompress(changed)
+    with pytest.raises(InputError, match="block 0 .*checksum"):
+        decompress(sealed(changed))
+    with pytest.raises(InputError, match="block 1"):
+        decompress(sealed(exchanged(stream, 1, 2)))
+
+
+def test_what_earlier_versions_leave_zero_is_refused_there():
+    stream = compress(np.arange(100, dtype=np.float32), "delta")
+    for place in range(30, 36):
+        changed = stream.copy()
+        changed[place] = 1
+        with pytest.raises(InputError, match="its version leaves zero"):
+            decompress(sealed(changed))

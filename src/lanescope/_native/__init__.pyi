@@ -988,12 +988,34 @@ class Parcel:
     @property
     def compressed(self) -> bool: ...
 
+    @property
+    def codec(self) -> Codec: ...
+
     def stored_bytes(self) -> int:
         """Bytes of what is stored; waits for the end of the offload."""
 
     @property
     def held_bytes(self) -> int:
         """Pinned memory that it holds."""
+
+    def evict(self) -> None:
+        """Give the pinned memory back."""
+
+    @property
+    def evicted(self) -> bool: ...
+
+    def stream_front(self, dtype: Dtype) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+        """
+        All before the payloads of its stream; waits for the end of the offload.
+        """
+
+    def copy_payloads(self, first: int, last: int, out: object) -> int:
+        """
+        Copy the payloads of blocks as they stand in its stream; returns how many bytes.
+        """
+
+    def payload_room(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+        """Where the payloads of a stream that is loaded belong."""
 
     def damage(self, block: int) -> None:
         """For tests: damage a block."""
@@ -1014,6 +1036,20 @@ class HostChannel:
 
     def load(self, codec: Codec, dtype: Dtype) -> None:
         """Load a codec's kernels beforehand."""
+
+    def restore_parts(self, parcel: Parcel, offsets: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], targets: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], stream: int) -> Ticket:
+        """
+        Bring back parts of an array that is stored as it is, each to its address.
+        """
+
+    def restore_blocks(self, parcel: Parcel, blocks: Annotated[NDArray[numpy.uint32], dict(shape=(None,), writable=False)], target: int, stream: int) -> Ticket:
+        """Bring back some blocks of a compressed array, one behind another."""
+
+    def load_parcel(self, front: Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)], stream_bytes: int) -> Parcel:
+        """Pin memory for a stream of which all before the payloads is there."""
+
+    def trim(self, keep_bytes: int) -> int:
+        """Give free pinned memory back to the system; returns how many bytes."""
 
     def prepare(self, bytes: int) -> None:
         """Pin memory beforehand."""
@@ -1037,6 +1073,20 @@ def choose_codec(gpu: int, source: int, bytes: int, dtype: Dtype, stream: int) -
     """
     The codec that makes some blocks of an array in a GPU's memory smallest, and its dimensionality.
     """
+
+class PageCopier:
+    """Copies pages of a GPU's memory by one kernel."""
+
+    def __init__(self, gpu: int) -> None: ...
+
+    def copy(self, sources: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], targets: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], fill_up: bool, ctas: int, stream: int) -> None:
+        """
+        Copy from addresses to addresses, behind a stream; fill_up puts zeros behind each page up to a multiple of 16 bytes.
+        """
+
+PAGE_CTAS: int = 2048
+
+PAGE_CTAS_TO_PEER: int = 192
 
 RULE_MARGIN: float = 0.95
 

@@ -14,6 +14,7 @@ from lanescope.calls import checked, shown
 from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
+from lanescope.compression.paging import PageTransfers, coded
 from lanescope.compression.rule import AT_BEST, CODECS_BY_DTYPE, Rule, links_of_this_machine, takes
 from lanescope.compression.shapes import OVER_HOST, TO_GPU, TO_HOST, Shape, shape_of
 from lanescope.compression.stream import Codec
@@ -38,7 +39,7 @@ _ALIGNMENT = 16
 
 
 @checked
-class Channel:
+class Channel(PageTransfers):
     """A way for arrays from a GPU to another one, or to pinned memory of the host and back.
 
     >>> with lanescope.Channel(0, 1) as channel:  # doctest: +SKIP
@@ -122,6 +123,7 @@ class Channel:
         self._choices = Choices()
         self._loaded: set[str] = set()
         self._lock = Lock()
+        self._copiers = {}
         self._closed = False
         if restore_by not in ("staged", "mapped"):
             raise InputError(f"arrays are not restored by {restore_by!r}; give staged or mapped")
@@ -183,7 +185,7 @@ class Channel:
         decision = self._decide(transfer, array, source_stream)
         with core_errors():
             ticket = self._core.send(
-                array.pointer, where.pointer, array.bytes, *_coded(decision, array.dtype),
+                array.pointer, where.pointer, array.bytes, *coded(decision, array.dtype),
                 source_stream, stream,
             )  # fmt: skip
         self._log.add(Record(transfer, decision, ticket), learns=True)
@@ -212,7 +214,7 @@ class Channel:
         decision = self._decide(transfer, array, stream)
         with core_errors():
             held, ticket = self._core.offload(
-                array.pointer, array.bytes, *_coded(decision, array.dtype), stream
+                array.pointer, array.bytes, *coded(decision, array.dtype), stream
             )
         self._log.add(Record(transfer, decision, ticket), learns=True)
         return Parcel(
@@ -392,11 +394,6 @@ class Channel:
     def _require_host(self) -> None:
         if self._target is not None:
             raise InputError('this channel goes to a GPU; call send, or name "host" as the target')
-
-
-def _coded(decision: Decision, dtype: str) -> tuple[native.Codec | None, native.Dtype, int]:
-    codec = native.Codec[decision.codec] if decision.compress else None
-    return codec, dtype_of(dtype), decision.dimensionality
 
 
 def _codec(name: str) -> Codec:

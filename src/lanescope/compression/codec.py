@@ -15,7 +15,7 @@ from lanescope.compression import gpu
 from lanescope.compression.limits import require_size
 from lanescope.compression.meanings import STORED, numpy_type, stored_type
 from lanescope.compression.nvcomp_library import nvcomp_for, open_nvcomp, there_is_nvcomp
-from lanescope.compression.stream import Codec, as_bytes, describe, input_errors
+from lanescope.compression.stream import Codec, Stream, as_bytes, describe, input_errors
 from lanescope.compression.values import known_values, room_for_values, why_no_array
 from lanescope.errors import InputError
 from lanescope.units.sizes import Size, size_of
@@ -151,7 +151,8 @@ def decompress(
     Parameters
     ----------
     stream
-        As `compress` returned it, or the same bytes, on the host or in a GPU's memory.
+        As `compress` returned it, or the same bytes, on the host or in a GPU's memory; or the bytes
+        of a parcel that was saved, of which pages come as a list.
     out
         An array where the stream lies, in C order, that gets the values in place of a new one; it
         has as many bytes, and shares none with the stream.
@@ -181,6 +182,8 @@ def decompress(
             nvcomp = nvcomp_for(info.codec) if info.coded_blocks else None
             return gpu.decompress(stream, out, info.shape, info.dtype, framework, nvcomp)
     data = as_bytes(stream)
+    if is_parcel(data):
+        return _arrays_of_parcel(data, out, most, framework, threads)
     info = describe(data)
     require_size(info.bytes, most)
     if out is None:
@@ -191,6 +194,21 @@ def decompress(
         else:
             native.decompress(data, room_for_values(out), threads)
     return out
+
+
+def is_parcel(data: Stream) -> bool:
+    """Return whether bytes begin as a parcel that was saved."""
+    return bytes(data[:4]) == b"LSCP"
+
+
+def _arrays_of_parcel(
+    data: Stream, out: Any, most: int | None, framework: str, threads: int
+) -> Any:
+    from lanescope.compression.parcel_files import read_arrays
+
+    if out is not None:
+        raise InputError("a parcel that was saved is decompressed to new arrays; leave out= out")
+    return read_arrays(data, most, framework, threads)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ FRONT = struct.pack("<4s12x", b"LSCF")
 _TRAILER = struct.Struct("<QQI8s4s")
 _END = (bytes(8), b"FCSL")
 _STREAM = b"LSCZ"
-_KNOWN_TYPES = {
+KNOWN_TYPES = {
     *STORED,
     *("float16", "bfloat16", "float32", "float64"),
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
@@ -174,7 +174,7 @@ def _require_sizes(path: Path, index: Index, end: int) -> None:
     """
     begin = len(FRONT)
     for one in index.segments:
-        if one.dtype not in _KNOWN_TYPES:
+        if one.dtype not in KNOWN_TYPES:
             raise damaged(path, f"its index has values of {one.dtype[:40]!r}, which is no type")
         # before there is a list of them, which a size made up would make endless
         if -(-one.segment.bytes // PART_BYTES) != len(one.parts):

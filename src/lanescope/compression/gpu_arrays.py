@@ -140,3 +140,8 @@ def new_array(framework: str, shape: tuple[int, ...], dtype: Any, gpu: int) -> A
         return module.empty(shape, dtype=dtype, device=f"cuda:{gpu}")
     with module.cuda.Device(gpu):
         return module.empty(shape, dtype=dtype)
+
+
+def new_bytes(framework: str, size: int, gpu: int) -> Any:
+    """Return an array of so many bytes without values on a GPU."""
+    return new_array(framework, (size,), importlib.import_module(framework).uint8, gpu)

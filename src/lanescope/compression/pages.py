@@ -89,7 +89,7 @@ class PageGroup:
 
 @dataclass(frozen=True, slots=True)
 class PageParcel:
-    """Pages that `Channel.offload_many` brought to the host's memory; freed with its last reference.
+    """Pages that `Channel.offload_many` brought to the host; freed with its last reference.
 
     Attributes
     ----------
@@ -233,9 +233,7 @@ def require_apart(targets: Numbers, sizes: Numbers) -> None:
     order = np.argsort(targets, kind="stable")
     begins, ends = targets[order], (targets + sizes)[order]
     if len(begins) > 1 and (begins[1:] < np.maximum.accumulate(ends[:-1])).any():
-        raise InputError(
-            "two pages would be put to the same bytes; give each a place of its own"
-        )
+        raise InputError("two pages would be put to the same bytes; give each a place of its own")
 
 
 def _slices(values: Any, pages: Any, gpu: int, what: str) -> PageList:
@@ -339,4 +337,3 @@ def runs_of(parcel: PageParcel, wanted: NDArray[np.int64]) -> list[PageRun]:
         run = parcel.runs[kind]
         found.append(PageRun(sum(1 for _ in same), run.dtype, run.shape))
     return found
-

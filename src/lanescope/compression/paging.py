@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from lanescope._core import native
 from lanescope.calls import checked
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.deciding import Decision, Transfer
-from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
+from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_bytes
 from lanescope.compression.pages import (
     ALIGNMENT,
     Numbers,
@@ -27,7 +28,7 @@ from lanescope.compression.pages import (
     require_apart,
     runs_of,
 )
-from lanescope.compression.transfers import Record, core_errors
+from lanescope.compression.transfers import Parcel, Record, core_errors
 from lanescope.errors import InputError, LanescopeError
 from lanescope.units.sizes import Size, size_of, size_text
 
@@ -39,11 +40,23 @@ _BLOCK_BYTES = 64 << 10
 _MOST_CHOSEN = 0.75
 
 
+T = TypeVar("T")
+
+
 class NoMemoryError(Exception):
     """A GPU has no memory left for pages side by side."""
 
 
+def _of_channel(target: type[T]) -> type[T]:
+    """Name methods as users know them, for errors."""
+    for name, member in vars(target).items():
+        if isinstance(member, FunctionType):
+            member.__qualname__ = f"Channel.{name}"
+    return target
+
+
 @checked
+@_of_channel
 class PageTransfers:
     """The part of a `Channel` that takes pages."""
 
@@ -58,8 +71,8 @@ class PageTransfers:
         """Bring many arrays to pinned memory of the host: one kernel gathers them, one copy goes.
 
         Nothing waits on the host. The pages may be overwritten or freed at once, by what is put on
-        the current stream. Up to 256 MiB of the GPU's memory hold pages side by side meanwhile; more
-        go in several transfers, and so they do where there is less memory.
+        the current stream. Up to 256 MiB of the GPU's memory hold pages side by side meanwhile;
+        more go in several transfers, and so they do where there is less memory.
 
         Parameters
         ----------
@@ -143,6 +156,8 @@ class PageTransfers:
         )
         sizes = parcel.sizes[wanted]
         found, room = self._places(parcel.framework, runs_of(parcel, wanted), out, pages, sizes)
+        if len(wanted) == 0:
+            return found
         stream = current_stream(room.framework, self._source)
         for group in parcel.groups:
             own = np.flatnonzero((wanted >= group.first) & (wanted < group.first + group.count))
@@ -181,8 +196,8 @@ class PageTransfers:
         Raises
         ------
         InputError
-            If they cannot be sent, or `out` does not fit, or has bytes twice, or the channel goes to
-            the host, or is closed.
+            If they cannot be sent, or `out` does not fit, or has bytes twice, or the channel goes
+            to the host, or is closed.
         LanescopeError
             If a transfer before came in damaged, or a GPU has no memory left.
         """
@@ -211,6 +226,45 @@ class PageTransfers:
             self._log.add(Record(transfer, decision, ticket), learns=True)
             self._scatter(there, targets, sizes, stream)
         return found
+
+    def load(
+        self,
+        source: Any,
+        *,
+        max_bytes: Size | None = None,
+        framework: str | None = None,
+    ) -> Parcel | PageParcel:
+        """Read what `Parcel.save` wrote, of an array or of pages, into pinned memory of the host.
+
+        Parameters
+        ----------
+        source
+            A path, bytes, or an object with `read` or `readinto`, of which no more is read than was
+            saved.
+        max_bytes
+            Of the array or the pages, such as ``"1GiB"``: larger ones are refused before memory is
+            pinned. Give it for parcels from strangers.
+        framework
+            Of what is restored: ``torch`` or ``cupy``; None: as it was saved.
+
+        Returns
+        -------
+        Parcel | PageParcel
+            As it was saved. Restoring compares the checksums of all blocks.
+
+        Raises
+        ------
+        InputError
+            If it is none, of another version, cut off, changed or too large, or the channel goes to
+            a GPU, or is closed.
+        """
+        from lanescope.compression.parcel_files import load_parcel
+
+        self._require_host()
+        self._require_open()
+        most = None if max_bytes is None else size_of(max_bytes)
+        with core_errors():
+            return load_parcel(source, self._core, most, framework)
 
     def trim(self, keep_bytes: Size = 0) -> int:
         """Give pinned memory of the host that no parcel uses back to the system.
@@ -252,8 +306,10 @@ class PageTransfers:
                 continue
             targets = offsets_of(sizes) + np.uint64(room.pointer)
             self._copy(given.pointers[first:last], targets, sizes, room, fill_up=True)
-            yield first, last, GpuArray(
-                room.values, room.framework, room.gpu, room.pointer, size, given.kind
+            yield (
+                first,
+                last,
+                GpuArray(room.values, room.framework, room.gpu, room.pointer, size, given.kind),
             )
             first = last
 
@@ -360,11 +416,10 @@ class PageTransfers:
         fill_up: bool = False,
     ) -> None:  # fmt: skip
         """Copy pages within a GPU, on the current stream of the framework that owns `room`."""
-        copiers = self.__dict__.setdefault("_copiers", {})
         stream = current_stream(room.framework, room.gpu)
         with core_errors():
-            copier = copiers.get(room.gpu) or native.PageCopier(room.gpu)
-            copiers[room.gpu] = copier
+            copier = self._copiers.get(room.gpu) or native.PageCopier(room.gpu)
+            self._copiers[room.gpu] = copier
             copier.copy(sources, targets, sizes, fill_up, native.PAGE_CTAS, stream)
 
     def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
@@ -436,20 +491,13 @@ def scratch(framework: str, gpu: int, size: int) -> GpuArray:
     NoMemoryError
         If there is none left.
     """
-    kind = "uint8" if framework == "cupy" else getattr(_module("torch"), "uint8", "uint8")
     try:
-        room = new_array(framework, (size,), kind, gpu)
+        room = new_bytes(framework, size, gpu)
     except Exception as error:
         if "OutOfMemory" not in type(error).__name__:
             raise
         raise NoMemoryError(gpu, size) from error
     return gpu_array(room, gpu, "the memory for pages")
-
-
-def _module(name: str) -> Any:
-    import sys
-
-    return sys.modules.get(name)
 
 
 class _out_of_memory:  # noqa: N801  (a context, used as one word)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from lanescope._core import native
 from lanescope.calls import checked
 from lanescope.compression.deciding import Decider, Decision, Outcome, Transfer
 from lanescope.errors import InputError, LanescopeError
+from lanescope.kinds import StrPath
 
 PATIENCE_SECONDS = 30.0
 _LONGEST_SECONDS = 86400.0
@@ -207,6 +208,8 @@ class Parcel:
         As it was given.
     decision
         How it is stored.
+    name
+        The tag, unless `named` gave another.
     """
 
     shape: tuple[int, ...]
@@ -216,6 +219,10 @@ class Parcel:
     decision: Decision
     kind: str
     held: Any = field(repr=False)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.tag)
 
     @property
     def bytes(self) -> int:
@@ -232,3 +239,44 @@ class Parcel:
     def ratio(self) -> float:
         """Bytes of the array over those that are stored; waits likewise."""
         return self.bytes / self.stored_bytes if self.bytes else 1.0
+
+    def named(self, name: str) -> Parcel:
+        """Return the same parcel by another name."""
+        return replace(self, name=name)
+
+    def evict(self) -> None:
+        """Give the pinned memory back to the channel: at once, or when what is under way ends.
+
+        It cannot be restored or saved afterwards. `Channel.trim` gives memory back to the system.
+        """
+        self.held.evict()
+
+    @property
+    def evicted(self) -> bool:
+        """Whether its memory was given back, so that it cannot be restored."""
+        return bool(self.held.evicted)
+
+    def save(self, target: StrPath | BinaryIO) -> int:
+        """Write it to a file or a binary stream, as it is stored; waits for the end of the offload.
+
+        `Channel.load` brings it back to pinned memory, and `lanescope.decompress` makes an array of
+        the bytes, on a machine without a GPU, too.
+
+        Parameters
+        ----------
+        target
+            A path, where the file appears when it is whole, or an object with `write`.
+
+        Returns
+        -------
+        int
+            Bytes written.
+
+        Raises
+        ------
+        InputError
+            If it was evicted, or the file cannot be written.
+        """
+        from lanescope.compression.parcel_files import save_parcel
+
+        return save_parcel(self, target)

@@ -1,0 +1,310 @@
+"""Many arrays in one call, with cores and arrays that take the place of a GPU's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lanescope
+from lanescope import InputError, LanescopeError
+from lanescope.compression import channel as channel_module
+from lanescope.compression import pages as pages_module
+from lanescope.compression import paging
+from tests.compression.gpu_stand_ins import stand_in
+from tests.compression.page_cores import Copier, HostCore, PeerCore
+
+Tensor = stand_in("torch")
+CupyArray = stand_in("cupy")
+KIB = 1 << 10
+
+
+class OutOfMemoryError(RuntimeError):
+    """By the name of that of PyTorch."""
+
+
+@pytest.fixture(autouse=True)
+def gpus(monkeypatch):
+    """Two GPUs whose memory is the host's; `room` bounds an array of bytes."""
+
+    class Gpus:
+        cores, room = [], 1 << 40
+
+    def core(kind):
+        return lambda *options: Gpus.cores.append(kind(*options)) or Gpus.cores[-1]
+
+    def new_array(framework, shape, dtype, gpu):
+        kind = Tensor if framework == "torch" else CupyArray
+        values = np.full(shape, 0x55, str(dtype).removeprefix("torch."))
+        return kind(values, gpu)
+
+    def new_bytes(framework, size, gpu):
+        if size > Gpus.room:
+            raise OutOfMemoryError("CUDA out of memory")
+        return new_array(framework, (size,), "uint8", gpu)
+
+    Gpus.cores = []
+    native = channel_module.native
+    monkeypatch.setattr(native, "cuda_devices", lambda: [None, None])
+    monkeypatch.setattr(native, "HostChannel", core(HostCore))
+    monkeypatch.setattr(native, "DeviceChannel", core(PeerCore))
+    monkeypatch.setattr(native, "PageCopier", Copier)
+    monkeypatch.setattr(native, "reach_each_other", lambda one, other: True)
+    for module in (channel_module, paging):
+        monkeypatch.setattr(module, "current_stream", lambda framework, gpu: 1000 + gpu)
+    monkeypatch.setattr(pages_module, "new_array", new_array)
+    monkeypatch.setattr(paging, "new_bytes", new_bytes)
+    return Gpus
+
+
+def host(compression="off", **options):
+    return lanescope.Channel(0, "host", compression=compression, **options)
+
+
+def made_up(sizes, kind=Tensor, gpu=0, dtype=np.float32):
+    """Pages of so many bytes that count up, each with values of its own."""
+    item = np.dtype(dtype).itemsize
+    return [
+        kind(np.arange(size // item, dtype=dtype) + 1000 * i, gpu) for i, size in enumerate(sizes)
+    ]
+
+
+def same(found, expected):
+    assert len(found) == len(expected)
+    for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+        assert one.shape == other.shape, i
+        assert np.array_equal(one.host, other.host), i
+
+
+MIXED = [64 * KIB, 16 * KIB, 4, 100, 256 * KIB, 16 * KIB, 64 * KIB + 12]
+
+
+@pytest.mark.parametrize("codec", [None, "delta"])
+@pytest.mark.parametrize("kind", [Tensor, CupyArray])
+def test_pages_of_any_sizes_come_back(gpus, codec, kind):
+    given = made_up(MIXED, kind)
+    channel = host("on" if codec else "off", codec=codec or "auto")
+    parcel = channel.offload_many(given, "kv")
+    assert (len(parcel), parcel.bytes, parcel.tag) == (7, sum(MIXED), "kv")
+    assert gpus.cores[0].moved == [("offload", sum(-(-size // 16) * 16 for size in MIXED))]
+    same(channel.restore_many(parcel), given)
+    assert [one.transfer.path for one in channel.log] == ["g0>host", "host>g0"]
+    assert channel.log[0].transfer.dtype == "float32"
+
+
+def test_pages_are_slices_of_a_cache():
+    cache = Tensor(np.arange(20 * 4096, dtype=np.float32).reshape(20, 64, 64))
+    channel = host()
+    parcel = channel.offload_many(cache, pages=[3, 17, 0])
+    assert (len(parcel), parcel.bytes) == (3, 3 * 16 * KIB)
+    same(channel.restore_many(parcel), [cache[3], cache[17], cache[0]])
+    out = Tensor(np.zeros((9, 64, 64), np.float32))
+    assert channel.restore_many(parcel, out=out, pages=np.array([8, 1, 4])) is out
+    same([out[8], out[1], out[4], out[0]], [cache[3], cache[17], cache[0], Tensor(np.zeros((64, 64), np.float32))])  # fmt: skip
+
+
+def test_slices_may_have_gaps_between_them():
+    """Of a cache of keys and values: those of the keys alone."""
+    cache = Tensor(np.arange(6 * 2 * 4096, dtype=np.float32).reshape(6, 2, 4096))
+    keys = cache[:, 0]
+    channel = host()
+    parcel = channel.offload_many(keys, pages=[5, 2])
+    same(channel.restore_many(parcel), [keys[5], keys[2]])
+
+
+def test_all_slices_are_pages_where_none_are_named():
+    cache = Tensor(np.arange(8 * 4096, dtype=np.float32).reshape(8, 4096))
+    channel = host()
+    assert len(channel.offload_many(cache)) == 8
+
+
+@pytest.mark.parametrize("which", [[4], [6, 0], [1, 1, 5], np.array([2, 3])])
+def test_some_pages_come_back_alone(gpus, which):
+    given = made_up(MIXED)
+    channel = host()
+    parcel = channel.offload_many(given)
+    same(channel.restore_many(parcel, which=which), [given[i] for i in which])
+    assert gpus.cores[0].moved[1] == ("parts", sum(MIXED[i] for i in which))
+
+
+def test_of_compressed_pages_the_blocks_that_hold_them_come(gpus):
+    given = made_up([16 * KIB] * 40)
+    channel = host("on", codec="delta")
+    parcel = channel.offload_many(given)
+    wanted = [1, 2, 39, 17]
+    same(channel.restore_many(parcel, which=wanted), [given[i] for i in wanted])
+    assert gpus.cores[0].moved[1] == ("blocks", 3)
+    same(channel.restore_many(parcel, which=range(0, 40, 2)), given[::2])
+    assert gpus.cores[0].moved[2] == ("restore", 40 * 16 * KIB)
+
+
+def test_pages_side_by_side_come_back_without_a_copy(gpus, monkeypatch):
+    """New arrays that are alike, and places that follow each other."""
+    given = made_up([64 * KIB] * 5)
+    channel = host()
+    parcel = channel.offload_many(given)
+    monkeypatch.setattr(Copier, "copy", lambda *given: pytest.fail("nothing is to be copied"))
+    same(channel.restore_many(parcel), given)
+    out = Tensor(np.zeros((9, 64 * KIB // 4), np.float32))
+    channel.restore_many(parcel, out=out, pages=[2, 3, 4, 5, 6])
+    same([out[i] for i in range(2, 7)], given)
+
+
+def test_more_than_a_group_goes_in_several_transfers(gpus, monkeypatch):
+    monkeypatch.setattr(paging, "GROUP_BYTES", 100 * KIB)
+    given = made_up([64 * KIB, 16 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 16 * KIB])
+    channel = host()
+    parcel = channel.offload_many(given)
+    sizes = [size for _, size in gpus.cores[0].moved]
+    assert sizes == [96 * KIB, 64 * KIB, 256 * KIB, 16 * KIB]
+    same(channel.restore_many(parcel), given)
+    same(channel.restore_many(parcel, which=[5, 0, 3]), [given[5], given[0], given[3]])
+
+
+def test_less_memory_means_more_transfers(gpus, monkeypatch):
+    monkeypatch.setattr(paging, "_LEAST_GROUP_BYTES", 32 * KIB)
+    given = made_up([16 * KIB] * 32)
+    gpus.room = 200 * KIB
+    channel = host()
+    parcel = channel.offload_many(given)
+    assert len(parcel.groups) == 4
+    gpus.room = 1  # not even one page: those that are stored as they are need none
+    out = made_up([16 * KIB] * 32)
+    for one in out:
+        one.host[:] = 0
+    channel.restore_many(parcel, out=out)
+    same(out, given)
+    with pytest.raises(LanescopeError, match="GPU 0 has no memory left for pages side by side"):
+        channel.offload_many(given)
+
+
+def test_compressed_pages_come_back_in_parts_where_memory_is_short(gpus, monkeypatch):
+    monkeypatch.setattr(paging, "_LEAST_GROUP_BYTES", 256 * KIB)
+    given = made_up([64 * KIB] * 12)
+    channel = host("on", codec="delta")
+    parcel = channel.offload_many(given)
+    out = made_up([64 * KIB] * 12)[::-1]
+    gpus.room = 300 * KIB
+    channel.restore_many(parcel, out=out)
+    same(out, given)
+    assert {how for how, _ in gpus.cores[0].moved[1:]} == {"blocks"}
+    assert sum(size for _, size in gpus.cores[0].moved[1:]) == 12
+
+
+@pytest.mark.parametrize("sizes", [[64 * KIB] * 4, MIXED])
+def test_pages_go_to_another_gpu(gpus, sizes):
+    given = made_up(sizes)
+    channel = lanescope.Channel(0, 1, compression="off")
+    there = channel.send_many(given, "kv")
+    same(there, given)
+    assert {one.gpu for one in there} == {1}
+    assert [how for how, _ in gpus.cores[0].moved] == ["send"]
+    assert channel.last.transfer.path == "g0>g1"
+    out = made_up(sizes, gpu=1)
+    for one in out:
+        one.host[:] = 0
+    assert channel.send_many(given, out=out) is out
+    same(out, given)
+
+
+def test_nothing_is_a_list_of_pages(gpus):
+    channel = host()
+    parcel = channel.offload_many([])
+    assert (len(parcel), parcel.bytes, parcel.ratio) == (0, 0, 1.0)
+    assert channel.restore_many(parcel) == []
+    cache = Tensor(np.zeros((4, 16), np.float32))
+    assert channel.restore_many(channel.offload_many(cache, pages=[])) == []
+    assert gpus.cores[0].moved == []
+
+
+def test_pages_of_several_types_are_bytes_to_codecs():
+    given = [*made_up([1600]), *made_up([1600], dtype=np.int16)]
+    channel = host()
+    parcel = channel.offload_many(given)
+    assert channel.last.transfer.dtype == "uint8"
+    back = channel.restore_many(parcel)
+    same(back, given)
+    assert [str(one.dtype) for one in back] == ["torch.float32", "torch.int16"]
+
+
+VALUES = np.zeros(64, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "pages", "said"),
+    [
+        ([VALUES], None, "array 0 of the arrays to offload is no GPU tensor"),
+        (3, None, "the arrays to offload cannot be 3; give a list of arrays"),
+        ([Tensor(VALUES), Tensor(VALUES, gpu=1)], None, "array 1 .* lies on GPU 1, not on GPU 0"),
+        ([Tensor(VALUES), Tensor(VALUES, whole=False)], None, "array 1 .* has gaps"),
+        ([Tensor(VALUES), CupyArray(VALUES)], None, "of PyTorch and of CuPy"),
+        ([Tensor(VALUES)], [0], "pages are numbers of slices of one array"),
+        (Tensor(VALUES), [64], "there is no page 64 of the array, which has 64"),
+        (Tensor(VALUES), [-1], "there is no page -1"),
+        (Tensor(VALUES), [0.5], "pages cannot be of type list; give a list of whole numbers"),
+        (Tensor(VALUES), "x", "give a list of whole numbers"),
+        (Tensor(VALUES)[0], None, "with a first dimension; this one has none"),
+        (Tensor(VALUES, gpu=1), [0], "a page of the arrays to offload lies on GPU 1"),
+    ],
+)
+def test_pages_that_cannot_be_are_refused(arrays, pages, said):
+    channel = host()
+    with pytest.raises(InputError, match=said):
+        channel.offload_many(arrays, pages=pages)
+    assert channel.last is None
+
+
+def test_places_that_do_not_fit_are_refused():
+    given = made_up([64, 64, 128])
+    channel = host()
+    parcel = channel.offload_many(given)
+    one = Tensor(np.zeros(64, np.uint8))
+    for out, extra, said in [
+        (made_up([64, 64]), {}, "there are 2 places for 3 pages"),
+        (made_up([64, 128, 64]), {}, "the place of page 1 has 128 bytes, and 64 come"),
+        ([one, one, made_up([128])[0]], {}, "two pages would be put to the same bytes"),
+        (made_up([64, 64, 128], gpu=1), {}, "lies on GPU 1, not on GPU 0"),
+        (made_up([64]), {"which": [3]}, "there is no page 3 of the parcel, which has 3"),
+        (None, {"pages": [1]}, "there is no array whose slices"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            channel.restore_many(parcel, out=out, **extra)
+    cache = Tensor(np.zeros((8, 16), np.float32))
+    with pytest.raises(InputError, match="the same bytes"):
+        channel.restore_many(parcel, out=cache, which=[0, 1], pages=[4, 4])
+
+
+def test_the_wrong_verb_is_refused():
+    there, to_host = lanescope.Channel(0, 1, compression="off"), host()
+    given = made_up([64])
+    parcel = to_host.offload_many(given)
+    for use in (
+        lambda: there.offload_many(given),
+        lambda: there.restore_many(parcel),
+        lambda: there.trim(),
+        lambda: there.load("x"),
+    ):
+        with pytest.raises(InputError, match="goes to a GPU"):
+            use()
+    with pytest.raises(InputError, match="goes to the host; call offload_many"):
+        to_host.send_many(given)
+    with pytest.raises(InputError, match="give a Parcel"):
+        to_host.restore(parcel)
+    with pytest.raises(InputError, match="give a PageParcel"):
+        to_host.restore_many(to_host.offload(given[0]))
+
+
+def test_memory_is_given_back():
+    channel = host()
+    assert channel.trim() == 12345
+    assert channel.trim(keep_bytes="1KiB") == 12345 - 1024
+    channel.close()
+    with pytest.raises(InputError, match="closed"):
+        channel.trim()
+
+
+def test_what_is_evicted_is_not_restored_by_its_name():
+    channel = host()
+    parcel = channel.offload_many(made_up([64]), "kv").named("block 7")
+    assert (parcel.name, parcel.tag, parcel.evicted) == ("block 7", "kv", False)
+    parcel.evict()
+    assert parcel.evicted
