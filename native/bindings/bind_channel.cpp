@@ -146,9 +146,8 @@ ParcelView front_of(Parcel& self, Dtype dtype) {
   }
   auto* data = reinterpret_cast<std::uint8_t*>(front->data());
   const std::size_t size = front->size();
-  nb::capsule owner(front.release(), [](void* at) noexcept {
-    delete static_cast<std::vector<std::byte>*>(at);
-  });
+  nb::capsule owner(front.release(),
+                    [](void* at) noexcept { delete static_cast<std::vector<std::byte>*>(at); });
   return ParcelView(data, {size}, owner);
 }
 
@@ -258,10 +257,9 @@ void bind_host_channel(nb::module_& module) {
   nb::class_<Parcel>(module, "Parcel", "An array in pinned memory of the host, maybe compressed.")
       .def_prop_ro("bytes", &Parcel::bytes)
       .def_prop_ro("compressed", [](const Parcel& self) { return self.choice().has_value(); })
-      .def_prop_ro("codec",
-                   [](const Parcel& self) {
-                     return self.choice() ? self.choice()->codec : Codec::raw;
-                   })
+      .def_prop_ro(
+          "codec",
+          [](const Parcel& self) { return self.choice() ? self.choice()->codec : Codec::raw; })
       .def("stored_bytes", &Parcel::stored_bytes, Released(),
            "Bytes of what is stored; waits for the end of the offload.")
       .def_prop_ro("held_bytes", &Parcel::held_bytes, "Pinned memory that it holds.")

@@ -13,11 +13,13 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compress/channel.hpp"
 #include "compress/checksum.hpp"
 #include "compress/host_channel.hpp"
+#include "compress/host_strips.hpp"
 #include "compress/page_copier.hpp"
 #include "pretended_cuda.hpp"
 #include "pretended_pages.hpp"
@@ -33,16 +35,36 @@ void require(bool holds, const std::string& what) {
   std::exit(1);
 }
 
-/// Codes a block as what it begins with, if zeros follow.
+/// Whether blocks are coded as streams have them: by `delta` of float32 where that makes them
+/// smaller. Else as what they begin with, if zeros follow, which is sooner done.
+bool as_in_streams = false;
+
+/// A payload and how it is stored.
+std::pair<std::vector<std::byte>, BlockMode> payload_of(const std::byte* data, std::size_t bytes) {
+  std::vector<std::byte> made(data, data + bytes);
+  if (as_in_streams) {
+    if (bytes % 4 != 0) return {made, BlockMode::raw};
+    std::vector<std::byte> coded(kMostPayloadBytes);
+    std::vector<std::uint64_t> aligned(bytes / 8 + 1);
+    std::memcpy(aligned.data(), data, bytes);
+    coded.resize(host_strips().encode({Codec::delta, Dtype::float32, 1},
+                                      reinterpret_cast<const std::byte*>(aligned.data()), bytes,
+                                      coded.data()));
+    if (padded(coded.size()) < padded(bytes)) return {coded, BlockMode::coded};
+    return {made, BlockMode::raw};
+  }
+  while (!made.empty() && made.back() == std::byte{0}) made.pop_back();
+  return {made, BlockMode::coded};
+}
+
 void encode_one(const std::byte* data, std::size_t bytes, const Sink& sink, std::size_t block) {
-  std::size_t size = bytes;
-  while (size > 0 && data[size - 1] == std::byte{0}) --size;
-  const std::size_t offset = *sink.used;
+  const auto [made, mode] = payload_of(data, bytes);
+  const std::size_t size = made.size(), offset = *sink.used;
   require(offset + padded(size) <= sink.room, "payloads outrun their room");
-  std::memcpy(sink.payloads + offset, data, size);
+  std::copy(made.begin(), made.end(), sink.payloads + offset);
   std::memset(sink.payloads + offset + size, 0, padded(size) - size);
   const std::uint32_t checksum = checksum_of(data, bytes, checksum_place(sink.binding, block));
-  sink.entries[block] = {Descriptor::of(BlockMode::coded, size, checksum), offset};
+  sink.entries[block] = {Descriptor::of(mode, size, checksum), offset};
   *sink.used = offset + padded(size);
 }
 
@@ -53,6 +75,20 @@ void tell(Fault* fault, std::size_t block, unsigned what) {
   fault->what = what;
 }
 
+void restore_one(const Descriptor& descriptor, const std::byte* payload, std::size_t size,
+                 std::byte* out, std::size_t bytes) {
+  if (as_in_streams && descriptor.mode() == static_cast<std::uint8_t>(BlockMode::coded)) {
+    std::vector<std::uint64_t> aligned(bytes / 8 + 1);
+    auto* values = reinterpret_cast<std::byte*>(aligned.data());
+    const StripKind kind{Codec::delta, Dtype::float32, 1};
+    require(host_strips().decode(kind, payload, size, values, bytes), "a payload is no payload");
+    std::copy_n(values, bytes, out);
+    return;
+  }
+  std::memcpy(out, payload, size);
+  std::memset(out + size, 0, bytes - size);
+}
+
 void decode_one(const Entry& entry, const std::byte* payloads, std::size_t room, std::byte* out,
                 std::size_t bytes, const Binding& binding, Fault* fault, unsigned block) {
   const std::size_t size = entry.descriptor.payload_bytes();
@@ -60,8 +96,7 @@ void decode_one(const Entry& entry, const std::byte* payloads, std::size_t room,
   if (size > bytes || entry.offset > room || padded(size) > room - entry.offset) {
     what = 1;
   } else {
-    std::memcpy(out, payloads + entry.offset, size);
-    std::memset(out + size, 0, bytes - size);
+    restore_one(entry.descriptor, payloads + entry.offset, size, out, bytes);
     const std::uint64_t place = checksum_place(binding, block);
     if (checksum_of(out, bytes, place) != entry.descriptor.checksum) what = 2;
   }
@@ -412,6 +447,7 @@ struct PageSet {
 /// Pages of any sizes leave as one array; all or some come back in any order, from parcels that
 /// are evicted meanwhile, or went through a stream.
 void bring_pages() {
+  as_in_streams = bits() % 2 == 0;
   pretended::limit_device_memory(std::size_t{1} << 40);
   constexpr std::size_t sizes[] = {1, 100, 16 << 10, 64 << 10, (64 << 10) + 16, 200 << 10};
   const HostChannelOptions options{some_options(), (1 + bits() % 64) * kBlockBytes,
@@ -441,14 +477,15 @@ void bring_pages() {
   if (bits() % 3 == 0) {
     const Array stream = stream_of(*parcel);
     const bool raw = !parcel->choice();
-    if (raw) {
+    if (raw || as_in_streams) {
       Array back(set.bytes);
       decompress_on_host(layout_of(stream), stream, back, 1);
       for (std::size_t i = 0; i < set.pages.size(); ++i)
         require(std::ranges::equal(set.expected[i],
                                    std::span(back).subspan(set.offsets[i], set.expected[i].size())),
                 "a stream holds another page");
-    } else {
+    }
+    if (!raw || as_in_streams) {
       parcel->evict();
       parcel = loaded(channel, stream);
       require(stream_of(*parcel) == stream, "a stream that was loaded is saved otherwise");
@@ -511,6 +548,7 @@ void bring_pages() {
     require(channel.arena().pinned_bytes() == 0, "memory of what was evicted stays");
   }
   cudaFree(staging);
+  as_in_streams = false;
 }
 
 }  // namespace
