@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import io
 import json
 import math
 import os
@@ -28,6 +29,7 @@ from lanescope import Engine, LanescopeError, Memory, Operation, Timing
 from lanescope.compression import channel
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Always, Decision
+from lanescope.compression.parcels import read_parcel
 from lanescope.copies import Access, Submission
 from lanescope.copies.case import Case, Cell, Matrix
 from lanescope.engine.fake import FakeBackend
@@ -180,6 +182,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     how = {"workload": WORK, "method": Method.STREAMS, "streams": 2, "parameters": K20}
     peer, host = _channels()
     parcel = host.offload(Tensor(np.arange(9.0)))
+    pages = host.offload_many([])
     methods = {
         H200S.node: {"index": 0},
         H200S.gpu: {"index": 1},
@@ -189,6 +192,12 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         host.offload: {"values": Tensor(np.arange(9.0))},
         host.restore: {"parcel": parcel},
         host.prepare: {"size": 64},
+        host.offload_many: {"arrays": [], "tag": "x"},
+        host.restore_many: {"parcel": pages},
+        host.trim: {"keep_bytes": 64},
+        host.load: {"source": _saved(pages)},
+        peer.send_many: {"arrays": []},
+        read_parcel: {"source": _saved(pages)},
         peer.synchronize: {},
         peer.last.wait: {},
     }
@@ -199,12 +208,19 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     )
 
 
+def _saved(parcel: Any) -> bytes:
+    file = io.BytesIO()
+    parcel.save(file)
+    return file.getvalue()
+
+
 def _channels() -> list[lanescope.Channel]:
     """Return a channel to a GPU, with a transfer, and one to the host, with cores that are none."""
     names = ("DeviceChannel", "HostChannel", "reach_each_other")
     kept = {name: getattr(channel.native, name) for name in names}
     try:
         Core.prepare = lambda self, size: None  # type: ignore[attr-defined]
+        Core.trim = lambda self, keep_bytes: 0  # type: ignore[attr-defined]
         channel.native.DeviceChannel = channel.native.HostChannel = Core
         channel.native.reach_each_other = lambda one, other: True
         channel.current_stream = lambda framework, gpu: 0

@@ -14,6 +14,7 @@ import numpy as np
 import lanescope
 from lanescope import Engine, Memory, Operation, Timing
 from lanescope.compression.costs import CodecCost, LinkCost
+from lanescope.compression.pages import PageParcel
 from lanescope.compression.transfers import Parcel
 from lanescope.copies import Access, Caches, Pattern, Purpose, Route, Submission
 from lanescope.copies.case import Case, Cell, Matrix, Unit
@@ -131,6 +132,16 @@ def several(right: Right, *, empty: bool = False) -> Right:
         return right(values)
 
     return rights
+
+
+def nothing(value: Any) -> bool:
+    """Whether it is a list of nothing."""
+    return isinstance(value, list | tuple) and len(value) == 0
+
+
+def saved_parcel(value: Any) -> bool:
+    """Whether it is the bytes of a parcel that was saved."""
+    return isinstance(value, bytes) and value[:4] == b"LSCP"
 
 
 def maybe(right: Right) -> Right:
@@ -409,6 +420,18 @@ RIGHT: dict[str, Right] = {
     **dict.fromkeys(("Channel.send.out", "Channel.restore.out"), lambda value: value is None),
     **dict.fromkeys(("Channel.send.tag", "Channel.offload.tag"), maybe(text)),
     "parcel": a(Parcel),
+    **dict.fromkeys(
+        ("Channel.restore_many.out", "Channel.send_many.out", "Channel.restore_many.which"),
+        maybe(nothing),
+    ),
+    **dict.fromkeys(("Channel.offload_many.arrays", "Channel.send_many.arrays"), nothing),
+    **dict.fromkeys(("pages", "out_pages"), lambda value: value is None),
+    **dict.fromkeys(("Channel.offload_many.tag", "Channel.send_many.tag"), maybe(text)),
+    "Channel.restore_many.parcel": a(PageParcel),
+    "Channel.trim.keep_bytes": size_or_none,
+    **dict.fromkeys(("Channel.load.source", "read_parcel.source"), saved_parcel),
+    "Channel.load.framework": maybe(member(("torch", "cupy"))),
+    "read_parcel.framework": member(("numpy", "torch")),
     "Channel.prepare.size": size_or_none,
     "compress": flag,
     **dict.fromkeys(("raw_seconds", "compressed_seconds"), maybe(number)),

@@ -79,7 +79,7 @@ def compress(
     """
     if dtype is not None:
         _dtype_named(dtype)
-    _require_threads(threads)
+    require_threads(threads)
     if dimensionality < 1:  # of codecs that have none, too
         raise InputError(f"dimensionality cannot be {dimensionality}; give 1 to 32")
     values, dtype, meaning = known_values(values, dtype)
@@ -174,7 +174,7 @@ def decompress(
         larger than `max_bytes`.
     """
     most = None if max_bytes is None else size_of(max_bytes)
-    _require_threads(threads)
+    require_threads(threads)
     if gpu.on_gpu(stream):
         info = describe(stream)
         require_size(info.bytes, most)
@@ -237,7 +237,8 @@ def _new(shape: tuple[int, ...], dtype: str, framework: str) -> Any:
         raise InputError(f"an array of {sides} {dtype} cannot be made: {error}") from error
 
 
-def _require_threads(threads: int) -> None:
+def require_threads(threads: int) -> None:
+    """Refuse more threads than anybody has. Raises `InputError`."""
     if threads > _MOST_THREADS:
         raise InputError(f"{threads} threads are not 0 to {_MOST_THREADS}")
 

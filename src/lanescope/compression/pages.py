@@ -25,6 +25,7 @@ from lanescope.kinds import StrPath
 
 Numbers = NDArray[np.uint64]
 
+_MOST_NUMBERS = 1 << 24
 #: By which pages lie in the array that they travel as.
 ALIGNMENT = 16
 
@@ -197,11 +198,9 @@ def collect(arrays: Any, pages: Any, gpu: int, what: str) -> PageList:
             f"pages are numbers of slices of one array, and {what} are no array of PyTorch or "
             "CuPy; leave pages out, or give the array that they are slices of"
         )
-    try:
-        several = list(arrays)
-    except Exception as error:  # of the value's own methods
-        raise InputError(f"{what} cannot be {shown(arrays)}; give a list of arrays") from error
-    return _of_list(several, gpu, what)
+    if not isinstance(arrays, list | tuple):
+        raise InputError(f"{what} cannot be {shown(arrays)}; give a list of arrays")
+    return _of_list(list(arrays), gpu, what)
 
 
 def numbers_of(given: Any, count: int, what: str, of: str) -> NDArray[np.int64]:
@@ -213,7 +212,7 @@ def numbers_of(given: Any, count: int, what: str, of: str) -> NDArray[np.int64]:
         If they are none.
     """
     try:
-        numbers = np.asarray(given)
+        numbers = np.asarray(given if len(given) <= _MOST_NUMBERS else None)
     except Exception as error:  # of the value's own methods
         raise InputError(f"{what} cannot be {shown(given)}; give a list of numbers") from error
     if numbers.size == 0 and numbers.ndim == 1:

@@ -23,6 +23,7 @@ from lanescope.codec.fields import PositiveInt, build
 from lanescope.codec.files import fields_of, parse_json, reading
 from lanescope.codec.opening import open_file
 from lanescope.compression.choosing import dtype_of
+from lanescope.compression.codec import require_threads
 from lanescope.compression.container import KNOWN_TYPES
 from lanescope.compression.deciding import Decision
 from lanescope.compression.gpu_arrays import coded_dtype, dtype_name
@@ -136,7 +137,7 @@ def save_parcel(parcel: Parcel | PageParcel, target: Any) -> int:
         return _write(parcel, target)
     try:
         path = Path(target)
-    except TypeError as error:
+    except Exception as error:  # of the value's own methods
         raise InputError(
             f"a parcel cannot be written to {shown(target)}; give a path or a binary stream"
         ) from error
@@ -158,7 +159,7 @@ def load_parcel(
     """Read a parcel into the pinned memory of a channel's core. See `Channel.load`."""
     with _opened(source) as reader:
         description = reader.description(max_bytes)
-        framework = framework or description.framework
+        framework = _known_framework(framework or description.framework)
         runs = tuple(
             PageRun(run.count, _type_in(framework, run.dtype), run.shape)
             for run in description.runs
@@ -187,7 +188,8 @@ def read_arrays(
 ) -> Any:
     """Return the array, or the list of pages, of a parcel that was saved; needs no GPU."""
     if framework not in ("numpy", "torch"):
-        raise InputError(f"there is no framework {framework[:40]!r}; give numpy or torch")
+        raise InputError(f"there is no framework {shown(framework)}; give numpy or torch")
+    require_threads(threads)
     with _opened(source) as reader:
         description = reader.description(max_bytes)
         pages: list[Any] = []
@@ -326,7 +328,7 @@ class _opened:  # noqa: N801  (a context, used as one word)
             return Reader(_Bytes(source), "the parcel", alone=True)
         try:
             path = Path(source)
-        except TypeError as error:
+        except Exception as error:  # of the value's own methods
             raise InputError(
                 f"a parcel cannot be read from {shown(source)}; give a path or a binary stream"
             ) from error
@@ -422,12 +424,16 @@ def _array(values: NDArray[np.uint8], run: StoredRun, framework: str) -> Any:
         raise InputError(f"this PyTorch has no {run.dtype}; give framework numpy") from error
 
 
+def _known_framework(framework: str) -> str:
+    if framework not in ("torch", "cupy"):
+        raise InputError(f"there is no framework {shown(framework)}; give torch or cupy")
+    return framework
+
+
 def _type_in(framework: str, dtype: str) -> Any:
     """Return a framework's own type."""
     if framework == "cupy":
         return np.dtype(cupy_type(dtype))
-    if framework != "torch":
-        raise InputError(f"there is no framework {framework[:40]!r}; give torch or cupy")
     try:
         return getattr(import_module("torch"), dtype)
     except ImportError as error:
