@@ -75,7 +75,7 @@ void bind_channel_testing(nb::module_& testing) {
             return numbers_of(self.keep_front(range_of(range), bytes));
           },
           "range"_a, "bytes"_a)
-      .def("drop_free_piece", &RangeArena::drop_free_piece)
+      .def("drop_free_piece", &RangeArena::drop_free_piece, "most"_a = ~std::size_t{0})
       .def_prop_ro("bytes", &RangeArena::bytes)
       .def_prop_ro("free_bytes", &RangeArena::free_bytes);
   testing.def(

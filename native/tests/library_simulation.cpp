@@ -219,6 +219,44 @@ void offload_and_restore() {
   }
 }
 
+/// Many arrays leave as one, come back by a stream, and leave no memory behind.
+void offload_pages() {
+  const auto never = std::make_shared<Always>(false);
+  HostChannel channel(0, {.decider = never});
+  const std::size_t sizes[] = {16384, 4, 100'000, 25};
+  std::vector<std::unique_ptr<Array>> arrays, others;
+  std::vector<std::span<const std::byte>> pages;
+  std::vector<std::span<std::byte>> places;
+  for (const std::size_t size : sizes) {
+    arrays.push_back(std::make_unique<Array>(0, size, 3));
+    others.push_back(std::make_unique<Array>(0, size, 0));
+    pages.push_back(arrays.back()->bytes());
+    places.push_back(others.back()->bytes());
+  }
+  auto [parcel, ticket] = channel.offload_many(pages, Dtype::int32, nullptr, "kv");
+  require(ticket.wait().bytes == 16 * (4096 + 1 + 25'000 + 7), "pages are not side by side");
+  const auto stream = parcel.stream();
+  require(describe(stream).bytes == parcel.bytes(), "a stream of something else");
+  const auto plain = decompress(stream);
+  require(std::memcmp(plain.data(), pages[0].data(), pages[0].size()) == 0, "another first page");
+  parcel.evict();
+  refused(ErrorCode::bad_input, "the parcel was evicted",
+          [&] { channel.restore_many(parcel, places, nullptr); });
+  pretended::let_all_happen();
+  require(channel.trim() > 0 && channel.pinned_bytes() == 0, "memory was not given back");
+  const Parcel loaded = channel.load(stream);
+  require(loaded.bytes() == parcel.bytes() && loaded.dtype() == Dtype::int32, "a loaded parcel");
+  channel.restore_many(loaded, places, nullptr).wait();
+  pretended::let_all_happen();
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    require(others[i]->is(*arrays[i]), "a page came back otherwise");
+  refused(ErrorCode::bad_input, "give one of as many for each page",
+          [&] { channel.restore_many(loaded, std::span(places).first(2), nullptr); });
+  auto cut = stream;
+  cut.pop_back();
+  refused(ErrorCode::damaged, "bytes and has", [&] { channel.load(cut); });
+}
+
 void refuse_what_cannot_be() {
   const Array here(0, kValues, 1), there(1, kValues, 0), less(1, 10, 0);
   std::vector<std::byte> host(4 * kValues);
@@ -312,6 +350,7 @@ int main() {
   lc::send_and_tell();
   lc::look_at_blocks();
   lc::offload_and_restore();
+  lc::offload_pages();
   lc::refuse_what_cannot_be();
   lc::refuse_what_overlaps();
   lc::let_the_rule_decide();

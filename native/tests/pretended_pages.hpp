@@ -8,6 +8,7 @@
 
 #include "compress/device_kernels.hpp"
 #include "compress/page_kernels.hpp"
+#include "cuda/cuda_handles.hpp"
 #include "pretended_cuda.hpp"
 
 namespace lanescope::compress {

@@ -315,6 +315,14 @@ class LANESCOPE_API Parcel {
   /// Of what is stored. Waits for the end of the offload.
   std::size_t stored_bytes() const;
 
+  /// The stream that it is, of one dimension, for `decompress` anywhere and `HostChannel::load`.
+  /// Waits for the end of the offload.
+  std::vector<std::byte> stream() const;
+
+  /// Gives the pinned memory back to the channel, of all copies: at once, or when what is under way
+  /// ends. It cannot be restored afterwards.
+  void evict();
+
  private:
   friend class HostChannel;
   std::shared_ptr<State> state_;
@@ -349,6 +357,24 @@ class LANESCOPE_API HostChannel {
   /// Brings an array back, as often as wanted; another channel's, too. `target` has as many bytes,
   /// and begins at a multiple of 16.
   Ticket restore(const Parcel& parcel, std::span<std::byte> target, cudaStream_t stream);
+
+  /// Takes many arrays of one GPU to the host as one: a kernel puts them side by side, in memory of
+  /// the GPU that the stream's order frees, each at the next multiple of 16 bytes. Only the first
+  /// is looked at for where it lies.
+  Offload offload_many(std::span<const std::span<const std::byte>> pages, Dtype dtype,
+                       cudaStream_t stream, std::string_view tag = {});
+
+  /// Brings them back, in the same order, each to a place of as many bytes.
+  Ticket restore_many(const Parcel& parcel, std::span<const std::span<std::byte>> pages,
+                      cudaStream_t stream);
+
+  /// Brings a stream into pinned memory, as `Parcel::stream` or `compress` made it. Its blocks are
+  /// compared with their checksums when it is restored.
+  Parcel load(std::span<const std::byte> stream);
+
+  /// Gives pinned memory that no parcel uses back to the system, as far as `keep_bytes` free bytes
+  /// stay, in the pieces in which it was pinned; returns how many bytes went.
+  std::size_t trim(std::size_t keep_bytes = 0);
 
   /// Pins the host's memory for arrays of so many bytes now, which takes longer than copying.
   void prepare(std::size_t bytes);

@@ -1,13 +1,18 @@
+#include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "compress/candidates.hpp"
 #include "compress/channel.hpp"
 #include "compress/host_channel.hpp"
+#include "compress/page_copier.hpp"
+#include "compress/stream_memory.hpp"
 #include "cuda/cuda_handles.hpp"
 #include "library/deciding.hpp"
 #include "library/gpu_memory.hpp"
@@ -170,14 +175,66 @@ std::size_t Parcel::stored_bytes() const {
   return told([&] { return state_->held->stored_bytes(); });
 }
 
+std::vector<std::byte> Parcel::stream() const {
+  return told([&] {
+    core::Parcel& held = *state_->held;
+    std::vector<std::byte> made = held.stream_front(state_->transfer.dtype);
+    const std::size_t front = made.size();
+    core::Header header;
+    std::memcpy(&header, made.data(), sizeof header);
+    made.resize(front + header.blocks * core::kBlockBytes);
+    made.resize(front + held.copy_payloads(0, header.blocks, std::span(made).subspan(front)));
+    return made;
+  });
+}
+
+void Parcel::evict() {
+  told([&] { state_->held->evict(); });
+}
+
 struct HostChannel::State : Way<core::HostChannel> {
   State(int device, const ChannelOptions& options, core::RestoreBy restore_by)
       : Way(options, core::kToHost.slab_bytes, device,
             core::HostChannelOptions{core_of(options), kPieceBytes, restore_by}),
-        gpu(device) {}
+        gpu(device),
+        copier(device) {}
+
+  Offload offload(std::span<const std::byte> source, Dtype dtype, cudaStream_t stream,
+                  std::string_view tag);
+  Ticket restore(const Parcel& parcel, std::byte* target, cudaStream_t stream);
 
   int gpu;
+  core::PageCopier copier;
 };
+
+namespace {
+
+/// Copies pages to where they lie side by side, or back; returns how many bytes that has.
+template <typename Byte>
+std::vector<core::PageCopy> copies_of(std::span<const std::span<Byte>> pages,
+                                      std::byte* side_by_side) {
+  std::vector<core::PageCopy> copies;
+  std::byte* at = side_by_side;
+  for (const std::span<Byte> page : pages) {
+    const std::size_t whole = core::padded(page.size());
+    if constexpr (std::is_const_v<Byte>)
+      copies.push_back(
+          {page.data(), at, page.size(), static_cast<std::uint32_t>(whole - page.size())});
+    else
+      copies.push_back({at, page.data(), page.size()});
+    at += whole;
+  }
+  return copies;
+}
+
+template <typename Byte>
+std::size_t bytes_side_by_side(std::span<const std::span<Byte>> pages) {
+  std::size_t sum = 0;
+  for (const std::span<Byte> page : pages) sum += core::padded(page.size());
+  return sum;
+}
+
+}  // namespace
 
 HostChannel::HostChannel(int gpu, const ChannelOptions& options, RestoreBy restore_by) {
   told([&] {
@@ -195,35 +252,88 @@ HostChannel& HostChannel::operator=(HostChannel&&) noexcept = default;
 HostChannel::Offload HostChannel::offload(std::span<const std::byte> source, Dtype dtype,
                                           cudaStream_t stream, std::string_view tag) {
   return told([&] {
-    State& state = *state_;
-    require_on(state.gpu, source, "the array to offload");
-    state.log.settle();
-    const lanescope::ScopedDevice scope(state.gpu);
-    Transfer transfer{std::string(tag), name_of(state.gpu) + ">host", dtype, source.size()};
-    state.load(dtype);
-    Decision decision = state.deciding.decide(transfer, source, stream);
-    auto [held, ticket] =
-        state.channel->offload(source.data(), source.size(), choice_of(decision, dtype), stream);
-    Parcel parcel(std::make_shared<Parcel::State>(transfer, decision, std::move(held)));
-    return Offload{std::move(parcel),
-                   state.add(std::move(transfer), std::move(decision), std::move(ticket), true)};
+    require_on(state_->gpu, source, "the array to offload");
+    return state_->offload(source, dtype, stream, tag);
   });
+}
+
+HostChannel::Offload HostChannel::State::offload(std::span<const std::byte> source, Dtype dtype,
+                                                 cudaStream_t stream, std::string_view tag) {
+  log.settle();
+  const lanescope::ScopedDevice scope(gpu);
+  Transfer transfer{std::string(tag), name_of(gpu) + ">host", dtype, source.size()};
+  load(dtype);
+  Decision decision = deciding.decide(transfer, source, stream);
+  auto [held, ticket] =
+      channel->offload(source.data(), source.size(), choice_of(decision, dtype), stream);
+  Parcel parcel(std::make_shared<Parcel::State>(transfer, decision, std::move(held)));
+  return {std::move(parcel),
+          add(std::move(transfer), std::move(decision), std::move(ticket), true)};
+}
+
+HostChannel::Offload HostChannel::offload_many(std::span<const std::span<const std::byte>> pages,
+                                               Dtype dtype, cudaStream_t stream,
+                                               std::string_view tag) {
+  return told([&] {
+    if (!pages.empty()) require_on(state_->gpu, pages[0], "the first array to offload");
+    const lanescope::ScopedDevice scope(state_->gpu);
+    const core::StreamMemory room(bytes_side_by_side(pages), stream);
+    state_->copier.copy(copies_of(pages, room.data()), core::kPageCtas, stream);
+    return state_->offload({room.data(), bytes_side_by_side(pages)}, dtype, stream, tag);
+  });
+}
+
+Ticket HostChannel::restore_many(const Parcel& parcel, std::span<const std::span<std::byte>> pages,
+                                 cudaStream_t stream) {
+  return told([&] {
+    const std::size_t bytes = bytes_side_by_side(pages);
+    if (bytes != parcel.bytes())
+      refuse("the places for the pages have " + std::to_string(bytes) + " bytes, and " +
+             std::to_string(parcel.bytes()) + " come; give one of as many for each page");
+    if (!pages.empty()) require_on(state_->gpu, pages[0], "the first place for a page");
+    const lanescope::ScopedDevice scope(state_->gpu);
+    const core::StreamMemory room(bytes, stream);
+    Ticket ticket = state_->restore(parcel, room.data(), stream);
+    state_->copier.copy(copies_of(pages, room.data()), core::kPageCtas, stream);
+    return ticket;
+  });
+}
+
+Parcel HostChannel::load(std::span<const std::byte> stream) {
+  return told([&] {
+    const std::size_t front = core::front_length(stream, stream.size());
+    auto held = state_->channel->load(stream.first(front), stream.size());
+    const auto room = held->payload_room();
+    std::copy_n(stream.begin() + static_cast<std::ptrdiff_t>(front), room.size(), room.begin());
+    const core::Choice& choice = *held->choice();
+    Transfer transfer{{}, name_of(state_->gpu) + ">host", choice.dtype, held->bytes()};
+    return Parcel(std::make_shared<Parcel::State>(
+        std::move(transfer), Decision{true, choice.codec, choice.dimensionality, "as it was saved"},
+        std::move(held)));
+  });
+}
+
+std::size_t HostChannel::trim(std::size_t keep_bytes) {
+  return told([&] { return state_->channel->trim(keep_bytes); });
 }
 
 Ticket HostChannel::restore(const Parcel& parcel, std::span<std::byte> target,
                             cudaStream_t stream) {
   return told([&] {
-    State& state = *state_;
     if (target.size() != parcel.bytes())
       refuse("the array for the values has " + std::to_string(target.size()) + " bytes, and " +
              std::to_string(parcel.bytes()) + " come; give one of as many");
-    require_on(state.gpu, target, "the array for the values");
-    state.log.settle();
-    Transfer transfer = parcel.state_->transfer;
-    transfer.path = "host>" + name_of(state.gpu);
-    auto ticket = state.channel->restore(parcel.state_->held, target.data(), stream);
-    return state.add(std::move(transfer), parcel.state_->decision, std::move(ticket), false);
+    require_on(state_->gpu, target, "the array for the values");
+    return state_->restore(parcel, target.data(), stream);
   });
+}
+
+Ticket HostChannel::State::restore(const Parcel& parcel, std::byte* target, cudaStream_t stream) {
+  log.settle();
+  Transfer transfer = parcel.state_->transfer;
+  transfer.path = "host>" + name_of(gpu);
+  auto ticket = channel->restore(parcel.state_->held, target, stream);
+  return add(std::move(transfer), parcel.state_->decision, std::move(ticket), false);
 }
 
 void HostChannel::prepare(std::size_t bytes) {
