@@ -425,22 +425,34 @@ std::shared_ptr<Parcel> loaded(HostChannel& channel, const Array& stream) {
   return parcel;
 }
 
+/// Pages that begin anywhere.
 struct PageSet {
-  std::vector<Array> pages, expected;
-  std::vector<std::size_t> offsets;
+  std::vector<Array> rooms, expected;
+  std::vector<std::size_t> shifts, offsets;
   std::size_t bytes = 0;
 
   void add(std::size_t size) {
     expected.push_back(made_up(size));
-    pages.emplace_back(size, std::byte{0x11});
+    shifts.push_back(bits() % 2 == 0 ? 0 : bits() % 20);
+    rooms.emplace_back(size + shifts.back() + 16, std::byte{0x11});
     offsets.push_back(bytes);
     bytes += padded(size);
   }
+  std::size_t count() const { return rooms.size(); }
+  std::size_t size(std::size_t page) const { return expected[page].size(); }
+  std::byte* at(std::size_t page) { return rooms[page].data() + shifts[page]; }
   PageCopy copy(std::size_t page, std::byte* array, bool gather) {
-    std::byte* own = pages[page].data();
-    const std::size_t size = pages[page].size();
-    const auto zeros = static_cast<std::uint32_t>(padded(size) - size);
-    return gather ? PageCopy{own, array, size, zeros} : PageCopy{array, own, size};
+    const auto zeros = static_cast<std::uint32_t>(padded(size(page)) - size(page));
+    return gather ? PageCopy{at(page), array, size(page), zeros}
+                  : PageCopy{array, at(page), size(page)};
+  }
+
+  /// Whether a page is as it was, and nothing beside it was written to.
+  bool is_whole(std::size_t page) {
+    const auto outside = [](std::byte one) { return one == kLater; };
+    return std::equal(expected[page].begin(), expected[page].end(), at(page)) &&
+           std::all_of(rooms[page].data(), at(page), outside) &&
+           std::all_of(at(page) + size(page), rooms[page].data() + rooms[page].size(), outside);
   }
 };
 
@@ -458,8 +470,7 @@ void bring_pages() {
   PageSet set;
   for (auto count = 1 + bits() % 12; count > 0; --count) set.add(sizes[bits() % std::size(sizes)]);
   pretended::put(caller.get(), [&] {
-    for (std::size_t i = 0; i < set.pages.size(); ++i)
-      std::ranges::copy(set.expected[i], set.pages[i].begin());
+    for (std::size_t i = 0; i < set.count(); ++i) std::ranges::copy(set.expected[i], set.at(i));
   });
   const auto spoil = [&](Array& array) {
     pretended::put(caller.get(), [&array] { std::ranges::fill(array, kLater); });
@@ -468,10 +479,10 @@ void bring_pages() {
   cudaMalloc(&room, set.bytes);
   auto* staging = static_cast<std::byte*>(room);
   std::vector<PageCopy> copies;
-  for (std::size_t i = 0; i < set.pages.size(); ++i)
+  for (std::size_t i = 0; i < set.count(); ++i)
     copies.push_back(set.copy(i, staging + set.offsets[i], true));
   copier.copy(copies, 5, caller.get());
-  for (Array& page : set.pages) spoil(page);
+  for (Array& room : set.rooms) spoil(room);
   auto [parcel, ticket] = channel.offload(staging, set.bytes, some_choice(), caller.get());
   pretended::put(caller.get(), [=] { std::fill_n(staging, set.bytes, kLater); });
   if (bits() % 3 == 0) {
@@ -480,7 +491,7 @@ void bring_pages() {
     if (raw || as_in_streams) {
       Array back(set.bytes);
       decompress_on_host(layout_of(stream), stream, back, 1);
-      for (std::size_t i = 0; i < set.pages.size(); ++i)
+      for (std::size_t i = 0; i < set.count(); ++i)
         require(std::ranges::equal(set.expected[i],
                                    std::span(back).subspan(set.offsets[i], set.expected[i].size())),
                 "a stream holds another page");
@@ -491,7 +502,7 @@ void bring_pages() {
       require(stream_of(*parcel) == stream, "a stream that was loaded is saved otherwise");
     }
   }
-  std::vector<std::size_t> wanted(set.pages.size());
+  std::vector<std::size_t> wanted(set.count());
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
   std::shuffle(wanted.begin(), wanted.end(), bits);
   wanted.resize(1 + bits() % wanted.size());
@@ -514,7 +525,7 @@ void bring_pages() {
   } else if (!parcel->choice()) {
     std::vector<ParcelPart> parts;
     for (const std::size_t page : wanted)
-      parts.push_back({set.offsets[page], set.pages[page].size(), set.pages[page].data()});
+      parts.push_back({set.offsets[page], set.size(page), set.at(page)});
     back = channel.restore_parts(parcel, parts, caller.get());
     evict_and_go_on();
   } else {
@@ -523,7 +534,7 @@ void bring_pages() {
     void* some = nullptr;
     cudaMalloc(&some, 2 * set.bytes + wanted.size() * 2 * kBlockBytes);
     for (const std::size_t page : wanted) {
-      const std::size_t begin = set.offsets[page], end = begin + set.pages[page].size();
+      const std::size_t begin = set.offsets[page], end = begin + set.size(page);
       copies.push_back(
           set.copy(page, static_cast<std::byte*>(some) + at + begin % kBlockBytes, false));
       for (std::size_t block = begin / kBlockBytes; block * kBlockBytes < end; ++block) {
@@ -541,8 +552,7 @@ void bring_pages() {
   channel.trim(0);
   back->wait(10);
   pretended::let_all_happen();
-  for (const std::size_t page : wanted)
-    require(set.pages[page] == set.expected[page], "a page came back otherwise");
+  for (const std::size_t page : wanted) require(set.is_whole(page), "a page came back otherwise");
   if (parcel->evicted()) {
     channel.trim(0);
     require(channel.arena().pinned_bytes() == 0, "memory of what was evicted stays");

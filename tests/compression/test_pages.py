@@ -139,15 +139,34 @@ def test_of_compressed_pages_the_blocks_that_hold_them_come(gpus):
 
 
 def test_pages_side_by_side_come_back_without_a_copy(gpus, monkeypatch):
-    """New arrays that are alike, and places that follow each other."""
+    """New arrays that are alike, here and on another GPU."""
+    given = made_up([64 * KIB] * 5)
+    channel, there = host(), lanescope.Channel(0, 1, compression="off")
+    parcel = channel.offload_many(given)
+    copied = []
+    monkeypatch.setattr(Copier, "copy", lambda self, *given: copied.append(given[3]))
+    same(channel.restore_many(parcel), given)
+    assert copied == []
+    there.send_many(given)
+    assert copied == [True]  # side by side, before they leave
+
+
+def test_a_transfer_begins_before_it_is_known_where_pages_go(gpus, monkeypatch):
     given = made_up([64 * KIB] * 5)
     channel = host()
     parcel = channel.offload_many(given)
-    monkeypatch.setattr(Copier, "copy", lambda *given: pytest.fail("nothing is to be copied"))
-    same(channel.restore_many(parcel), given)
-    out = Tensor(np.zeros((9, 64 * KIB // 4), np.float32))
-    channel.restore_many(parcel, out=out, pages=[2, 3, 4, 5, 6])
-    same([out[i] for i in range(2, 7)], given)
+    collect = paging.collect
+    moved = []
+
+    def looking(*given):
+        moved.append(len(gpus.cores[0].moved))
+        return collect(*given)
+
+    monkeypatch.setattr(paging, "collect", looking)
+    out = made_up([64 * KIB] * 5)[::-1]
+    channel.restore_many(parcel, out=out)
+    same(out, given)
+    assert moved == [2]
 
 
 def test_more_than_a_group_goes_in_several_transfers(gpus, monkeypatch):

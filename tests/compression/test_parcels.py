@@ -13,6 +13,7 @@ import pytest
 import lanescope
 from lanescope import InputError
 from lanescope.compression import parcel_files
+from lanescope.compression.files import CompressedFile
 from lanescope.compression.parcels import ParcelCache, read_parcel
 from tests.compression.page_cores import HostCore, PeerCore
 from tests.compression.test_pages import (
@@ -240,6 +241,13 @@ def test_a_stream_in_it_cannot_promise_more_than_its_array():
     data[at + 24 : at + 28] = (1 << 31).to_bytes(4, "little")
     with pytest.raises(InputError, match="another length than its array can have"):
         channel.load(io.BytesIO(bytes(data)))
+
+
+def test_a_parcel_is_no_compressed_file(tmp_path):
+    _, parcel = parcel_of(sizes=[48])
+    parcel.save(tmp_path / "x.lsp")
+    with pytest.raises(InputError, match="is a parcel of a channel and no compressed file"):
+        CompressedFile(tmp_path / "x.lsp")
 
 
 def test_decompress_takes_no_room_for_parcels():

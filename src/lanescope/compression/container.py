@@ -27,7 +27,7 @@ FRONT = struct.pack("<4s12x", b"LSCF")
 #: Where the index lies, its length, its CRC-32, zeros.
 _TRAILER = struct.Struct("<QQI8s4s")
 _END = (bytes(8), b"FCSL")
-_STREAM = b"LSCZ"
+_STREAM, _PARCEL = b"LSCZ", b"LSCP"
 KNOWN_TYPES = {
     *STORED,
     *("float16", "bfloat16", "float32", "float64"),
@@ -130,6 +130,11 @@ def read_index(path: Path, file: BinaryIO) -> Index:
         raise InputError(
             f"{path} is a stream of lanescope.compress and no compressed file; read its bytes and "
             "give them to lanescope.decompress"
+        )
+    if front[:4] == _PARCEL:
+        raise InputError(
+            f"{path} is a parcel of a channel and no compressed file; read it by read_parcel of "
+            "lanescope.compression.parcels"
         )
     if front[:4] != FRONT[:4]:
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -271,49 +271,64 @@ def _of_list(arrays: list[Any], gpu: int, what: str) -> PageList:
     if not arrays:
         return PageList("torch", gpu, *_none(), (), "uint8")
     framework = framework_of_array(arrays[0])
-    if not framework or len(set(map(type, arrays))) > 1 or not _plain(arrays, framework, gpu):
-        # one by one, so that the first that is wrong is named
+    dtypes = set(map(attrgetter("dtype"), arrays)) if framework else set()
+    places = _places(arrays, dtypes, framework, gpu)
+    if places is None:  # one by one, so that the first that is wrong is named
         found = [gpu_array(one, gpu, f"array {i} of {what}") for i, one in enumerate(arrays)]
         if len({one.framework for one in found}) > 1:
             raise InputError(f"{what} are of PyTorch and of CuPy; give those of one alone")
-        pointers, sizes = [one.pointer for one in found], [one.bytes for one in found]
-    elif framework == "torch":
-        pointers = list(map(methodcaller("data_ptr"), arrays))
-        sizes = list(map(attrgetter("nbytes"), arrays))
-    else:
-        pointers = list(map(attrgetter("data.ptr"), arrays))
-        sizes = list(map(attrgetter("nbytes"), arrays))
-    kinds = set(map(coded_dtype, set(map(attrgetter("dtype"), arrays))))
+        places = [one.pointer for one in found], [one.bytes for one in found]
+        dtypes = set(map(attrgetter("dtype"), arrays))
+    kinds = set(map(coded_dtype, dtypes))
     return PageList(
         framework,
         gpu,
-        np.array(pointers, np.uint64),
-        np.array(sizes, np.uint64),
-        tuple(_runs(arrays)),
+        np.array(places[0], np.uint64),
+        np.array(places[1], np.uint64),
+        _runs(arrays, dtypes),
         kinds.pop() if len(kinds) == 1 else "uint8",
     )
 
 
-def _plain(arrays: list[Any], framework: str, gpu: int) -> bool:
-    """Whether all are whole arrays in the GPU's memory, that mean what they hold."""
-    if framework == "torch":
-        return (
-            set(map(methodcaller("get_device"), arrays)) == {gpu}
-            and all(map(methodcaller("is_contiguous"), arrays))
-            and {str(one) for one in set(map(attrgetter("layout"), arrays))} == {"torch.strided"}
-            and not any(map(methodcaller("is_neg"), arrays))
-            and not any(map(methodcaller("is_conj"), arrays))
-        )
-    return set(map(attrgetter("device.id"), arrays)) == {gpu} and all(
-        map(attrgetter("flags.c_contiguous"), arrays)
-    )
+def _places(
+    arrays: list[Any], dtypes: set[Any], framework: str, gpu: int
+) -> tuple[list[int], list[int]] | None:
+    """Return addresses and bytes of whole arrays in the GPU's memory; None where one is none."""
+    kind = type(arrays[0])
+    if not framework or set(map(type, arrays)) != {kind}:
+        return None
+    sizes = list(map(attrgetter("nbytes"), arrays))
+    if framework == "cupy":
+        one_by_one = set(map(attrgetter("device.id"), arrays)) != {gpu}
+        if one_by_one or not all(map(attrgetter("flags.c_contiguous"), arrays)):
+            return None
+        return list(map(attrgetter("data.ptr"), arrays)), sizes
+    try:
+        if set(map(kind.get_device, arrays)) != {gpu} or not all(map(kind.is_contiguous, arrays)):
+            return None
+        if any(map(kind.is_neg, arrays)):
+            return None
+        if any(map(dtype_is_complex, dtypes)) and any(map(kind.is_conj, arrays)):
+            return None
+        return list(map(kind.data_ptr, arrays)), sizes
+    except RuntimeError:  # of those that are sparse
+        return None
 
 
-def _runs(arrays: list[Any]) -> Iterator[PageRun]:
+def dtype_is_complex(dtype: Any) -> bool:
+    """Return whether values of a framework's type have two parts."""
+    return "complex" in str(dtype)
+
+
+def _runs(arrays: list[Any], dtypes: set[Any]) -> tuple[PageRun, ...]:
     """Return types and shapes, those that are the same together."""
-    what = zip(map(attrgetter("dtype"), arrays), map(attrgetter("shape"), arrays), strict=True)
-    for (dtype, shape), same in groupby(what):
-        yield PageRun(sum(1 for _ in same), dtype, tuple(shape))
+    shapes = list(map(attrgetter("shape"), arrays))
+    if len(dtypes) == 1 and shapes.count(shapes[0]) == len(shapes):
+        return (PageRun(len(shapes), arrays[0].dtype, tuple(shapes[0])),)
+    both = zip(map(attrgetter("dtype"), arrays), shapes, strict=True)
+    return tuple(
+        PageRun(sum(1 for _ in same), dtype, tuple(shape)) for (dtype, shape), same in groupby(both)
+    )
 
 
 def new_pages(framework: str, runs: Sequence[PageRun], gpu: int) -> tuple[list[Any], list[Any]]:

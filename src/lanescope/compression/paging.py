@@ -13,7 +13,13 @@ from lanescope._core import native
 from lanescope.calls import checked
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.deciding import Decision, Transfer
-from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_bytes
+from lanescope.compression.gpu_arrays import (
+    GpuArray,
+    current_stream,
+    framework_of_array,
+    gpu_array,
+    new_bytes,
+)
 from lanescope.compression.pages import (
     ALIGNMENT,
     Numbers,
@@ -155,11 +161,15 @@ class PageTransfers:
             else numbers_of(which, len(parcel), "which", "the parcel")
         )
         sizes = parcel.sizes[wanted]
+        begun = self._begun(parcel, out) if which is None else None
         found, room = self._places(parcel.framework, runs_of(parcel, wanted), out, pages, sizes)
         if len(wanted) == 0:
             return found
         stream = current_stream(room.framework, self._source)
-        for group in parcel.groups:
+        if begun is not None:
+            count = parcel.groups[0].count
+            self._scatter(begun, room.pointers[:count], sizes[:count])
+        for group in parcel.groups[begun is not None :]:
             own = np.flatnonzero((wanted >= group.first) & (wanted < group.first + group.count))
             if len(own):
                 some = _Some(
@@ -224,7 +234,7 @@ class PageTransfers:
                     source_stream, stream,
                 )  # fmt: skip
             self._log.add(Record(transfer, decision, ticket), learns=True)
-            self._scatter(there, targets, sizes, stream)
+            self._scatter(there, targets, sizes)
         return found
 
     def load(
@@ -345,6 +355,25 @@ class PageTransfers:
         require_apart(room.pointers, room.sizes)
         return out, room
 
+    def _begun(self, parcel: PageParcel, out: Any) -> GpuArray | None:
+        """Begin to bring back the first group, before it is known where its pages go.
+
+        To find that out takes as long as a good part of the transfer, where there are thousands.
+        """
+        first = out[0] if isinstance(out, list | tuple) and out else out
+        if not parcel.groups or framework_of_array(first) != parcel.framework:
+            return None
+        group, stream = parcel.groups[0], current_stream(parcel.framework, self._source)
+        size = int(padded(parcel.sizes[: group.count]).sum())
+        try:
+            room = scratch(parcel.framework, self._source, size)
+        except NoMemoryError:
+            return None
+        with core_errors():
+            ticket = self._core.restore(group.held, room.pointer, stream)
+        self._note(parcel, group, size, ticket)
+        return room
+
     def _restore_some(self, some: _Some, stream: int) -> None:
         """Bring back pages of one group."""
         if some.is_whole and _as_gathered(some.targets, some.sizes):
@@ -366,7 +395,7 @@ class PageTransfers:
     def _restore_whole(self, some: _Some, target: int, stream: int) -> None:
         with core_errors():
             ticket = self._core.restore(some.group.held, target, stream)
-        self._note(some, some.group_bytes, ticket)
+        self._note(some.parcel, some.group, some.group_bytes, ticket)
 
     def _restore_parts(self, some: _Some, stream: int) -> None:
         """Bring back pages that are stored as they are, each to its place: a kernel reads them."""
@@ -374,7 +403,7 @@ class PageTransfers:
             ticket = self._core.restore_parts(
                 some.group.held, some.offsets, some.sizes, some.targets, stream
             )
-        self._note(some, int(some.sizes.sum()), ticket)
+        self._note(some.parcel, some.group, int(some.sizes.sum()), ticket)
 
     def _restore_blocks(self, some: _Some, stream: int, most: int = GROUP_BYTES) -> None:
         """Bring back the blocks that hold pages, as many at a time as there is memory for."""
@@ -390,14 +419,13 @@ class PageTransfers:
             with core_errors():
                 ticket = self._core.restore_blocks(some.group.held, blocks, room.pointer, stream)
             sizes, targets = some.sizes[first:last], some.targets[first:last]
-            self._note(some, int(sizes.sum()), ticket)
+            self._note(some.parcel, some.group, int(sizes.sum()), ticket)
             self._copy(np.uint64(room.pointer) + offsets, targets, sizes, room)
             first = last
 
-    def _note(self, some: _Some, size: int, ticket: Any) -> None:
-        parcel = some.parcel
+    def _note(self, parcel: PageParcel, group: PageGroup, size: int, ticket: Any) -> None:
         transfer = Transfer(parcel.tag, f"host>g{self._source}", parcel.kind, size)
-        self._log.add(Record(transfer, some.group.decision, ticket), learns=False)
+        self._log.add(Record(transfer, group.decision, ticket), learns=False)
 
     def _landing(self, framework: str, gpu: int, targets: Numbers, sizes: Numbers) -> GpuArray:
         """Return where pages come side by side: their own places, if they lie so."""
@@ -407,7 +435,7 @@ class PageTransfers:
         with _out_of_memory():
             return scratch(framework, gpu, size)
 
-    def _scatter(self, room: GpuArray, targets: Numbers, sizes: Numbers, stream: int) -> None:
+    def _scatter(self, room: GpuArray, targets: Numbers, sizes: Numbers) -> None:
         if room.values is not None:
             self._copy(np.uint64(room.pointer) + offsets_of(sizes), targets, sizes, room)
 

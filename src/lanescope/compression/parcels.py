@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from lanescope.calls import checked
@@ -16,9 +16,6 @@ from lanescope.compression.transfers import Parcel
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.units.sizes import Size, size_of
-
-if TYPE_CHECKING:
-    from lanescope.compression.channel import Channel
 
 ENDING = ".lsp"
 
@@ -54,6 +51,7 @@ def read_parcel(
     return read_arrays(source, most, framework, threads)
 
 
+@checked
 class ParcelCache:
     """Parcels by name, those used last, of so many stored bytes together. For several threads.
 
@@ -75,9 +73,7 @@ class ParcelCache:
         One to the host, which loads them; needed with a folder.
     """
 
-    def __init__(
-        self, limit: Size, *, folder: StrPath | None = None, channel: Channel | None = None
-    ) -> None:
+    def __init__(self, limit: Size, *, folder: StrPath | None = None, channel: Any = None) -> None:
         if folder is not None and channel is None:
             raise InputError("parcels that are saved in a folder need a channel that loads them")
         self._limit = size_of(limit)
@@ -113,7 +109,7 @@ class ParcelCache:
             if name not in self._saved:
                 raise KeyError(name)
             assert self._channel is not None
-            parcel = self._channel.load(self._path(name))
+            parcel: Parcel | PageParcel = self._channel.load(self._path(name))
             size = parcel.stored_bytes
             while self._parcels and self._bytes + size > self._limit:
                 self._evict_oldest()
