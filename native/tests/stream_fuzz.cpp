@@ -292,6 +292,38 @@ Bytes of_version_2(const Case& one) {
   return parts.sealed();
 }
 
+/// As parcels are saved: blocks are bound to a number that the header has.
+Bytes of_version_5(const Case& one, std::uint64_t number) {
+  Parts parts = Parts::of(one.stream);
+  parts.header.version = kNumberedVersion;
+  put_number(parts.header, number);
+  const Binding binding = binding_of(parts.header, parts.shape);
+  for (std::size_t i = 0; i < parts.table.size(); ++i)
+    parts.table[i].checksum =
+        checksum_of(one.values.data() + i * kBlockBytes, bytes_of_block(one.values.size(), i),
+                    checksum_place(binding, i));
+  return parts.sealed();
+}
+
+void require_numbers_count(Random& random, const Case& one) {
+  now.doing = "a stream of version 5";
+  const std::uint64_t number = random.bits() >> (64 - kNumberBits);
+  Case numbered = one;
+  numbered.stream = of_version_5(one, number);
+  Bytes back;
+  require(read(numbered.stream, one.values.size(), back) && back == one.values, "it is read");
+  for (int i = 0; i < 8; ++i) {
+    const Bytes changed = damaged(random, numbered);
+    if (changed != numbered.stream && read(changed, one.values.size(), back))
+      require(back == one.values, "what was damaged means something else");
+  }
+  if (one.values.empty()) return;
+  Parts parts = Parts::of(numbered.stream);
+  put_number(parts.header, number ^ 1);
+  now.doing = "a stream of version 5 with another number";
+  require(!read(parts.sealed(), one.values.size(), back), "it is read");
+}
+
 void require_round_trip(const Case& one) {
   now.doing = "a round trip";
   Bytes back;
@@ -333,6 +365,7 @@ std::uint64_t fuzz(std::uint64_t seed, std::uint64_t most) {
   const Case one = draw(random, nullptr), other = draw(random, &one);
   require_round_trip(one);
   require_apart(random, one);
+  require_numbers_count(random, one);
   std::uint64_t inputs = 0;
   for (; inputs < kDamaged && inputs < most; ++inputs) {
     const std::uint32_t kind = one.values.empty() ? 9 : random.below(10);
