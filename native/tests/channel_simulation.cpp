@@ -554,7 +554,9 @@ void bring_pages() {
   pretended::let_all_happen();
   for (const std::size_t page : wanted) require(set.is_whole(page), "a page came back otherwise");
   if (parcel->evicted()) {
-    channel.trim(0);
+    const std::size_t pinned = channel.arena().pinned_bytes();
+    require(channel.trim(pinned) == 0, "memory was given back that was to stay");
+    require(channel.trim(0) == pinned, "not all free memory was given back");
     require(channel.arena().pinned_bytes() == 0, "memory of what was evicted stays");
   }
   cudaFree(staging);

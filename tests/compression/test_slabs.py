@@ -124,6 +124,7 @@ def test_all_of_it_comes_together_again(steps):
             assert all(a[1] <= b[0] for a, b in pairwise(sorted(ends)))
             taken.append(one)
     assert arena.free_bytes + sum(length for *_, length in taken) == arena.bytes
+    assert arena.drop_free_piece(16 * GRANULE - 1) is None
     assert (arena.drop_free_piece() is None) == bool(taken)
     for one in taken:
         arena.give(one)

@@ -63,8 +63,8 @@ struct HostChannel::State {
   void decode_chosen(Ticket& ticket, const Parcel& parcel, std::span<const std::uint32_t> blocks,
                      std::byte* target);
   template <typename Work>
-  std::shared_ptr<Ticket> restore_some(const std::shared_ptr<Parcel>& parcel, TransferFacts facts,
-                                       cudaStream_t caller, Work work);
+  std::shared_ptr<Ticket> restore_some(const std::shared_ptr<Parcel>& parcel,
+                                       const TransferFacts& told, cudaStream_t caller, Work work);
   void settle(Ticket& ticket, const Stream& stream, cudaStream_t caller);
 
   std::mutex mutex;
@@ -240,8 +240,8 @@ void HostChannel::State::decode_chosen(Ticket& ticket, const Parcel& parcel,
 /// As `restore` does; `work` puts on `in` what brings the bytes.
 template <typename Work>
 std::shared_ptr<Ticket> HostChannel::State::restore_some(const std::shared_ptr<Parcel>& parcel,
-                                                         TransferFacts told, cudaStream_t caller,
-                                                         Work work) {
+                                                         const TransferFacts& told,
+                                                         cudaStream_t caller, Work work) {
   const auto memory = parcel->memory();
   const std::lock_guard lock(mutex);
   in_flight.reap();
@@ -388,7 +388,7 @@ std::shared_ptr<Ticket> HostChannel::restore_parts(const std::shared_ptr<Parcel>
   }
   TransferFacts facts;
   facts.wire_bytes = facts.bytes = bytes_of_parts(cut);
-  return state_->restore_some(parcel, std::move(facts), target_stream, [&](Ticket&) {
+  return state_->restore_some(parcel, facts, target_stream, [&](Ticket&) {
     copy_parts_behind(state_->tables, cut, kPageCtasToHost, state_->in.get());
   });
 }
@@ -409,7 +409,7 @@ std::shared_ptr<Ticket> HostChannel::restore_blocks(const std::shared_ptr<Parcel
     facts.wire_bytes += sizeof(Entry) + padded(parcel->entries()[block].descriptor.payload_bytes());
   }
   facts.bytes = parcel->bytes_;
-  return state_->restore_some(parcel, std::move(facts), target_stream, [&](Ticket& ticket) {
+  return state_->restore_some(parcel, facts, target_stream, [&](Ticket& ticket) {
     state_->decode_chosen(ticket, *parcel, blocks, target);
   });
 }
