@@ -417,6 +417,8 @@ std::shared_ptr<Ticket> HostChannel::restore_blocks(const std::shared_ptr<Parcel
 std::shared_ptr<Parcel> HostChannel::load(std::span<const std::byte> front,
                                           std::size_t stream_bytes) {
   State& state = *state_;
+  if (front.size() < sizeof(Header) || front.size() != front_length(front, stream_bytes))
+    throw Error("load", 0, "bad stream", "it has another length before its payloads than it says");
   const auto parcel = std::make_shared<Parcel>(state.arena, state.options().slab_bytes,
                                                layout_of(front, stream_bytes), front);
   TransferFacts facts = state.facts("of a stream to the host of GPU ", parcel->bytes_);
