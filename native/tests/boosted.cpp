@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -480,6 +481,36 @@ void early() {
   show_gpu("other", gpu2, more.size());
 }
 
+/// No files, variables and descriptors any more, once CUDA has begun.
+void locked() {
+  begin();
+  const std::size_t bytes = 3 * kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes);
+  clearenv();
+  for (int file = 3; file < 64; ++file) close(file);
+  const rlimit none{3, 3};
+  setrlimit(RLIMIT_NOFILE, &none);
+  Bytes out = some_bytes(bytes, 1), back(bytes);
+  to_gpu(gpu, out.data(), bytes);
+  from_gpu(back.data(), gpu, bytes);
+  show("back", back.data(), bytes);
+}
+
+/// Copies until somebody ends it.
+void endless() {
+  begin();
+  const std::size_t bytes = kMiB;
+  const CUdeviceptr gpu = on_gpu(bytes);
+  const Bytes out = some_bytes(bytes, 1);
+  for (int round = 0;; ++round) {
+    CALL(cuMemcpyHtoD_v2)(gpu, out.data(), bytes);
+    if (round == 2) {
+      std::puts("some are over");
+      std::fflush(stdout);
+    }
+  }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -489,7 +520,8 @@ int main(int count, char** words) {
   } cases[] = {{"sizes", sizes},     {"streams", streams},     {"default", default_stream},
                {"threads", threads}, {"contexts", contexts},   {"others", others},
                {"fresh", fresh},     {"forbidden", forbidden}, {"capture", capture},
-               {"forks", forks},     {"failing", failing},     {"early", early}};
+               {"forks", forks},     {"failing", failing},     {"early", early},
+               {"locked", locked},   {"endless", endless}};
   for (const auto& one : cases)
     if (count == 2 && std::strcmp(one.name, words[1]) == 0) {
       one.run();

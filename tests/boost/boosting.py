@@ -18,7 +18,7 @@ needs_boost = pytest.mark.skipif(boost_library() is None, reason="needs an insta
 #: Two threads whatever the machine has, and no copy left to the driver to compare.
 ALWAYS = BoostOptions(threads=2, always=True)
 #: What streams of the driver for tests lag behind, µs an operation.
-LAG = {"MOCK_LAG_US": "50"}
+LAG = {"MOCK_LAG_US": "20"}
 
 
 def driver_variables(folder: Path) -> dict[str, str]:

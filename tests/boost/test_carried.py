@@ -57,7 +57,7 @@ def test_a_ring_that_is_smaller_than_a_copy(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lookup", ["dlsym", "proc"])
-@pytest.mark.parametrize("case", ["streams", "threads"])
+@pytest.mark.parametrize("case", ["default", "threads"])
 def test_however_the_program_finds_the_driver(lookup: str, case: str, tmp_path: Path) -> None:
     environment = {**driver_variables(tmp_path), "LOOKUP": lookup}
     alone = run([program("boosted"), case], environment)

@@ -79,9 +79,7 @@ def _dry(tally: Tally, from_bytes: int) -> list[str]:
     found = _qualified(tally)
     if not found.copies:
         return [f"Dry run: no copy of {size_text(from_bytes)} or more would be carried."]
-    lines = [
-        f"Dry run, nothing was carried: {_text(found)} would be; by the driver they took that."
-    ]
+    lines = [f"Dry run, nothing was carried. What would be, by the driver: {_text(found)}."]
     predicted = predicted_seconds(tally, found)
     if predicted is None:
         return [*lines, "What they would take cannot be predicted: the GPU's link is not known."]
