@@ -275,6 +275,16 @@ API CUresult cuCtxCreate_v2(CUcontext* to, unsigned, CUdevice device) {
   *to = reinterpret_cast<CUcontext>(made);
   return CUDA_SUCCESS;
 }
+API CUresult cuDeviceGet(CUdevice* to, int number) {
+  *to = number;
+  return CUDA_SUCCESS;
+}
+API CUresult cuDevicePrimaryCtxRetain(CUcontext* to, CUdevice device) {
+  static CUcontext first = nullptr;
+  if (first == nullptr) cuCtxCreate_v2(&first, 0, device);
+  *to = first;
+  return CUDA_SUCCESS;
+}
 API CUresult cuCtxSetCurrent(CUcontext context) {
   current = reinterpret_cast<Context*>(context);
   return CUDA_SUCCESS;

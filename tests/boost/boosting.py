@@ -15,6 +15,15 @@ from tests.native.programs import program
 from tests.patience import PATIENCE_S
 
 needs_boost = pytest.mark.skipif(boost_library() is None, reason="needs an installed lanescope")
+#: The command line, on a machine that is thought to have a driver.
+COMMAND = """
+import sys
+from pathlib import Path
+from lanescope.watching.sources import injection
+injection._DRIVERS = (Path("/"),)
+from lanescope.cli import main
+main()
+"""
 #: Two threads whatever the machine has, and no copy left to the driver to compare.
 ALWAYS = BoostOptions(threads=2, always=True)
 #: What streams of the driver for tests lag behind, µs an operation.

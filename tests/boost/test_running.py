@@ -23,21 +23,12 @@ from lanescope.boost.running import (
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import CallsSource
-from tests.boost.boosting import boosted, driver_variables, needs_boost, run
+from tests.boost.boosting import COMMAND, boosted, driver_variables, needs_boost, run
 from tests.native.programs import program
 from tests.patience import PATIENCE_S
 
 pytestmark = needs_boost
 
-#: The command line, on a machine that is thought to have a driver.
-COMMAND = """
-import sys
-from pathlib import Path
-from lanescope.watching.sources import injection
-injection._DRIVERS = (Path("/"),)
-from lanescope.cli import main
-main()
-"""
 Boost = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

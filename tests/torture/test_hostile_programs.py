@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from lanescope.trace.store import read_watch
+from tests.boost.boosting import COMMAND as BOOST
+from tests.boost.boosting import needs_boost
+from tests.native.programs import program
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 
@@ -24,6 +28,8 @@ from lanescope.watching.launcher import launch
 from lanescope.watching.launcher import program_environment
 sys.exit(launch(sys.argv[1:], program_environment()).exit_code)
 """
+#: What differs from run to run in a process with threads that are not the program's.
+_OF_ANY_DRIVER = {"main thread"}
 Outcome = tuple[int, bytes, bytes]
 
 
@@ -57,11 +63,11 @@ def outcome(command: list[str], folder: Path, **variables: str) -> Outcome:
     return code, done.stdout, done.stderr
 
 
-def same(program: list[str], run: str, options: list[str], folder: Path) -> str:
+def same(words: list[str], run: str, options: list[str], folder: Path) -> str:
     """Return how a program differs when it is watched; empty where it does not."""
-    alone = outcome(program, folder)
-    watched = outcome([sys.executable, "-c", run, *options, *program], folder)
-    return "" if alone == watched else f"{program[1:2]}: {alone} alone, {watched} watched"
+    alone = outcome(words, folder)
+    watched = outcome([sys.executable, "-c", run, *options, *words], folder)
+    return "" if alone == watched else f"{words[1:2]}: {alone} alone, {watched} watched"
 
 
 def odd_programs() -> list[list[str]]:
@@ -87,7 +93,7 @@ def test_programs_that_are_launched(
 ) -> None:
     programs = [[str(hostile), name] for name in names_of(hostile)] + odd_programs()
     chosen = rng.sample(programs, min(trials(12, len(programs)), len(programs)))
-    differing = [same(program, _LAUNCH, [], tmp_path) for program in chosen]
+    differing = [same(one, _LAUNCH, [], tmp_path) for one in chosen]
     assert not list(filter(None, differing))
 
 
@@ -96,8 +102,30 @@ def test_programs_that_are_watched(
 ) -> None:
     programs = [[str(hostile), name] for name in names_of(hostile)] + odd_programs()
     chosen = rng.sample(programs, min(trials(2, len(programs)), len(programs)))
-    differing = [same(program, _WATCH, ["watch", "-q", "--"], tmp_path) for program in chosen]
+    differing = [same(one, _WATCH, ["watch", "-q", "--"], tmp_path) for one in chosen]
     assert not list(filter(None, differing))
+
+
+@needs_boost
+def test_programs_that_are_boosted(
+    hostile: Path, tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
+) -> None:
+    """Each has carried 400 copies before, over a driver for tests."""
+    (tmp_path / "libcuda.so.1").symlink_to(program("mock_driver"))
+    variables = {"HOSTILE_CUDA": "1", "LD_LIBRARY_PATH": str(tmp_path)}
+    names = sorted(set(names_of(hostile)) - {"environment", *_OF_ANY_DRIVER})
+    differing = []
+    for number, name in enumerate(rng.sample(names, min(trials(2, len(names)), len(names)))):
+        numbers = tmp_path / f"{number}.json"
+        words = ["boost", "-q", "--threads", "2", "--always", "--from", "64KiB"]
+        command = [sys.executable, "-c", BOOST, *words, "--json", str(numbers), "--"]
+        alone = outcome([str(hostile), name], tmp_path, **variables)
+        boosted = outcome([*command, str(hostile), name], tmp_path, **variables)
+        carried = json.loads(numbers.read_text())["carried"]
+        copies = sum(count["copies"] for count in carried.values())
+        if alone != boosted or copies < 400:
+            differing.append(f"{name}: {alone} alone, {boosted} boosted, {copies} carried")
+    assert not differing
 
 
 @pytest.mark.gpu
@@ -110,8 +138,8 @@ def test_programs_that_have_copied_to_a_gpu(
     names = sorted(set(names_of(hostile)) - {"descriptors", "environment", "main thread"})
     differing = []
     for number, name in enumerate(rng.sample(names, min(trials(20, len(names)), len(names)))):
-        program = [str(hostile), name]
-        alone = outcome(program, tmp_path, HOSTILE_CUDA="1")
+        words = [str(hostile), name]
+        alone = outcome(words, tmp_path, HOSTILE_CUDA="1")
         run = tmp_path / f"{number}"
         watch = [
             sys.executable,
@@ -124,7 +152,7 @@ def test_programs_that_have_copied_to_a_gpu(
             "--out",
             str(run),
         ]
-        watched = outcome([*watch, "--", *program], tmp_path, HOSTILE_CUDA="1")
+        watched = outcome([*watch, "--", *words], tmp_path, HOSTILE_CUDA="1")
         copies = len(read_watch(run).timeline.operations)
         if alone != watched or (alone[0] != 121 and copies < 400):
             differing.append(f"{name}: {alone} alone, {watched} watched, {copies} copies")
