@@ -64,9 +64,10 @@ struct Range {
   Context* context;
 };
 
-std::mutex mutex;
-std::condition_variable changed;
-std::map<CUdeviceptr, Range> ranges;  // by their first byte
+// Never destroyed: streams go on while a program ends.
+std::mutex& mutex = *new std::mutex;
+std::condition_variable& changed = *new std::condition_variable;
+std::map<CUdeviceptr, Range>& ranges = *new std::map<CUdeviceptr, Range>;  // by their first byte
 pid_t initialised = 0;
 unsigned long long contexts = 0;
 int captures = 0;
