@@ -14,7 +14,7 @@ ORDER = (
         "compression",
         "torch",
         "watching",
-        "boost",
+        "boosting",
         "report",
         "studies",
         "history",

@@ -32,8 +32,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from lanescope.boost.running import BoostOptions, boost_library, boost_variables, read_folder
-from lanescope.boost.tally import Tally
+from lanescope.boosting.running import BoostOptions, boost_library, boost_variables, read_folder
+from lanescope.boosting.tally import Tally
 from lanescope.units.sizes import size_text
 
 KIB, MIB = 1 << 10, 1 << 20

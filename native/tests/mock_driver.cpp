@@ -434,6 +434,12 @@ API CUresult cuEventQuery(CUevent event) {
 
 // ---- Copies
 
+API CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, std::size_t bytes,
+                             CUstream stream) {
+  const std::lock_guard lock(mutex);
+  give(stream_of(stream, false), [=] { std::memset(bytes_at(at), value, bytes); });
+  return CUDA_SUCCESS;
+}
 API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, std::size_t bytes) {
   return copy(to, at(from), bytes, nullptr, false, false);
 }

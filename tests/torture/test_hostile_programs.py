@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lanescope.trace.store import read_watch
-from tests.boost.boosting import COMMAND as BOOST
-from tests.boost.boosting import needs_boost
+from tests.boosting.programs import COMMAND as BOOST
+from tests.boosting.programs import needs_boost
 from tests.native.programs import program
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S

@@ -10,7 +10,7 @@
 namespace lanescope::boost {
 
 /// Why the driver carried a copy. The places are the numbers in tallies, which
-/// src/lanescope/boost/tally.py names.
+/// src/lanescope/boosting/tally.py names.
 enum class Reason : std::uint8_t {
   small,
   not_pageable,  // pinned, registered, mapped or managed

@@ -15,7 +15,7 @@ from lanescope.errors import LanescopeError
 from lanescope.units.values import File, OneOf, Whole
 
 if TYPE_CHECKING:
-    from lanescope.boost.running import Boosted, BoostOptions
+    from lanescope.boosting.running import Boosted, BoostOptions
 
 
 @combines(
@@ -83,7 +83,7 @@ def boost(
     copies that gain nothing by it go by the driver. Its input, output and exit code stay its own;
     what was carried goes to standard error. It has not been measured on a GPU yet.
     """
-    from lanescope.boost.running import BoostOptions, run_boosted
+    from lanescope.boosting.running import BoostOptions, run_boosted
     from lanescope.watching.launcher import program_environment, resolve_command
 
     environment = program_environment()
@@ -98,7 +98,7 @@ def boost(
 
 
 def _tell(done: Boosted, options: BoostOptions, json: Path | None, *, quiet: bool) -> None:
-    from lanescope.boost.summary import as_dict, lines_of
+    from lanescope.boosting.summary import as_dict, lines_of
 
     if done.tally is None:
         if not quiet:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lanescope.boost.tally import Tally, read_tally, sum_of
+from lanescope.boosting.tally import Tally, read_tally, sum_of
 from lanescope.watching.launcher import Outcome, launch
 from lanescope.watching.sources.injection import (
     gains_rights,

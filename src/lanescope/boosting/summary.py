@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lanescope.boost.tally import REASONS, Compared, Count, Tally
+from lanescope.boosting.tally import REASONS, Compared, Count, Tally
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, line_rate_gbs
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import size_text

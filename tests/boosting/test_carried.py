@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.boost.running import BoostOptions
-from tests.boost.boosting import boosted, driver_variables, needs_boost, run
+from lanescope.boosting.running import BoostOptions
+from tests.boosting.programs import boosted, driver_variables, needs_boost, run
 from tests.native.programs import program
 
 pytestmark = needs_boost

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.boost.running import BoostOptions, boost_library, boost_variables, read_folder
-from lanescope.boost.tally import Tally
+from lanescope.boosting.running import BoostOptions, boost_library, boost_variables, read_folder
+from lanescope.boosting.tally import Tally
 from tests.native.programs import program
 from tests.patience import PATIENCE_S
 

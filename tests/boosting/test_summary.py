@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.boost.summary import as_dict, lines_of, predicted_seconds
-from lanescope.boost.tally import DIRECTIONS, REASONS, Compared, Count, Tally, read_tally, sum_of
+from lanescope.boosting.summary import as_dict, lines_of, predicted_seconds
+from lanescope.boosting.tally import DIRECTIONS, REASONS, Compared, Count, Tally, read_tally, sum_of
 
 NONE, UNKNOWN = Count(), Compared()
 NOTHING = Tally(0, {n: Count() for n in DIRECTIONS}, {n: Compared() for n in DIRECTIONS}, {})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.boost.running import (
+from lanescope.boosting.running import (
     FOLDER_VARIABLE,
     OPTIONS_VARIABLE,
     BoostOptions,
@@ -23,7 +23,7 @@ from lanescope.boost.running import (
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import CallsSource
-from tests.boost.boosting import COMMAND, boosted, driver_variables, needs_boost, run
+from tests.boosting.programs import COMMAND, boosted, driver_variables, needs_boost, run
 from tests.native.programs import program
 from tests.patience import PATIENCE_S
 
