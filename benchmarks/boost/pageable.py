@@ -34,6 +34,7 @@ from typing import Any, Protocol
 
 from lanescope.boosting.running import BoostOptions, boost_library, boost_variables, read_folder
 from lanescope.boosting.tally import Tally
+from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import size_text
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -222,7 +223,9 @@ def compare(words: argparse.Namespace) -> None:
         for kind in KINDS:
             rows, tally = one_turn(kind, words)
             for what, size, seconds in rows:
-                found.setdefault((what, size), {}).setdefault(kind, []).append(size / seconds / 1e9)
+                found.setdefault((what, size), {}).setdefault(kind, []).append(
+                    bandwidth_gbs(size, seconds)
+                )
             if tally is not None:
                 by = {why: one.copies for why, one in tally.by_reason().items()}
                 carried[kind].append(

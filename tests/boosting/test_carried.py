@@ -87,6 +87,26 @@ def test_what_is_not_carried_goes_by_the_driver(
     assert (tally.carried["d2h"].copies > 0) == (options.only == "d2h")
 
 
+@pytest.mark.parametrize("case", ["fresh", "forbidden", "default"])
+def test_kernels_that_populate_no_pages(case: str, tmp_path: Path) -> None:
+    """Older than 5.14: a byte of each page is read, or written back, through the kernel."""
+    environment = {**driver_variables(tmp_path), "OLD_KERNEL": "1"}
+    alone = run([program("boosted"), case], environment)
+    done, tally = boosted([program("boosted"), case], environment, tmp_path)
+    assert (done.returncode, done.stdout) == (3, alone.stdout)
+    assert "no filter" not in done.stdout
+    assert tally.all_carried().copies >= CASES[case][0]
+
+
+def test_kernels_and_sandboxes_by_which_memory_cannot_be_looked_at(tmp_path: Path) -> None:
+    environment = {**driver_variables(tmp_path), "OLD_KERNEL": "2"}
+    alone = run([program("boosted"), "default"], environment)
+    done, tally = boosted([program("boosted"), "default"], environment, tmp_path)
+    assert (done.returncode, done.stdout) == (3, alone.stdout)
+    assert tally.all_carried().copies == 0
+    assert tally.by_reason().keys() == {"memory"}
+
+
 def test_few_cores_carry_nothing(tmp_path: Path) -> None:
     environment = driver_variables(tmp_path)
     command = ["taskset", "-c", "0", program("boosted"), "default"]

@@ -1,5 +1,6 @@
 #include "boost/settings.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -20,8 +21,8 @@ void take_word(Settings& to, std::string_view word) noexcept {
   const std::size_t equals = word.find('=');
   const std::string_view name = word.substr(0, equals);
   const std::string_view text = equals == std::string_view::npos ? "" : word.substr(equals + 1);
-  // words end at a blank or the variable's end, where strtoull ends, too
-  const unsigned long long value = text.empty() ? 0 : std::strtoull(text.data(), nullptr, 10);
+  std::size_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
   if (name == "threads") to.threads = static_cast<int>(value);
   if (name == "ring") to.ring = value;
   if (name == "from") to.from = value;

@@ -6,7 +6,7 @@ from typing import Any
 
 from lanescope.boosting.tally import REASONS, Compared, Count, Tally
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, line_rate_gbs
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.units.sizes import size_text
 
 #: What is assumed, and not measured, where a dry run predicts: of a link's line rate what copies
@@ -68,7 +68,7 @@ def predicted_seconds(tally: Tally, count: Count) -> float | None:
     rate, lanes = tally.link
     generation = max((g for g, gts in TRANSFER_RATE_GTS.items() if gts <= rate), default=1)
     gbs = min(LINK_SHARE * line_rate_gbs(generation, lanes), THREAD_GBS * tally.usable_threads)
-    return count.copies * COPY_SECONDS + count.total_bytes / (gbs * 1e9)
+    return count.copies * COPY_SECONDS + transfer_seconds(count.total_bytes, gbs)
 
 
 def _qualified(tally: Tally) -> Count:
