@@ -132,11 +132,27 @@ Limits limits() noexcept {
   return found;
 }
 
+/// @return bytes of the last-level cache of the CPU that asks, 0: not known.
+std::size_t last_level_cache() noexcept {
+  const int cpu = std::max(sched_getcpu(), 0);
+  for (int level = 4; level >= 2; --level) {
+    char path[96];
+    std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu,
+                  level);
+    const Text text = text_of(path);
+    char* unit = nullptr;
+    const std::size_t size = std::strtoull(text.data(), &unit, 10);
+    if (size != 0) return size << (*unit == 'K' ? 10 : *unit == 'M' ? 20 : 0);
+  }
+  return 0;
+}
+
 Host read_host() noexcept {
   Host found;
   const Limits limit = limits();
   found.quota = limit.quota;
   found.spare_memory = limit.spare;
+  found.cache = last_level_cache();
   const Text huge = text_of("/sys/kernel/mm/transparent_hugepage/enabled");
   found.huge_by_advice = std::strstr(huge.data(), "[madvise]") != nullptr;
   const Driver& cuda = driver();

@@ -13,7 +13,7 @@ constexpr std::uint64_t kNoLimit = UINT64_MAX;
 
 /// CPUs and memory near a GPU.
 struct Neighbourhood {
-  int node = -1;     ///< Its NUMA node; -1: not known, or there is one only.
+  int node = -1;        ///< Its NUMA node; -1: not known, or there is one only.
   double link_gts = 0;  ///< Its PCIe link at best, giga-transfers a second; 0: not known.
   int link_lanes = 0;
   cpu_set_t cpus{};  ///< Those near it on which this process might run as it began; never empty.
@@ -25,6 +25,7 @@ struct Host {
   std::array<Neighbourhood, kMostGpus> near{};
   double quota = 0;                       ///< CPUs' worth of time of its cgroups; 0: no limit.
   std::uint64_t spare_memory = kNoLimit;  ///< Bytes until a cgroup's limit.
+  std::size_t cache = 0;                  ///< Bytes of a last-level cache; 0: not known.
   bool huge_by_advice = false;            ///< Huge pages are given to who asks for them.
 };
 

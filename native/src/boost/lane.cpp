@@ -25,11 +25,16 @@ std::size_t piece_bytes(std::size_t bytes, int threads) noexcept {
   return std::clamp(even, kLeastPiece, PinnedRing::kSlotBytes);
 }
 
-/// @return the slots that each lane may have, so that each direction of each GPU has a part.
+/// @return the slots that each lane may have: each direction of each GPU has a part of what may be
+/// pinned, and a ring is a quarter of the last-level cache, so that the GPU finds there what
+/// threads have written, and they what it has.
 std::size_t most_slots() noexcept {
+  constexpr std::size_t kLeastInCache = 16, kPartOfCache = 4;
   const auto lanes = static_cast<std::size_t>(2 * std::max(host().gpus, 1));
-  return std::clamp(settings().ring / lanes / PinnedRing::kSlotBytes, PinnedRing::kSegmentSlots,
-                    PinnedRing::kMostSlots);
+  const std::size_t pinned = settings().ring / lanes / PinnedRing::kSlotBytes;
+  const std::size_t cached =
+      std::max(host().cache / kPartOfCache / PinnedRing::kSlotBytes, kLeastInCache);
+  return std::clamp(std::min(pinned, cached), PinnedRing::kSegmentSlots, PinnedRing::kMostSlots);
 }
 
 bool is_shared_by_mps(CUdevice device) noexcept {
