@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.boosting import running
 from lanescope.boosting.running import (
     FOLDER_VARIABLE,
     OPTIONS_VARIABLE,
     BoostOptions,
     boost_library,
     boost_variables,
+    tally_folder,
     why_unable,
 )
 from lanescope.trace.trace_spool import read_trace_spool
@@ -117,12 +119,12 @@ def test_signals_and_numbers_of_a_program_that_is_killed(tmp_path: Path) -> None
     command = [sys.executable, "-c", COMMAND, "boost", "--threads", "2", "--", program("boosted")]
     with subprocess.Popen(
         [*command, "endless"], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as running:
-        assert running.stdout is not None
-        running.stdout.readline()
-        running.send_signal(signal.SIGTERM)
-        _, told = running.communicate(timeout=PATIENCE_S)
-    assert running.returncode == 143
+    ) as talking:
+        assert talking.stdout is not None
+        talking.stdout.readline()
+        talking.send_signal(signal.SIGTERM)
+        _, told = talking.communicate(timeout=PATIENCE_S)
+    assert talking.returncode == 143
     assert b"Carried " in told
 
 
@@ -165,6 +167,32 @@ def test_a_watch_records_the_copies_of_a_boosted_program(
     assert read_trace_spool(spool).operations.bytes.tolist() == [9 << 20] * 4
     (tally,) = tallies.glob("boost.*")
     assert tally.stat().st_size > 0
+
+
+def test_folders_of_who_was_killed_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_SHARED_MEMORY", tmp_path)
+    left, new, link = (tmp_path / f"lanescope-boost-{name}" for name in ("left", "new", "link"))
+    other = tmp_path / "lanescope-other"
+    for folder in (left, new, other):
+        folder.mkdir()
+        (folder / "boost.1.0").touch()
+    link.symlink_to(other)
+    for folder in (left, other):
+        os.utime(folder, (1, 1))
+    with tally_folder() as alive:
+        os.utime(alive, (1, 1))
+        with tally_folder() as second:
+            assert alive.is_dir()
+            assert second != alive
+        assert not second.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "lanescope-boost-link",
+        "lanescope-boost-new",
+        "lanescope-other",
+    ]
+    assert list(other.iterdir())
 
 
 def test_an_environment_that_is_passed_on(tmp_path: Path) -> None:

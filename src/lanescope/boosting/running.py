@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +28,7 @@ OPTIONS_VARIABLE, FOLDER_VARIABLE = "LANESCOPE_BOOST", "LANESCOPE_BOOST_FOLDER"
 #: Where numbers of processes go: memory, where there is that folder.
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "lanescope-boost-"
+_NEW_SECONDS = 60.0
 #: Of what the library itself begins with: native/src/boost/settings.hpp.
 DEFAULT_RING_BYTES, DEFAULT_FROM_BYTES = 256 << 20, 256 << 10
 #: Pinned at a time.
@@ -114,20 +119,18 @@ def run_boosted(
     unable = why_unable(program, environment)
     if unable is not None or library is None:
         return Boosted(launch(program, environment), None, unable)
-    try:
-        folder = new_folder()
-    except OSError as error:
-        unable = (
-            f"There is no place for the numbers of its copies ({error.strerror}), and nothing is "
-            "carried; make room in /dev/shm or in TMPDIR."
-        )
-        return Boosted(launch(program, environment), None, unable)
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(tally_folder())
+        except OSError as error:
+            unable = (
+                f"There is no place for the numbers of its copies ({error.strerror}), and nothing "
+                "is carried; make room in /dev/shm or in TMPDIR."
+            )
+            return Boosted(launch(program, environment), None, unable)
         variables = boost_variables(library, environment, folder, options)
         outcome = launch(program, {**environment, **variables})
         return Boosted(outcome, read_folder(folder))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def boost_variables(
@@ -142,17 +145,44 @@ def boost_variables(
     }
 
 
-def new_folder() -> Path:
-    """Return a new folder for the numbers of processes, which anyone of the user's may write.
+@contextlib.contextmanager
+def tally_folder() -> Iterator[Path]:
+    """Make a folder for the numbers of processes, and remove it afterwards.
+
+    Folders of others that were killed are removed, too: who lives has its own locked.
 
     Raises
     ------
     OSError
         If there can be none.
     """
-    if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
-        return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_SHARED_MEMORY))
-    return Path(tempfile.mkdtemp(prefix=_PREFIX))
+    there = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
+    above = _SHARED_MEMORY if there else Path(tempfile.gettempdir())
+    _remove_left(above)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=above))
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+    finally:
+        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left(above: Path) -> None:
+    """Remove what was left by those of this user's that were killed."""
+    for folder in above.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            is_new = time.time() - found.st_mtime < _NEW_SECONDS  # perhaps not locked yet
+            if is_new or found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def read_folder(folder: Path) -> Tally:
