@@ -180,6 +180,20 @@ def test_more_than_a_group_goes_in_several_transfers(gpus, monkeypatch):
     same(channel.restore_many(parcel, which=[5, 0, 3]), [given[5], given[0], given[3]])
 
 
+def test_the_first_of_a_long_list_leave_while_others_are_looked_at(gpus):
+    given = made_up([1600] * 700)
+    channel = host()
+    parcel = channel.offload_many(given)
+    assert [size for _, size in gpus.cores[0].moved] == [128 * 1600, 320 * 1600, 252 * 1600]
+    assert [run.count for run in parcel.runs] == [700]
+    same(channel.restore_many(parcel), given)
+    wanted = [699, 127, 128, 0, 448]
+    same(channel.restore_many(parcel, which=wanted), [given[i] for i in wanted])
+    given[500].whole = False
+    with pytest.raises(InputError, match="array 500 of the arrays to offload has gaps"):
+        channel.offload_many(given)
+
+
 def test_less_memory_means_more_transfers(gpus, monkeypatch):
     monkeypatch.setattr(paging, "_LEAST_GROUP_BYTES", 32 * KIB)
     given = made_up([16 * KIB] * 32)

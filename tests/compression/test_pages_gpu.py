@@ -72,6 +72,21 @@ def test_pages_of_any_sizes_come_back(codec, direction):
         assert all(one.outcome.compressed == (codec is not None) for one in channel.log)
 
 
+@pytest.mark.parametrize("codec", [None, "exponent"])
+def test_long_lists_of_separate_tensors(codec):
+    """Of which some leave before others are looked at."""
+    room = torch.randn((700, 8 * KIB), device="cuda:0").to(torch.bfloat16)
+    given = [one.clone() for one in room]
+    with to_host(codec) as channel:
+        parcel = channel.offload_many(given)
+        assert len(parcel.groups) == 3
+        out = [torch.zeros_like(one) for one in given]
+        channel.restore_many(parcel, out=out)
+        assert same(torch.stack(out), room)
+        wanted = [699, 127, 128]
+        all_same(channel.restore_many(parcel, which=wanted), [room[i] for i in wanted])
+
+
 @pytest.mark.parametrize("shift", [1, 2, 7, 8])
 def test_pages_may_begin_anywhere(shift):
     room = made_up(torch.float16, 1 << 20)

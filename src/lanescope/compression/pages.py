@@ -26,6 +26,11 @@ from lanescope.kinds import StrPath
 Numbers = NDArray[np.uint64]
 
 _MOST_NUMBERS = 1 << 24
+#: Arrays of a long list that leave before the others are looked at, which takes about as long as
+#: they do on the link.
+_FIRST_PARTS = (128, 320)
+#: A part of an array of complex numbers has gaps unless it is that short.
+_SHORT_BYTES = 16
 #: By which pages lie in the array that they travel as.
 ALIGNMENT = 16
 
@@ -193,6 +198,39 @@ def collect(arrays: Any, pages: Any, gpu: int, what: str) -> PageList:
     """
     if framework_of_array(arrays):
         return _slices(arrays, pages, gpu, what)
+    _require_list(arrays, pages, what)
+    return _of_list(list(arrays), gpu, what)
+
+
+def collect_in_parts(arrays: Any, pages: Any, gpu: int, what: str) -> Iterator[PageList]:
+    """Return the same, of a long list in some parts: the first can leave while others are found.
+
+    Raises
+    ------
+    InputError
+        As `collect`; of a later part when that is asked for.
+    """
+    if framework_of_array(arrays):
+        yield _slices(arrays, pages, gpu, what)
+        return
+    _require_list(arrays, pages, what)
+    first = 0
+    for count in (*_FIRST_PARTS, len(arrays)):
+        some = list(arrays[first : first + count])
+        if some:
+            yield _of_list(some, gpu, what, first)
+        first += count
+
+
+def joined(runs: Sequence[PageRun]) -> tuple[PageRun, ...]:
+    """Return runs of pages, those that are alike and follow each other as one."""
+    return tuple(
+        PageRun(sum(run.count for run in same), *kind)
+        for kind, same in groupby(runs, lambda run: (run.dtype, run.shape))
+    )
+
+
+def _require_list(arrays: Any, pages: Any, what: str) -> None:
     if pages is not None:
         raise InputError(
             f"pages are numbers of slices of one array, and {what} are no array of PyTorch or "
@@ -200,7 +238,6 @@ def collect(arrays: Any, pages: Any, gpu: int, what: str) -> PageList:
         )
     if not isinstance(arrays, list | tuple):
         raise InputError(f"{what} cannot be {shown(arrays)}; give a list of arrays")
-    return _of_list(list(arrays), gpu, what)
 
 
 def numbers_of(given: Any, count: int, what: str, of: str) -> NDArray[np.int64]:
@@ -266,7 +303,7 @@ def _none() -> tuple[Numbers, Numbers]:
     return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
 
 
-def _of_list(arrays: list[Any], gpu: int, what: str) -> PageList:
+def _of_list(arrays: list[Any], gpu: int, what: str, number: int = 0) -> PageList:
     """Return separate arrays. Little is asked of each: there may be thousands."""
     if not arrays:
         return PageList("torch", gpu, *_none(), (), "uint8")
@@ -274,7 +311,9 @@ def _of_list(arrays: list[Any], gpu: int, what: str) -> PageList:
     dtypes = set(map(attrgetter("dtype"), arrays)) if framework else set()
     places = _places(arrays, dtypes, framework, gpu)
     if places is None:  # one by one, so that the first that is wrong is named
-        found = [gpu_array(one, gpu, f"array {i} of {what}") for i, one in enumerate(arrays)]
+        found = [
+            gpu_array(one, gpu, f"array {i} of {what}") for i, one in enumerate(arrays, number)
+        ]
         if len({one.framework for one in found}) > 1:
             raise InputError(f"{what} are of PyTorch and of CuPy; give those of one alone")
         places = [one.pointer for one in found], [one.bytes for one in found]
@@ -306,7 +345,8 @@ def _places(
     try:
         if set(map(kind.get_device, arrays)) != {gpu} or not all(map(kind.is_contiguous, arrays)):
             return None
-        if any(map(kind.is_neg, arrays)):
+        # A view that PyTorch negates when it is read is an imaginary part, which has gaps.
+        if min(sizes) <= _SHORT_BYTES and any(map(kind.is_neg, arrays)):
             return None
         if any(map(dtype_is_complex, dtypes)) and any(map(kind.is_conj, arrays)):
             return None

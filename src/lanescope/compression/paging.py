@@ -27,6 +27,8 @@ from lanescope.compression.pages import (
     PageList,
     PageParcel,
     collect,
+    collect_in_parts,
+    joined,
     new_pages,
     numbers_of,
     offsets_of,
@@ -78,7 +80,8 @@ class PageTransfers:
 
         Nothing waits on the host. The pages may be overwritten or freed at once, by what is put on
         the current stream. Up to 256 MiB of the GPU's memory hold pages side by side meanwhile;
-        more go in several transfers, and so they do where there is less memory.
+        more go in several transfers, and so they do where there is less memory, and of a list the
+        first 128 arrays and the next 320, while others are still looked at.
 
         Parameters
         ----------
@@ -100,24 +103,27 @@ class PageTransfers:
         """
         self._require_host()
         self._require_open()
-        given = collect(arrays, pages, self._source, "the arrays to offload")
-        self._log.settle()
-        path = f"g{self._source}>host"
-        groups = []
-        for first, last, array in self._side_by_side(given):
-            stream = current_stream(given.framework, self._source)
-            transfer = Transfer(tag or "", path, given.kind, array.bytes)
-            decision = self._decide(transfer, array, stream)
-            with core_errors():
-                held, ticket = self._core.offload(
-                    array.pointer, array.bytes, *coded(decision, given.kind), stream
-                )
-            self._log.add(Record(transfer, decision, ticket), learns=True)
-            groups.append(PageGroup(first, last - first, decision, held))
+        groups: list[PageGroup] = []
+        parts: list[PageList] = []
+        for given in collect_in_parts(arrays, pages, self._source, "the arrays to offload"):
+            self._log.settle()
+            before = sum(map(len, parts))
+            parts.append(given)
+            for first, last, array in self._side_by_side(given):
+                decision, held = self._offload_group(given, array, tag or "")
+                groups.append(PageGroup(before + first, last - first, decision, held))
+        if len({part.framework for part in parts}) > 1:
+            raise InputError("the arrays to offload are of PyTorch and of CuPy; give those of one")
+        kinds = {part.kind for part in parts}
         return PageParcel(
-            given.framework, tag or "", tag or "", given.runs, given.sizes, given.kind,
+            parts[0].framework if parts else "torch",
+            tag or "",
+            tag or "",
+            joined([run for part in parts for run in part.runs]),
+            np.concatenate([*(part.sizes for part in parts), np.zeros(0, np.uint64)]),
+            kinds.pop() if len(kinds) == 1 else "uint8",
             tuple(groups),
-        )  # fmt: skip
+        )
 
     def restore_many(
         self, parcel: PageParcel, out: Any = None, which: Any = None, pages: Any = None
@@ -161,15 +167,15 @@ class PageTransfers:
             else numbers_of(which, len(parcel), "which", "the parcel")
         )
         sizes = parcel.sizes[wanted]
-        begun = self._begun(parcel, out) if which is None else None
+        begun = self._begun(parcel, out) if which is None else []
         found, room = self._places(parcel.framework, runs_of(parcel, wanted), out, pages, sizes)
         if len(wanted) == 0:
             return found
         stream = current_stream(room.framework, self._source)
-        if begun is not None:
-            count = parcel.groups[0].count
-            self._scatter(begun, room.pointers[:count], sizes[:count])
-        for group in parcel.groups[begun is not None :]:
+        for there, group in zip(begun, parcel.groups, strict=False):
+            its = slice(group.first, group.first + group.count)
+            self._scatter(there, room.pointers[its], sizes[its])
+        for group in parcel.groups[len(begun) :]:
             own = np.flatnonzero((wanted >= group.first) & (wanted < group.first + group.count))
             if len(own):
                 some = _Some(
@@ -302,6 +308,18 @@ class PageTransfers:
         with core_errors():
             return int(self._core.trim(size_of(keep_bytes)))
 
+    def _offload_group(self, given: PageList, array: GpuArray, tag: str) -> tuple[Decision, Any]:
+        """Bring pages side by side to the host; return how, and the core's parcel."""
+        stream = current_stream(given.framework, self._source)
+        transfer = Transfer(tag, f"g{self._source}>host", given.kind, array.bytes)
+        decision = self._decide(transfer, array, stream)
+        with core_errors():
+            held, ticket = self._core.offload(
+                array.pointer, array.bytes, *coded(decision, given.kind), stream
+            )
+        self._log.add(Record(transfer, decision, ticket), learns=True)
+        return decision, held
+
     def _side_by_side(self, given: PageList) -> Iterator[tuple[int, int, GpuArray]]:
         """Gather pages, as many at a time as there is memory for: from, to, and where they lie."""
         first, most = 0, GROUP_BYTES
@@ -355,24 +373,30 @@ class PageTransfers:
         require_apart(room.pointers, room.sizes)
         return out, room
 
-    def _begun(self, parcel: PageParcel, out: Any) -> GpuArray | None:
-        """Begin to bring back the first group, before it is known where its pages go.
+    def _begun(self, parcel: PageParcel, out: Any) -> list[GpuArray]:
+        """Begin to bring back the first groups, before it is known where their pages go.
 
         To find that out takes as long as a good part of the transfer, where there are thousands.
         """
         first = out[0] if isinstance(out, list | tuple) and out else out
-        if not parcel.groups or framework_of_array(first) != parcel.framework:
-            return None
-        group, stream = parcel.groups[0], current_stream(parcel.framework, self._source)
-        size = int(padded(parcel.sizes[: group.count]).sum())
-        try:
-            room = scratch(parcel.framework, self._source, size)
-        except NoMemoryError:
-            return None
-        with core_errors():
-            ticket = self._core.restore(group.held, room.pointer, stream)
-        self._note(parcel, group, size, ticket)
-        return room
+        if framework_of_array(first) != parcel.framework:
+            return []
+        stream = current_stream(parcel.framework, self._source)
+        rooms: list[GpuArray] = []
+        left = GROUP_BYTES
+        for group in parcel.groups:
+            size = int(padded(parcel.sizes[group.first : group.first + group.count]).sum())
+            left -= size
+            if left < 0 and rooms:
+                break
+            try:
+                rooms.append(scratch(parcel.framework, self._source, size))
+            except NoMemoryError:
+                break
+            with core_errors():
+                ticket = self._core.restore(group.held, rooms[-1].pointer, stream)
+            self._note(parcel, group, size, ticket)
+        return rooms
 
     def _restore_some(self, some: _Some, stream: int) -> None:
         """Bring back pages of one group."""
