@@ -199,6 +199,15 @@ def test_a_group_may_have_missing_values_alone(dtype, count):
     assert strips_as_described(coded(values), values).tobytes() == values.tobytes()
 
 
+@pytest.mark.parametrize(("dtype", "least"), [(np.float32, -(2.0**31)), (np.float64, -(2.0**51))])
+@pytest.mark.parametrize("others", [0.0, 7.0, np.nan])
+def test_the_value_whose_code_says_that_there_is_none_comes_back(dtype, least, others):
+    """0 stands for an exception to encoders, and is the code of one integer."""
+    values = np.full(5 * GROUP // 2, others, dtype)
+    values[[3, GROUP + 5, 2 * GROUP + 500]] = least
+    coded(values)
+
+
 @both_types
 @pytest.mark.parametrize("each", [2, 4, 8, 10, 16, 64])
 def test_a_column_of_missing_values_is_found(dtype, each):

@@ -24,13 +24,16 @@ struct DecimalVectors {
     __m512i most = _mm512_setzero_si512(), least = _mm512_setzero_si512();
     std::uint32_t good = 0;
     for (std::uint32_t i = 0; i < count; i += kAtOnce) {
-      const auto [code, is] = code_of(in + i, powers);
+      const __m512i code = code_of(in + i, powers);
       if constexpr (ahead) bring_near(in + i);
       _mm512_storeu_si512(codes + i, code);
       most = larger(most, code);
       least = larger(least, kWide ? _mm512_sub_epi64(_mm512_setzero_si512(), code)
                                   : _mm512_sub_epi32(_mm512_setzero_si512(), code));
-      good += static_cast<std::uint32_t>(_mm_popcnt_u32(is));
+      // One value comes back from 0, too, and is an exception all the same: others are told by it.
+      const auto other = static_cast<std::uint32_t>(kWide ? _mm512_test_epi64_mask(code, code)
+                                                          : _mm512_test_epi32_mask(code, code));
+      good += static_cast<std::uint32_t>(_mm_popcnt_u32(other));
     }
     return {largest(most), largest(least), good};
   }
@@ -67,13 +70,8 @@ struct DecimalVectors {
           rest(_mm512_set1_pd(power.rest)) {}
   };
 
-  /// Codes, 0 for values that do not come back from them, and which do.
-  struct Codes {
-    __m512i code;
-    std::uint32_t is;
-  };
-
-  static Codes code_of(const std::uint64_t* in, const Powers& powers) {
+  /// Codes, 0 for values that do not come back from them.
+  static __m512i code_of(const std::uint64_t* in, const Powers& powers) {
     const __m512d values = _mm512_loadu_pd(in), zero = _mm512_set1_pd(Decimal<Word>::kZero);
     const __m512d sum = _mm512_add_pd(_mm512_mul_pd(values, powers.up), zero);
     const __m512d integer = _mm512_sub_pd(sum, zero);
@@ -84,11 +82,11 @@ struct DecimalVectors {
     const __mmask8 same =
         _mm512_cmpeq_epi64_mask(_mm512_castpd_si512(back), _mm512_castpd_si512(values));
     const __mmask8 is = _mm512_mask_cmplt_epu64_mask(same, code, _mm512_set1_epi64(1LL << 52));
-    return {_mm512_maskz_mov_epi64(is, code), is};
+    return _mm512_maskz_mov_epi64(is, code);
   }
 
   /// Of 16 floats, as two times 8 doubles.
-  static Codes code_of(const std::uint32_t* in, const Powers& powers) {
+  static __m512i code_of(const std::uint32_t* in, const Powers& powers) {
     const __m512d zero = _mm512_set1_pd(Decimal<Word>::kZero);
     __m512i sums[2];
     __m256i back[2];
@@ -108,7 +106,7 @@ struct DecimalVectors {
     const __mmask16 same = _mm512_cmpeq_epi32_mask(all, _mm512_loadu_si512(in));
     const __m512i top = _mm512_set1_epi32(static_cast<int>(Decimal<Word>::kTop >> 32));
     const __mmask16 is = _mm512_mask_cmpeq_epi32_mask(same, upper, top);
-    return {_mm512_maskz_mov_epi32(is, code), is};
+    return _mm512_maskz_mov_epi32(is, code);
   }
 
   static __m512i larger(__m512i one, __m512i other) {
