@@ -22,14 +22,15 @@ set(cpu_kinds any_cpu avx2 avx512)
 list(TRANSFORM cpu_kinds REPLACE "(.+)" "compress/host_strips_\\1.cpp" OUTPUT_VARIABLE of_kinds)
 paths_of(host_strip_sources compress/host_strips.cpp ${of_kinds})
 paths_of(host_codec_sources error.cpp host/interruption.cpp host/parallel.cpp
-  compress/candidates.cpp compress/choosing.cpp compress/format.cpp compress/host_codec.cpp)
+  compress/candidates.cpp compress/choosing.cpp compress/format.cpp compress/host_codec.cpp
+  compress/update.cpp)
 
 # What needs the CUDA runtime: channels, and the codecs on GPUs with their kernels.
 paths_of(channel_sources cuda/peer.cpp cuda/stream_values.cpp
   compress/device_channel.cpp compress/host_channel.cpp compress/in_flight.cpp
   compress/page_copier.cpp compress/parcel.cpp compress/parcel_stream.cpp
   compress/pinned_arena.cpp compress/range_arena.cpp compress/report.cpp compress/room.cpp
-  compress/slabs.cpp compress/table_pool.cpp compress/ticket.cpp)
+  compress/slabs.cpp compress/table_pool.cpp compress/ticket.cpp compress/update_lanes.cpp)
 paths_of(runtime_sources cuda/missing_code.cpp watch/library.cpp)
 folder_of(gpu_codec_sources compress/*.cpp compress/*.cu
   LESS ${host_strip_sources} ${host_codec_sources} ${channel_sources})

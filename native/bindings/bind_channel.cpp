@@ -32,6 +32,7 @@ using lanescope::compress::HostChannelOptions;
 using lanescope::compress::Parcel;
 using lanescope::compress::RestoreBy;
 using lanescope::compress::Ticket;
+using lanescope::compress::UpdateKind;
 using lanescope::compress::Via;
 
 namespace {
@@ -67,39 +68,51 @@ T* pointer_of(std::uintptr_t address) {
   return reinterpret_cast<T*>(address);
 }
 
-std::optional<Choice> choice_of(std::optional<Codec> codec, Dtype dtype, int dimensionality) {
+std::optional<Choice> choice_of(std::optional<Codec> codec, Dtype dtype, int dimensionality,
+                                UpdateKind difference) {
   if (!codec) return std::nullopt;
-  return Choice{*codec, dtype, dimensionality};
+  Choice choice{*codec, dtype, dimensionality};
+  choice.difference = difference;
+  return choice;
+}
+
+/// The base, of what is an update.
+const std::byte* base_of(std::uintptr_t base, UpdateKind difference) {
+  return difference == UpdateKind::none ? nullptr : pointer_of<const std::byte>(base);
 }
 
 std::shared_ptr<Ticket> send(const Devices& self, std::uintptr_t source, std::uintptr_t target,
                              std::size_t bytes, std::optional<Codec> codec, Dtype dtype,
                              int dimensionality, std::uintptr_t source_stream,
-                             std::uintptr_t target_stream) {
+                             std::uintptr_t target_stream, UpdateKind difference,
+                             std::uintptr_t base) {
   const auto channel = self.get();
   const nb::gil_scoped_release released;
   return channel->send(pointer_of<const std::byte>(source), pointer_of<std::byte>(target), bytes,
-                       choice_of(codec, dtype, dimensionality),
+                       choice_of(codec, dtype, dimensionality, difference),
                        pointer_of<CUstream_st>(source_stream),
-                       pointer_of<CUstream_st>(target_stream));
+                       pointer_of<CUstream_st>(target_stream), base_of(base, difference));
 }
 
 std::pair<std::shared_ptr<Parcel>, std::shared_ptr<Ticket>> offload(
     const Host& self, std::uintptr_t source, std::size_t bytes, std::optional<Codec> codec,
-    Dtype dtype, int dimensionality, std::uintptr_t stream) {
+    Dtype dtype, int dimensionality, std::uintptr_t stream, UpdateKind difference,
+    std::uintptr_t base) {
   const auto channel = self.get();
   const nb::gil_scoped_release released;
   auto [parcel, ticket] =
       channel->offload(pointer_of<const std::byte>(source), bytes,
-                       choice_of(codec, dtype, dimensionality), pointer_of<CUstream_st>(stream));
+                       choice_of(codec, dtype, dimensionality, difference),
+                       pointer_of<CUstream_st>(stream), base_of(base, difference));
   return {std::move(parcel), std::move(ticket)};
 }
 
 std::shared_ptr<Ticket> restore(const Host& self, const std::shared_ptr<Parcel>& parcel,
-                                std::uintptr_t target, std::uintptr_t stream) {
+                                std::uintptr_t target, std::uintptr_t stream, std::uintptr_t base) {
   const auto channel = self.get();
   const nb::gil_scoped_release released;
-  return channel->restore(parcel, pointer_of<std::byte>(target), pointer_of<CUstream_st>(stream));
+  return channel->restore(parcel, pointer_of<std::byte>(target), pointer_of<CUstream_st>(stream),
+                          parcel->is_update() ? pointer_of<const std::byte>(base) : nullptr);
 }
 
 using PageOffsets = PageNumbers<std::uint64_t>;
@@ -183,13 +196,29 @@ std::pair<Codec, int> choose_codec(int gpu, std::uintptr_t source, std::size_t b
   return {chosen.codec, chosen.dimensionality};
 }
 
-using Sized = std::tuple<Codec, int, double>;
+/// The same of an update, and what its differences are.
+std::tuple<Codec, int, UpdateKind> choose_update(int gpu, std::uintptr_t source,
+                                                 std::uintptr_t base, std::size_t bytes,
+                                                 Dtype dtype, std::optional<Codec> codec,
+                                                 std::uintptr_t stream) {
+  const lanescope::ScopedDevice scope(gpu);
+  const auto look = [&](std::uintptr_t array) {
+    return lanescope::compress::sample_on_device({pointer_of<const std::byte>(array), bytes},
+                                                 pointer_of<CUstream_st>(stream));
+  };
+  const Choice chosen =
+      lanescope::compress::smallest_update(codec, dtype, 1, look(source), look(base));
+  return {chosen.codec, chosen.dimensionality, chosen.difference};
+}
+
+using Sized = std::tuple<Codec, int, double, UpdateKind>;
 
 std::optional<std::vector<Sized>> sizes_of(lanescope::compress::Looker& looker) {
   const auto found = looker.take();
   if (!found) return {};
   std::vector<Sized> sizes;
-  for (const auto& one : *found) sizes.emplace_back(one.codec, one.dimensionality, one.share);
+  for (const auto& one : *found)
+    sizes.emplace_back(one.codec, one.dimensionality, one.share, one.difference);
   return sizes;
 }
 
@@ -201,15 +230,17 @@ void bind_looker(nb::module_& module) {
       .def(
           "begin",
           [](Looker& looker, int gpu, std::uintptr_t source, std::size_t bytes, Dtype dtype,
-             std::optional<Codec> codec, std::uintptr_t stream) {
+             std::optional<Codec> codec, std::uintptr_t stream, std::uintptr_t base) {
             const lanescope::ScopedDevice scope(gpu);
             looker.begin({pointer_of<const std::byte>(source), bytes}, dtype, codec,
-                         pointer_of<CUstream_st>(stream));
+                         pointer_of<CUstream_st>(stream), pointer_of<const std::byte>(base));
           },
-          "gpu"_a, "source"_a, "bytes"_a, "dtype"_a, "codec"_a.none(), "stream"_a, Released(),
-          "Have blocks copied behind what is on a stream.")
-      .def("take", &sizes_of, Released(),
-           "Of each codec its dimensionality and what it leaves of them, once they are there.");
+          "gpu"_a, "source"_a, "bytes"_a, "dtype"_a, "codec"_a.none(), "stream"_a, "base"_a = 0,
+          Released(), "Have blocks copied behind what is on a stream, and those of a base.")
+      .def(
+          "take", &sizes_of, Released(),
+          "Of each codec its dimensionality and what it leaves of them, or of their differences of "
+          "a kind, once they are there.");
 }
 
 void bind_ticket(nb::module_& module) {
@@ -218,6 +249,7 @@ void bind_ticket(nb::module_& module) {
       .def("wait", &Ticket::wait, "patience_s"_a, Released(),
            "Return when it has ended; an error if a block came in damaged.")
       .def("damage", &Ticket::damage, Released(), "What came in damaged, once it is done; or ''.")
+      .def_prop_ro("remedy", &Ticket::remedy, "What to do about damage.")
       .def_prop_ro("seconds", &Ticket::seconds, "By the device's clock, once it is done.")
       .def_prop_ro("wire_bytes", &Ticket::wire_bytes, "What crossed the link, once it is done.")
       .def_prop_ro("bytes", [](const Ticket& self) { return self.facts().bytes; })
@@ -241,6 +273,7 @@ void bind_device_channel(nb::module_& module) {
           "source"_a, "target"_a, "slab_bytes"_a, "slots"_a, "sms"_a, "patience_s"_a, "via"_a)
       .def("send", &send, "source"_a, "target"_a, "bytes"_a, "codec"_a.none(), "dtype"_a,
            "dimensionality"_a, "source_stream"_a, "target_stream"_a,
+           "difference"_a = UpdateKind::none, "base"_a = 0,
            "Send bytes between addresses, ordered behind and before two streams.")
       .def("load", &load<Devices>, "codec"_a, "dtype"_a, "Load a codec's kernels beforehand.")
       .def(
@@ -260,6 +293,7 @@ void bind_host_channel(nb::module_& module) {
       .def_prop_ro(
           "codec",
           [](const Parcel& self) { return self.choice() ? self.choice()->codec : Codec::raw; })
+      .def_prop_ro("is_update", &Parcel::is_update)
       .def("stored_bytes", &Parcel::stored_bytes, Released(),
            "Bytes of what is stored; waits for the end of the offload.")
       .def_prop_ro("held_bytes", &Parcel::held_bytes, "Pinned memory that it holds.")
@@ -292,8 +326,10 @@ void bind_host_channel(nb::module_& module) {
           "gpu"_a, "slab_bytes"_a, "slots"_a, "sms"_a, "patience_s"_a, "piece_bytes"_a,
           "restore_by"_a)
       .def("offload", &offload, "source"_a, "bytes"_a, "codec"_a.none(), "dtype"_a,
-           "dimensionality"_a, "stream"_a, "Take an array away; returns it and its ticket.")
-      .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "Bring an array back.")
+           "dimensionality"_a, "stream"_a, "difference"_a = UpdateKind::none, "base"_a = 0,
+           "Take an array away; returns it and its ticket.")
+      .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "base"_a = 0,
+           "Bring an array back.")
       .def("load", &load<Host>, "codec"_a, "dtype"_a, "Load a codec's kernels beforehand.")
       .def("restore_parts", &restore_parts, "parcel"_a, "offsets"_a, "sizes"_a, "targets"_a,
            "stream"_a,
@@ -349,6 +385,10 @@ void bind_channel(nb::module_& module) {
         return there != 0 && back != 0;
       },
       "one"_a, "other"_a, "Whether two GPUs can be given access to each other's memory.");
+  module.def("choose_update", &choose_update, "gpu"_a, "source"_a, "base"_a, "bytes"_a, "dtype"_a,
+             "codec"_a.none(), "stream"_a, Released(),
+             "The same of an array's differences to a base, and their kind; of a codec if one is "
+             "given.");
   module.def("choose_codec", &choose_codec, "gpu"_a, "source"_a, "bytes"_a, "dtype"_a, "stream"_a,
              Released(),
              "The codec that makes some blocks of an array in a GPU's memory smallest, and its "

@@ -24,6 +24,7 @@ using lanescope::compress::Dtype;
 using lanescope::compress::kMeanings;
 using lanescope::compress::Layout;
 using lanescope::compress::Meaning;
+using lanescope::compress::UpdateKind;
 using lanescope::compression::kCodecs;
 using lanescope::compression::kDtypes;
 
@@ -38,25 +39,36 @@ using NewStream = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 /// Compresses into so much memory, without the interpreter's lock; returns the stream's length.
 std::size_t compress_into(const Values& values, std::optional<Codec> codec,
                           std::optional<Dtype> dtype, int dimensionality, int threads,
-                          std::optional<Meaning> meaning, std::span<std::byte> out) {
+                          std::optional<Meaning> meaning, const std::optional<Values>& base,
+                          std::span<std::byte> out) {
   const Dtype taken = taken_dtype(values, dtype);
+  const auto array = bytes_of(values);
+  const auto old = base_of(base);
   const nb::gil_scoped_release released;
-  auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
-    return lanescope::compress::sample_on_host(bytes_of(values));
-  });
+  using lanescope::compress::sample_on_host;
+  Choice choice;
+  if (old) {
+    lanescope::compress::require_base_of(array.size(), old);
+    choice = lanescope::compress::smallest_update(codec, taken, dimensionality,
+                                                  sample_on_host(array), sample_on_host(*old));
+  } else {
+    choice = lanescope::compress::choice_of(codec, taken, dimensionality,
+                                            [&] { return sample_on_host(array); });
+  }
   choice.meaning = meaning.value_or(Meaning::plain);
-  return lanescope::compress::compress_on_host(choice, bytes_of(values), shape_of(values), out,
-                                               threads);
+  return lanescope::compress::compress_on_host(choice, array, shape_of(values), out, threads, old);
 }
 
 NewStream compress(const Values& values, std::optional<Codec> codec, std::optional<Dtype> dtype,
-                   int dimensionality, int threads, std::optional<Meaning> meaning) {
-  const std::size_t most = lanescope::compress::most_stream_bytes(values.nbytes(), values.ndim());
+                   int dimensionality, int threads, std::optional<Meaning> meaning,
+                   const std::optional<Values>& base) {
+  const std::size_t most =
+      lanescope::compress::most_stream_bytes(values.nbytes(), values.ndim() + (base ? 1 : 0));
   std::unique_ptr<void, void (*)(void*)> owner(std::malloc(most), std::free);
   if (owner == nullptr)
     throw Error("compress", ENOMEM, "no memory", "there is no memory for the stream");
   const std::size_t used = compress_into(values, codec, dtype, dimensionality, threads, meaning,
-                                         {static_cast<std::byte*>(owner.get()), most});
+                                         base, {static_cast<std::byte*>(owner.get()), most});
   if (void* less = std::realloc(owner.get(), used)) {
     owner.release();
     owner.reset(less);
@@ -66,12 +78,14 @@ NewStream compress(const Values& values, std::optional<Codec> codec, std::option
   return NewStream(static_cast<std::uint8_t*>(kept), {used}, capsule);
 }
 
-void decompress(const Stream& stream, const Room& out, int threads) {
+void decompress(const Stream& stream, const Room& out, int threads,
+                const std::optional<Values>& base) {
   const auto bytes = bytes_of(stream);
+  const auto old = base_of(base);
   const nb::gil_scoped_release released;
   const Layout layout = lanescope::compress::layout_of(bytes);
   lanescope::compress::decompress_on_host(
-      layout, bytes, {static_cast<std::byte*>(out.data()), out.nbytes()}, threads);
+      layout, bytes, {static_cast<std::byte*>(out.data()), out.nbytes()}, threads, old);
 }
 
 using View = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
@@ -121,6 +135,10 @@ void bind_registry(nb::module_& module) {
   for (const auto& one : kDtypes) dtypes.value(one.name, one.dtype);
   nb::enum_<Meaning> meanings(module, "Meaning", "What values mean beyond their type.");
   for (const auto& one : kMeanings) meanings.value(one.name, one.meaning);
+  nb::enum_<UpdateKind>(module, "UpdateKind", "What an update holds in place of values.")
+      .value("none", UpdateKind::none)
+      .value("xor", UpdateKind::exclusive_or)
+      .value("subtraction", UpdateKind::subtraction);
   module.def("by_nvcomp", &lanescope::compress::by_nvcomp, "codec"_a,
              "Whether a codec is one of NVIDIA's nvCOMP, for streams alone.");
   module.def("codecs_of", &lanescope::compress::codecs_of, "dtype"_a,
@@ -136,6 +154,8 @@ void bind_compress(nb::module_& module) {
       .def_prop_ro("dtype", [](const Layout& self) { return self.header.dtype; })
       .def_prop_ro("meaning", [](const Layout& self) { return self.header.meaning; })
       .def_prop_ro("dimensionality", [](const Layout& self) { return self.header.dimensionality; })
+      .def_prop_ro("difference", [](const Layout& self) { return self.header.difference(); })
+      .def_ro("base", &Layout::base, "Of an update: the sum of the checksum of its base.")
       .def_prop_ro("bytes", [](const Layout& self) { return self.header.bytes; })
       .def_prop_ro("stored_bytes", [](const Layout& self) { return self.header.stored_bytes; })
       .def_ro("shape", &Layout::shape)
@@ -155,8 +175,10 @@ void bind_compress(nb::module_& module) {
   module.def(
       "compress", &compress, "values"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(),
       "dimensionality"_a = 1, "threads"_a = 0, "meaning"_a = nb::none(),
+      "base"_a.noconvert() = nb::none(),
       nb::sig("def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, "
-              "dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None) -> "
+              "dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None, "
+              "base: object | None = None) -> "
               "Annotated[NDArray[numpy.uint8], dict(shape=(None,))]"),
       "Compress the values of an array in the host's memory, by the codec that makes some "
       "blocks smallest if none is given; returns the stream.");
@@ -173,18 +195,20 @@ void bind_compress(nb::module_& module) {
       "compress_into",
       [](const Values& values, const StreamRoom& out, std::optional<Codec> codec,
          std::optional<Dtype> dtype, int dimensionality, int threads,
-         std::optional<Meaning> meaning) {
-        return compress_into(values, codec, dtype, dimensionality, threads, meaning,
+         std::optional<Meaning> meaning, const std::optional<Values>& base) {
+        return compress_into(values, codec, dtype, dimensionality, threads, meaning, base,
                              {reinterpret_cast<std::byte*>(out.data()), out.nbytes()});
       },
       "values"_a.noconvert(), "out"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(),
       "dimensionality"_a = 1, "threads"_a = 0, "meaning"_a = nb::none(),
+      "base"_a.noconvert() = nb::none(),
       nb::sig("def compress_into(values: object, out: object, codec: Codec | None, "
               "dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0, "
-              "meaning: Meaning | None = None) -> int"),
+              "meaning: Meaning | None = None, base: object | None = None) -> int"),
       "Compress into memory that is there; returns the stream's length.");
   module.def("decompress", &decompress, "stream"_a, "out"_a.noconvert(), "threads"_a = 0,
+             "base"_a.noconvert() = nb::none(),
              nb::sig("def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], "
-                     "out: object, threads: int = 0) -> None"),
-             "Decompress a stream into an array of as many bytes.");
+                     "out: object, threads: int = 0, base: object | None = None) -> None"),
+             "Decompress a stream into an array of as many bytes, an update with its base.");
 }

@@ -36,22 +36,38 @@ cudaStream_t stream_of(std::uintptr_t number) {
   return reinterpret_cast<cudaStream_t>(number);
 }
 
+void require_here(const Values& base, int device, const char* call) {
+  if (base.device_id() != device)
+    throw lanescope::Error(call, 0, "bad base",
+                           "the base lies on GPU " + std::to_string(base.device_id()) +
+                               ", and the array on GPU " + std::to_string(device) +
+                               "; give one on the same GPU");
+}
+
 /// An encoding with the device that it lies on, which is current while it is made, used and freed.
 class Encoding {
  public:
   Encoding(const Values& values, std::optional<Codec> codec, std::optional<Dtype> dtype,
            int dimensionality, std::uintptr_t stream, int sms, const Nvcomp* nvcomp,
-           std::optional<Meaning> meaning)
+           std::optional<Meaning> meaning, const std::optional<Values>& base)
       : device_(values.device_id()) {
     const Dtype taken = taken_dtype(values, dtype);
+    if (base) require_here(*base, device_, "compress");
+    const auto old = base_of(base);
     const nb::gil_scoped_release released;
     const ScopedDevice scope(device_);
-    auto choice = lanescope::compress::choice_of(codec, taken, dimensionality, [&] {
-      return lanescope::compress::sample_on_device(bytes_of(values), stream_of(stream));
-    });
+    const auto sample = [&](std::span<const std::byte> array) {
+      return lanescope::compress::sample_on_device(array, stream_of(stream));
+    };
+    const auto array = bytes_of(values);
+    if (old) lanescope::compress::require_base_of(array.size(), old);
+    auto choice = old ? lanescope::compress::smallest_update(codec, taken, dimensionality,
+                                                             sample(array), sample(*old))
+                      : lanescope::compress::choice_of(codec, taken, dimensionality,
+                                                       [&] { return sample(array); });
     choice.meaning = meaning.value_or(Meaning::plain);
-    encoding_ = std::make_unique<DeviceEncoding>(choice, bytes_of(values), shape_of(values), sms,
-                                                 stream_of(stream), nvcomp);
+    encoding_ = std::make_unique<DeviceEncoding>(choice, array, shape_of(values), sms,
+                                                 stream_of(stream), nvcomp, old);
   }
   ~Encoding() {
     try {
@@ -86,7 +102,9 @@ Layout layout(const Stream& compressed, std::uintptr_t stream) {
 }
 
 void decompress(const Stream& compressed, const Room& out, std::uintptr_t stream, int sms,
-                const Nvcomp* nvcomp) {
+                const Nvcomp* nvcomp, const std::optional<Values>& base) {
+  if (base) require_here(*base, compressed.device_id(), "decompress");
+  const auto old = base_of(base);
   if (out.device_id() != compressed.device_id())
     throw lanescope::Error("decompress", 0, "no room", "the stream lies on another GPU");
   const auto bytes = bytes_of(compressed);
@@ -95,7 +113,7 @@ void decompress(const Stream& compressed, const Room& out, std::uintptr_t stream
   const Layout told = lanescope::compress::layout_on_device(bytes, stream_of(stream));
   lanescope::compress::decompress_on_device(told, bytes,
                                             {static_cast<std::byte*>(out.data()), out.nbytes()},
-                                            stream_of(stream), sms, nvcomp);
+                                            stream_of(stream), sms, nvcomp, old);
 }
 
 DeviceTimes time_codec(const Values& values, Codec codec, std::optional<Dtype> dtype,
@@ -112,13 +130,15 @@ void bind_device_compress(nb::module_& module) {
   nb::class_<Encoding>(module, "DeviceEncoding",
                        "An array in a GPU's memory, coded there, in the order of a CUDA stream.")
       .def(nb::init<const Values&, std::optional<Codec>, std::optional<Dtype>, int, std::uintptr_t,
-                    int, const Nvcomp*, std::optional<Meaning>>(),
+                    int, const Nvcomp*, std::optional<Meaning>, const std::optional<Values>&>(),
            "values"_a.noconvert(), "codec"_a.none(), "dtype"_a = nb::none(), "dimensionality"_a = 1,
            "stream"_a = 0, "sms"_a = 0, "nvcomp"_a = nb::none(), "meaning"_a = nb::none(),
+           "base"_a.noconvert() = nb::none(),
            nb::sig("def __init__(self, values: object, codec: Codec | None, "
                    "dtype: Dtype | None = None, "
                    "dimensionality: int = 1, stream: int = 0, sms: int = 0, "
-                   "nvcomp: Nvcomp | None = None, meaning: Meaning | None = None) -> None"))
+                   "nvcomp: Nvcomp | None = None, meaning: Meaning | None = None, "
+                   "base: object | None = None) -> None"))
       .def_prop_ro("stream_bytes", &Encoding::stream_bytes)
       .def("write", &Encoding::write, "out"_a.noconvert(),
            nb::sig("def write(self, out: object) -> None"),
@@ -127,11 +147,14 @@ void bind_device_compress(nb::module_& module) {
              nb::sig("def device_stream_layout(compressed: object, stream: int = 0) -> "
                      "StreamLayout"),
              "Read and check the header of a compressed stream in a GPU's memory.");
-  module.def("decompress_on_device", &decompress, "compressed"_a, "out"_a.noconvert(),
-             "stream"_a = 0, "sms"_a = 0, "nvcomp"_a = nb::none(),
-             nb::sig("def decompress_on_device(compressed: object, out: object, stream: int = 0, "
-                     "sms: int = 0, nvcomp: Nvcomp | None = None) -> None"),
-             "Decompress a stream in a GPU's memory into an array of as many bytes there.");
+  module.def(
+      "decompress_on_device", &decompress, "compressed"_a, "out"_a.noconvert(), "stream"_a = 0,
+      "sms"_a = 0, "nvcomp"_a = nb::none(), "base"_a.noconvert() = nb::none(),
+      nb::sig("def decompress_on_device(compressed: object, out: object, stream: int = 0, "
+              "sms: int = 0, nvcomp: Nvcomp | None = None, base: object | None = None) -> "
+              "None"),
+      "Decompress a stream in a GPU's memory into an array of as many bytes there, an update "
+      "with its base.");
   nb::class_<DeviceTimes>(module, "DeviceTimes", "How long kernels took, in seconds.")
       .def_ro("encode_s", &DeviceTimes::encode_s)
       .def_ro("decode_s", &DeviceTimes::decode_s)

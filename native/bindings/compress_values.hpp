@@ -72,6 +72,13 @@ std::span<const std::byte> bytes_of(const Array& array) {
   return {reinterpret_cast<const std::byte*>(array.data()), array.nbytes()};
 }
 
+/// The bytes of a base, if one is given.
+template <typename Values>
+std::optional<std::span<const std::byte>> base_of(const std::optional<Values>& base) {
+  if (!base) return std::nullopt;
+  return bytes_of(*base);
+}
+
 template <typename Values>
 std::vector<std::uint64_t> shape_of(const Values& values) {
   std::vector<std::uint64_t> shape(values.ndim());

@@ -23,6 +23,7 @@
 #include "compress/page_copier.hpp"
 #include "pretended_cuda.hpp"
 #include "pretended_pages.hpp"
+#include "pretended_updates.hpp"
 
 namespace lanescope::compress {
 namespace {
@@ -203,6 +204,21 @@ ChannelOptions some_options() {
   return {(1 + bits() % 6) * kBlockBytes, static_cast<int>(1 + bits() % 4), 4, 5};
 }
 
+/// Of an update as often as of none; values of any size.
+Choice some_update() {
+  constexpr Dtype dtypes[] = {Dtype::int8, Dtype::int16, Dtype::float32, Dtype::int64};
+  Choice choice{Codec::zvc, dtypes[bits() % std::size(dtypes)], 1};
+  choice.difference = bits() % 2 == 0 ? UpdateKind::exclusive_or : UpdateKind::subtraction;
+  return choice;
+}
+
+/// What an array becomes where some of its values change a little.
+Array changed(Array array) {
+  for (auto changes = bits() % 200; changes > 0 && !array.empty(); --changes)
+    array[bits() % array.size()] ^= static_cast<std::byte>(1 + bits() % 255);
+  return array;
+}
+
 std::optional<Choice> some_choice() {
   if (bits() % 4 == 0) return std::nullopt;
   return Choice{Codec::delta, Dtype::float32, 1};
@@ -278,6 +294,137 @@ void send_between(int from, int to) {
   pretended::let_all_happen();
 }
 
+/// An array on the sender's side, its base there, and what the receiver holds.
+struct Updating : Sending {
+  Array base, held, made_base;
+  bool differs = false;  // the receiver's base
+};
+
+void require_updated(const Updating& one, bool limited) {
+  if (!one.differs || !one.ticket->facts().compressed) {
+    if (one.damaged < 0 || !one.ticket->facts().compressed) return require_same(one, limited);
+    std::string said;
+    try {
+      one.ticket->wait(10);
+    } catch (const Error& error) {
+      said = error.detail();
+    }
+    require(said.starts_with("block " + std::to_string(one.damaged) + " of "), "damage: " + said);
+    const std::size_t begin = static_cast<std::size_t>(one.damaged) * kBlockBytes;
+    const std::size_t size = std::min(kBlockBytes, one.held.size() - begin);
+    require(std::memcmp(one.target.data() + begin, one.held.data() + begin, size) == 0,
+            "a damaged block was put onto the base");
+    return;
+  }
+  std::string said;
+  try {
+    one.ticket->wait(10);
+  } catch (const Error& error) {
+    said = error.detail();
+  }
+  // differences of a block that is damaged are not put onto the base, either
+  require(said.starts_with("the base differs") || (one.damaged >= 0 && said.starts_with("block ")),
+          "another base was told as: " + said);
+  require(one.target == one.held, "another base was changed");
+}
+
+/// Updates between devices, several at a time; some receivers hold another base.
+void send_updates(int from, int to) {
+  const bool limited = bits() % 8 == 0;
+  pretended::limit_device_memory(limited ? kBlockBytes : std::size_t{1} << 40);
+  std::vector<std::unique_ptr<Updating>> all;
+  const Stream sending(from), receiving(to);
+  DeviceChannel channel(from, to, some_options(), bits() % 3 == 0 ? Via::host : Via::peer);
+  for (auto count = 1 + bits() % 6; count > 0; --count) {
+    auto& one = *all.emplace_back(std::make_unique<Updating>());
+    const std::size_t bytes = some_size();
+    one.made_base = one.held = made_up(bytes);
+    one.expected = changed(one.held);
+    one.differs = bytes > 0 && bits() % 4 == 0;
+    if (one.differs) one.held[bits() % bytes] ^= std::byte{1};
+    one.base.resize(bytes);
+    one.source.resize(bytes);
+    one.target.resize(bytes);
+    pretended::put(sending.get(), [&one] {
+      one.base = one.made_base;
+      one.source = one.expected;
+    });
+    pretended::put(receiving.get(), [&one] { one.target = one.held; });
+    const auto choice = bits() % 6 == 0 ? std::optional<Choice>() : some_update();
+    if (choice && bytes > 0 && bits() % 6 == 0) {
+      one.damaged = static_cast<long>(bits() % blocks_of(bytes));
+      channel.damage_next(static_cast<std::size_t>(one.damaged));
+    }
+    one.ticket = channel.send(one.source.data(), one.target.data(), bytes, choice, sending.get(),
+                              receiving.get(), choice ? one.base.data() : nullptr);
+    if (!one.ticket->facts().compressed && one.damaged >= 0) {
+      one.damaged = -1;
+      channel.damage_next(std::size_t{1} << 40);
+    }
+    pretended::put(sending.get(), [&one] {
+      std::ranges::fill(one.source, kLater);
+      std::ranges::fill(one.base, kLater);
+    });
+  }
+  for (const auto& one : all) require_updated(*one, limited);
+  pretended::let_all_happen();
+}
+
+/// The same by parcels, which are put onto the base or beside it, by channels with other slabs.
+void bring_updates_back() {
+  const bool limited = bits() % 8 == 0;
+  pretended::limit_device_memory(limited ? 4096 : std::size_t{1} << 40);
+  const auto options = [] {
+    return HostChannelOptions{some_options(), (1 + bits() % 64) * kBlockBytes,
+                              bits() % 2 == 0 ? RestoreBy::staged : RestoreBy::mapped};
+  };
+  HostChannel first(0, options()), second(1, options());
+  const Stream caller(0), other(1);
+  for (auto count = 1 + bits() % 4; count > 0; --count) {
+    Updating one;
+    one.made_base = one.held = made_up(some_size());
+    const std::size_t bytes = one.held.size();
+    one.expected = changed(one.held);
+    one.base.resize(bytes);
+    one.source.resize(bytes);
+    pretended::put(caller.get(), [&one] {
+      one.base = one.made_base;
+      one.source = one.expected;
+    });
+    const auto choice = some_update();
+    const auto offload =
+        first.offload(one.source.data(), bytes, choice, caller.get(), one.base.data());
+    pretended::put(caller.get(), [&one] {
+      std::ranges::fill(one.source, kLater);
+      std::ranges::fill(one.base, kLater);
+    });
+    one.differs = bytes > 0 && bits() % 4 == 0;
+    if (one.differs) one.held[bits() % bytes] ^= std::byte{1};
+    const bool onto_itself = bits() % 2 == 0;
+    Array there(bytes);
+    one.target.assign(bytes, std::byte{0x55});
+    const Array untouched = one.target;
+    pretended::put(other.get(), [&] { (onto_itself ? one.target : there) = one.held; });
+    if (offload.parcel->is_update() && bytes > 0 && bits() % 6 == 0) {
+      one.damaged = static_cast<long>(bits() % blocks_of(bytes));
+      offload.parcel->damage(static_cast<std::size_t>(one.damaged));
+    }
+    const auto* base = onto_itself ? one.target.data() : there.data();
+    try {
+      one.ticket = second.restore(offload.parcel, one.target.data(), other.get(),
+                                  offload.parcel->is_update() ? base : nullptr);
+    } catch (const Error& error) {
+      require(limited && error.name() == "no memory", error.what());
+      pretended::let_all_happen();
+      continue;
+    }
+    if (!onto_itself) one.held = untouched;
+    require_updated(one, true);
+    pretended::let_all_happen();
+  }
+  pretended::let_all_happen();
+}
+
 /// The sender fails some time, maybe amid a sending: whoever asks is told, and the receiver's
 /// streams come to their end.
 void send_from_what_fails() {
@@ -297,14 +444,16 @@ void send_from_what_fails() {
       }
     };
     if (bits() % 2 == 0) pretended::fail_after(0, bits() % 300);
+    const bool updates = bits() % 3 == 0;
     for (auto count = 1 + bits() % 6; count > 0; --count) {
       auto& one = *all.emplace_back(std::make_unique<Sending>());
       one.source = made_up(kBlockBytes + some_size());
-      one.target.resize(one.source.size());
+      one.target = one.source;  // the base, too
       hear([&] {
+        const Choice choice = updates ? some_update() : Choice{Codec::delta, Dtype::float32, 1};
         one.ticket =
-            channel.send(one.source.data(), one.target.data(), one.source.size(),
-                         Choice{Codec::delta, Dtype::float32, 1}, sending.get(), receiving.get());
+            channel.send(one.source.data(), one.target.data(), one.source.size(), choice,
+                         sending.get(), receiving.get(), updates ? one.source.data() : nullptr);
       });
       // Whatever became of it, this comes behind it.
       pretended::put(receiving.get(), [&one] { one.target.assign(one.target.size(), kLater); });
@@ -576,6 +725,9 @@ int main(int count, char** words) {
     try {
       send_between(0, 1);
       send_between(0, 0);
+      send_updates(0, 1);
+      send_updates(0, 0);
+      bring_updates_back();
       send_from_what_fails();
       bring_to_host_and_back();
       bring_pages();

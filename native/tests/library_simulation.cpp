@@ -15,6 +15,7 @@
 #include "lanescope/compression.hpp"
 #include "pretended_cuda.hpp"
 #include "pretended_pages.hpp"
+#include "pretended_updates.hpp"
 
 namespace {
 
@@ -300,6 +301,60 @@ void refuse_what_overlaps() {
   bad([&] { channel.send(here.bytes(), here.bytes(), Dtype::int32, nullptr, nullptr); });
 }
 
+/// Differences to what the target holds travel, by both kinds of channels; another base stays.
+void send_updates() {
+  const auto always = std::make_shared<Always>(true);
+  const Array old(0, kValues, 3), now(0, kValues, 3), there(1, kValues, 3), other(1, kValues, 4);
+  for (std::size_t i = 0; i < kValues; i += 100) ++now.data[i];
+  const Array same(1, kValues, 3);
+  const std::string differs = "the base differs: GPU 1 holds another array";
+  {
+    GpuChannel channel(0, 1, {.decider = always});
+    const auto send = [&](const Array& to) {
+      return channel.send(now.bytes(), to.bytes(), Dtype::int32, nullptr, nullptr, "", old.bytes());
+    };
+    const Ticket sent = send(there);
+    require(sent.transfer().path == "update g0>g1" && sent.wait().compressed, "an update");
+    require(there.is(now), "an update came out otherwise");
+    refused(ErrorCode::damaged, differs, [&] { send(other).wait(); });
+    send(other);
+    refused(ErrorCode::damaged, "; send the whole array", [&] { channel.synchronize(); });
+    const Array as_before(1, kValues, 4);
+    require(other.is(as_before), "another base was changed");
+  }
+  HostChannel out(0, {.decider = always}), in(1);
+  const auto offload = out.offload(now.bytes(), Dtype::int32, nullptr, "", old.bytes());
+  in.restore(offload.parcel, same.bytes(), nullptr, same.bytes()).wait();
+  require(same.is(now), "an update came back otherwise");
+  refused(ErrorCode::damaged, differs,
+          [&] { in.restore(offload.parcel, other.bytes(), nullptr, other.bytes()).wait(); });
+  const auto bad = [](const std::string& part, const std::function<void()>& call) {
+    refused(ErrorCode::bad_input, part, call);
+  };
+  bad("give the same values as its base",
+      [&] { in.restore(offload.parcel, same.bytes(), nullptr); });
+  bad("the base has 40 bytes",
+      [&] { out.offload(now.bytes(), Dtype::int32, nullptr, "", now.bytes().first(40)); });
+  const auto whole = out.offload(now.bytes(), Dtype::int32, nullptr);
+  bad("needs no base", [&] { in.restore(whole.parcel, same.bytes(), nullptr, same.bytes()); });
+}
+
+/// An update in the host's memory.
+void update_streams() {
+  const Array old(0, kValues, 3), now(0, kValues, 3);
+  now.data[5] = -1;
+  const auto stream = compress(now.bytes(), {.dtype = Dtype::int32, .base = old.bytes()});
+  const StreamInfo info = describe(stream);
+  require(info.update != UpdateKind::none && stream.size() < 10'000, "an update");
+  const auto back = decompress(stream, 0, old.bytes());
+  require(std::memcmp(back.data(), now.data, back.size()) == 0, "an update came out otherwise");
+  refused(ErrorCode::bad_input, "none is given", [&] { decompress(stream); });
+  refused(ErrorCode::bad_input, "the base is another one",
+          [&] { decompress(stream, 0, now.bytes()); });
+  decompress_into(stream, old.bytes(), 0, old.bytes());
+  require(old.is(now), "an update in place");
+}
+
 /// The pretended clock says 1 ms of every transfer, and nothing becomes smaller although blocks
 /// promise that: what is tried is no gain, and is left.
 void let_the_rule_decide() {
@@ -353,6 +408,8 @@ int main() {
   lc::offload_pages();
   lc::refuse_what_cannot_be();
   lc::refuse_what_overlaps();
+  lc::send_updates();
+  lc::update_streams();
   lc::let_the_rule_decide();
   lc::tell_damage_once();
   std::puts("all is as told");

@@ -17,6 +17,7 @@
 #include "compress/device_codec.hpp"
 #include "compress/gather_kernels.hpp"
 #include "compress/nvcomp_group.cuh"
+#include "compress/update_kernels.hpp"
 #include "error.hpp"
 #include "pretended_cuda.hpp"
 
@@ -100,6 +101,13 @@ void order_entries(const Entry* entries, std::size_t blocks, const Front& front,
     *front.checksum = checksum_end(sum);
   });
 }
+
+// nvCOMP's codecs make no updates.
+void sum_blocks(const std::byte*, std::size_t, unsigned long long*, cudaStream_t) {}
+void take_differences(const Differing&, const std::byte*, const std::byte*, std::byte*, std::size_t,
+                      cudaStream_t) {}
+void put_differences(const Differing&, const std::byte*, const std::byte*, std::byte*, std::size_t,
+                     const Fault*, const BaseCheck&, cudaStream_t) {}
 
 void gather_payloads(const Entry* entries, std::size_t blocks, const std::byte* payloads,
                      const std::uint64_t* offsets, std::byte* out, cudaStream_t stream) {

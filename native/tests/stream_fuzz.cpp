@@ -1,20 +1,22 @@
 // Throws streams whose parts are in other places, twice there, or of other streams, and streams
 // that were damaged otherwise, at the host's codecs: each is refused, or means the same values.
-// Likewise memory that overlaps. It is built with the sanitizers of addresses and of undefined
-// behaviour, and all buffers are as long as what they hold. `make fuzz` runs it.
-// Cases have the seeds --seed, --seed + 1 and so on, so runs that shall differ need seeds far
-// apart.
+// Likewise memory that overlaps, and updates with their base or another one, also in place, where a
+// damaged stream leaves the base as it was. It is built with the sanitizers of addresses and of
+// undefined behaviour, and all buffers are as long as what they hold. `make fuzz` runs it. Cases
+// have the seeds --seed, --seed + 1 and so on, so runs that shall differ need seeds far apart.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compress/checksum.hpp"
+#include "compress/device_update.hpp"
 #include "compress/host_codec.hpp"
 #include "error.hpp"
 #include "fuzzing.hpp"
@@ -49,26 +51,32 @@ struct Case {
   Choice choice;
   std::vector<std::uint64_t> shape;
   Bytes values;
+  std::optional<Bytes> base;  // of an update
   Bytes stream;
 };
 
-Bytes compressed(const Choice& choice, const Bytes& values,
-                 const std::vector<std::uint64_t>& shape) {
-  Bytes room(most_stream_bytes(values.size(), shape.size()));
-  room.resize(compress_on_host(choice, values, shape, room, 1));
+Base base_in(const std::optional<Bytes>& base) {
+  return base ? Base(std::span<const std::byte>(*base)) : Base();
+}
+
+Bytes compressed(const Choice& choice, const Bytes& values, const std::vector<std::uint64_t>& shape,
+                 const std::optional<Bytes>& base) {
+  Bytes room(most_stream_bytes(values.size(), shape.size() + (base ? 1 : 0)));
+  room.resize(compress_on_host(choice, values, shape, room, 1, base_in(base)));
   return room;
 }
 
 /// A stream in its parts.
 struct Parts {
   Header header;
-  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> words;  // of an update the sum of the base, and the shape
   std::vector<Descriptor> table;
   std::vector<Bytes> payloads;
 
   static Parts of(const Bytes& stream) {
     const Layout layout = layout_of(stream);
-    Parts parts{layout.header, layout.shape, layout.blocks, {}};
+    Parts parts{
+        layout.header, words_behind(layout.header, layout.base, layout.shape), layout.blocks, {}};
     for (std::size_t i = 0; i < layout.blocks.size(); ++i) {
       const auto* from = stream.data() + layout.offsets[i];
       parts.payloads.emplace_back(from, from + padded(layout.blocks[i].payload_bytes()));
@@ -78,40 +86,41 @@ struct Parts {
 
   /// With a length that fits, unless the header is as it is because it is another one's.
   Bytes stream(bool whole) const {
-    const std::size_t front = front_bytes(shape.size(), table.size());
+    const std::size_t front = front_bytes(words.size(), table.size());
     Bytes all(front);
     for (const Bytes& one : payloads) all.insert(all.end(), one.begin(), one.end());
     Header told = header;
     if (whole) told.stored_bytes = all.size();
     std::memcpy(all.data(), &told, sizeof told);
-    if (!shape.empty()) std::memcpy(all.data() + sizeof told, shape.data(), 8 * shape.size());
+    if (!words.empty()) std::memcpy(all.data() + sizeof told, words.data(), 8 * words.size());
     if (!table.empty())
-      std::memcpy(all.data() + head_bytes(shape.size()), table.data(), 8 * table.size());
+      std::memcpy(all.data() + head_bytes(words.size()), table.data(), 8 * table.size());
     return all;
   }
 
   Bytes sealed() const {
     Parts fits = *this;
     fits.header.stored_bytes = stream(true).size();
-    seal(fits.header, shape, table);
+    seal(fits.header, words, table);
     return fits.stream(true);
   }
 };
 
-/// What a stream means; false where it is refused.
-bool read(const Bytes& stream, std::size_t most, Bytes& values) {
+/// What a stream means, with a base where there is one; false where it is refused.
+bool read(const Bytes& stream, std::size_t most, const std::optional<Bytes>& base, Bytes& values) {
   const Exact<std::byte> exact(stream.data(), stream.size());
   const std::span<const std::byte> in(exact.data.get(), exact.size);
   try {
     const Layout layout = layout_of(in);
     if (layout.header.bytes > most) return false;
     Exact<std::byte> out(layout.header.bytes);
-    decompress_on_host(layout, in, {out.begin(), out.size}, 1);
+    decompress_on_host(layout, in, {out.begin(), out.size}, 1, base_in(base));
     values.assign(out.begin(), out.end());
     return true;
   } catch (const Error& error) {
-    require(error.name() == "bad stream" || error.name() == "bad block",
-            std::string("refused with ") + error.what());
+    require(
+        error.name() == "bad stream" || error.name() == "bad block" || error.name() == "bad base",
+        std::string("refused with ") + error.what());
     return false;
   }
 }
@@ -138,6 +147,15 @@ void fill_blocks(Random& random, Bytes& values, std::size_t each) {
       std::memcpy(block + i, &value, std::min(each, size - i));
     }
   }
+}
+
+/// The base of values, of which it has most but for a few.
+Bytes base_for(Random& random, const Bytes& values) {
+  Bytes base = values;
+  for (std::uint32_t changes = random.below(100); changes > 0 && !base.empty(); --changes)
+    base[random.below(static_cast<std::uint32_t>(base.size()))] =
+        static_cast<std::byte>(random.bits());
+  return base;
 }
 
 /// What values of a type can mean.
@@ -172,7 +190,10 @@ Case draw(Random& random, const Case* like) {
     if (sides == 2) one.shape.push_back(2);
   }
   fill_blocks(random, one.values, bytes_of(one.choice.dtype));
-  one.stream = compressed(one.choice, one.values, one.shape);
+  if (like == nullptr) one.choice.difference = static_cast<UpdateKind>(random.below(3));
+  if (one.choice.difference != UpdateKind::none && (like == nullptr || random.once_in(2)))
+    one.base = base_for(random, one.values);
+  one.stream = compressed(one.choice, one.values, one.shape, one.base);
   return one;
 }
 
@@ -237,7 +258,13 @@ Bytes rearranged(Random& random, const Case& one, const Case& other) {
 Bytes with_another_meaning(Random& random, const Case& one) {
   Parts parts = Parts::of(one.stream);
   now.doing = "a header that says otherwise what the array is, and fits";
-  switch (random.below(5)) {
+  switch (random.below(7)) {
+    case 5:
+      parts.header.number[0] = static_cast<std::uint8_t>(random.below(4));
+      break;
+    case 6:
+      parts.words[0] ^= std::uint64_t{1} << random.below(64);
+      break;
     case 0:
       parts.header.dtype = static_cast<Dtype>(random.below(12));
       break;
@@ -253,7 +280,7 @@ Bytes with_another_meaning(Random& random, const Case& one) {
           static_cast<Meaning>(random.below(1 + static_cast<std::uint32_t>(std::size(kMeanings))));
       break;
     default:
-      std::reverse(parts.shape.begin(), parts.shape.end());
+      std::reverse(parts.words.begin(), parts.words.end());
   }
   return parts.sealed();
 }
@@ -297,7 +324,7 @@ Bytes of_version_5(const Case& one, std::uint64_t number) {
   Parts parts = Parts::of(one.stream);
   parts.header.version = kNumberedVersion;
   put_number(parts.header, number);
-  const Binding binding = binding_of(parts.header, parts.shape);
+  const Binding binding = binding_of(parts.header, parts.words);
   for (std::size_t i = 0; i < parts.table.size(); ++i)
     parts.table[i].checksum =
         checksum_of(one.values.data() + i * kBlockBytes, bytes_of_block(one.values.size(), i),
@@ -306,41 +333,122 @@ Bytes of_version_5(const Case& one, std::uint64_t number) {
 }
 
 void require_numbers_count(Random& random, const Case& one) {
+  if (one.base) return;  // what is numbered is none
   now.doing = "a stream of version 5";
   const std::uint64_t number = random.bits() >> (64 - kNumberBits);
   Case numbered = one;
   numbered.stream = of_version_5(one, number);
   Bytes back;
-  require(read(numbered.stream, one.values.size(), back) && back == one.values, "it is read");
+  require(read(numbered.stream, one.values.size(), {}, back) && back == one.values, "it is read");
   for (int i = 0; i < 8; ++i) {
     const Bytes changed = damaged(random, numbered);
-    if (changed != numbered.stream && read(changed, one.values.size(), back))
+    if (changed != numbered.stream && read(changed, one.values.size(), {}, back))
       require(back == one.values, "what was damaged means something else");
   }
   if (one.values.empty()) return;
   Parts parts = Parts::of(numbered.stream);
   put_number(parts.header, number ^ 1);
   now.doing = "a stream of version 5 with another number";
-  require(!read(parts.sealed(), one.values.size(), back), "it is read");
+  require(!read(parts.sealed(), one.values.size(), {}, back), "it is read");
 }
 
 void require_round_trip(const Case& one) {
   now.doing = "a round trip";
   Bytes back;
-  require(read(one.stream, one.values.size(), back) && back == one.values, "values come back");
-  require(compressed(one.choice, one.values, one.shape) == one.stream, "streams are the same");
+  require(read(one.stream, one.values.size(), one.base, back) && back == one.values,
+          "values come back");
+  require(compressed(one.choice, one.values, one.shape, one.base) == one.stream,
+          "streams are the same");
   const Layout layout = layout_of(one.stream);
   require(layout.shape == one.shape && layout.header.meaning == one.choice.meaning,
           "what the values are comes back");
-  if (one.choice.meaning != Meaning::plain) return;
-  require(read(of_version_2(one), one.values.size(), back) && back == one.values,
+  if (one.choice.meaning != Meaning::plain || one.base) return;
+  require(read(of_version_2(one), one.values.size(), {}, back) && back == one.values,
           "a stream of version 2 is read");
+}
+
+/// With the base as the memory for the values: they come out, or it stays as it was.
+void require_in_place(const Bytes& stream, const Case& one, bool whole) {
+  Bytes memory = *one.base;
+  const Exact<std::byte> exact(stream.data(), stream.size());
+  const std::span<const std::byte> in(exact.data.get(), exact.size);
+  try {
+    decompress_on_host(layout_of(in), in, memory, 1, std::span<const std::byte>(memory));
+    require(memory == one.values, "values came out otherwise in place");
+  } catch (const Error& error) {
+    require(!whole && memory == *one.base, std::string("a base was changed: ") + error.what());
+  }
+}
+
+void refuse_base(const Case& one, const std::optional<Bytes>& base, const char* what) {
+  now.doing = what;
+  Bytes back;
+  require(!read(one.stream, one.values.size(), base, back), "a base was taken for another one");
+}
+
+/// Updates in place, without a base, and with others.
+void require_base_matters(Random& random, const Case& one) {
+  if (!one.base) return refuse_base(one, one.values, "a base that nobody needs");
+  refuse_base(one, std::nullopt, "no base");
+  now.doing = "in place";
+  require_in_place(one.stream, one, true);
+  Bytes other = *one.base;
+  other.push_back(std::byte{0});
+  refuse_base(one, other, "a base of another size");
+  other.pop_back();
+  if (other.empty()) return;
+  const std::size_t at = random.below(static_cast<std::uint32_t>(other.size()));
+  other[at] ^= static_cast<std::byte>(1U << random.below(8));
+  refuse_base(one, other, "another base");
+  if (other.size() < 2) return;
+  now.doing = "a part of the base";
+  const Bytes before = *one.base;
+  Bytes memory(before);
+  memory.resize(before.size() + 1);
+  const std::span<std::byte> room(memory);
+  try {
+    decompress_on_host(layout_of(one.stream), one.stream, room.subspan(1), 1,
+                       std::span<const std::byte>(room.first(before.size())));
+    require(false, "values were put onto a part of their base");
+  } catch (const Error& error) {
+    require(error.name() == "bad base", error.what());
+  }
+}
+
+/// What the threads of a GPU's kernels do to arrays is what the host does.
+void require_kernels_agree(Random& random, const Case& one) {
+  if (!one.base) return;
+  now.doing = "what threads of a GPU do";
+  const std::size_t size = one.values.size(), threads = 1 + random.below(70);
+  const auto aligned = [&](const Bytes& bytes) {
+    auto room = std::vector<Unit>(size / sizeof(Unit) + 1);
+    if (size > 0) std::memcpy(room.data(), bytes.data(), size);
+    return room;
+  };
+  const auto values = aligned(one.values);
+  auto base = aligned(*one.base), out = base;
+  const auto at = [](auto& room) { return reinterpret_cast<std::byte*>(room.data()); };
+  const auto* in = reinterpret_cast<const std::byte*>(values.data());
+  const Differing differing = Differing::of(one.choice.difference, bytes_of(one.choice.dtype));
+  Bytes expected(size);
+  take_differences(differing, one.values, one.base->data(), expected.data());
+  std::uint64_t sum = 0;
+  for (std::size_t thread = 0; thread < threads; ++thread) {
+    take_share({thread, threads}, differing, in, at(base), at(out), size);
+    sum += sum_share({thread, threads}, at(base), size);
+  }
+  require(size == 0 || std::memcmp(out.data(), expected.data(), size) == 0, "differences");
+  require(sum == sum_on_host(*one.base, 1) && sum == layout_of(one.stream).base, "sums");
+  for (std::size_t thread = 0; thread < threads; ++thread)
+    put_share({thread, threads}, differing, at(out), at(base), at(base), size);
+  require(size == 0 || std::memcmp(base.data(), in, size) == 0, "values");
 }
 
 /// An array and its stream somewhere in the same memory.
 void require_apart(Random& random, const Case& one) {
   now.doing = "memory that overlaps";
-  const std::size_t most = most_stream_bytes(one.values.size(), one.shape.size());
+  const std::size_t sides = one.shape.size() + (one.base ? 1 : 0);
+  const std::size_t most = most_stream_bytes(one.values.size(), sides);
   const std::size_t all = most + 2 * one.values.size();
   Bytes memory(all);
   const std::size_t lies = some(random, all - one.values.size() + 1);
@@ -351,7 +459,7 @@ void require_apart(Random& random, const Case& one) {
   const bool apart = one.values.empty() || lies >= goes + most || goes >= lies + one.values.size();
   try {
     compress_on_host(one.choice, room.subspan(lies, one.values.size()), one.shape,
-                     room.subspan(goes, most), 1);
+                     room.subspan(goes, most), 1, base_in(one.base));
     require(apart, "an array was compressed onto itself");
   } catch (const Error& error) {
     require(!apart && memory == before, error.what());
@@ -366,6 +474,8 @@ std::uint64_t fuzz(std::uint64_t seed, std::uint64_t most) {
   require_round_trip(one);
   require_apart(random, one);
   require_numbers_count(random, one);
+  require_base_matters(random, one);
+  require_kernels_agree(random, one);
   std::uint64_t inputs = 0;
   for (; inputs < kDamaged && inputs < most; ++inputs) {
     const std::uint32_t kind = one.values.empty() ? 9 : random.below(10);
@@ -373,8 +483,9 @@ std::uint64_t fuzz(std::uint64_t seed, std::uint64_t most) {
                           : kind < 8 ? with_another_meaning(random, one)
                                      : damaged(random, one);
     if (changed == one.stream || changed == other.stream) continue;
+    if (one.base && inputs % 4 == 0) require_in_place(changed, one, false);
     Bytes back;
-    if (!read(changed, 2 * one.values.size(), back)) continue;
+    if (!read(changed, 2 * one.values.size(), one.base, back)) continue;
     // Bits that fill up a strip mean nothing.
     require(kind >= 8 && back == one.values, "what was changed was taken for a stream");
   }

@@ -383,7 +383,11 @@ class Looker:
         self.ended = False
 
     def take(self):
-        return [(native.Codec.zvc, 1, 0.25)] if self.begun and self.ended else None
+        return (
+            [(native.Codec.zvc, 1, 0.25, native.UpdateKind.none)]
+            if self.begun and self.ended
+            else None
+        )
 
 
 class Sampling(Noting):

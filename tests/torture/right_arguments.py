@@ -213,6 +213,7 @@ RIGHT: dict[str, Right] = {
     "compress.out": maybe(a(np.ndarray)),
     "decompress.out": maybe(a(np.ndarray)),
     "decompress.max_bytes": maybe(size),
+    **dict.fromkeys(("compress.base", "decompress.base"), lambda value: value is None),
     "stream": lambda value: isinstance(value, np.ndarray | bytes),
     "framework": text,
     "folder": path,
@@ -418,6 +419,10 @@ RIGHT: dict[str, Right] = {
     "patience_seconds": lambda value: number(value) and value <= 86400,
     **dict.fromkeys(("Channel.send.values", "Channel.offload.values"), a(Tensor)),
     **dict.fromkeys(("Channel.send.out", "Channel.restore.out"), lambda value: value is None),
+    **dict.fromkeys(
+        (f"Channel.{call}.base" for call in ("send", "offload", "restore")),
+        lambda value: value is None,
+    ),
     **dict.fromkeys(("Channel.send.tag", "Channel.offload.tag"), maybe(text)),
     "parcel": a(Parcel),
     **dict.fromkeys(

@@ -94,4 +94,12 @@ inline const DtypeEntry& entry_of(Dtype dtype) {
   return kDtypes[static_cast<std::size_t>(dtype)];
 }
 
+/// What an update holds in place of values: their difference to those of a base, bit by bit as
+/// unsigned integers.
+enum class UpdateKind : std::uint8_t {
+  none = 0,          ///< The values themselves: no update.
+  exclusive_or = 1,  ///< Which bits differ.
+  subtraction = 2,   ///< The value less that of the base, modulo 2 to the number of its bits.
+};
+
 }  // namespace lanescope::compression

@@ -69,6 +69,10 @@ struct Options {
   std::vector<std::uint64_t> shape{};  ///< Up to 16 sides; empty: one dimension.
   int threads = 0;                     ///< On the host; 0: as many as CPUs, 16 at most.
   int sms = 0;                         ///< On a GPU: how many SMs; 0: all.
+
+  /// Makes an update: differences to these values, which whoever reads the stream has to have, too;
+  /// of the type and the size of the array, where that lies. An empty array has an empty base.
+  std::optional<std::span<const std::byte>> base{};
 };
 
 /// What a stream says of itself.
@@ -77,11 +81,13 @@ struct StreamInfo {
   Dtype dtype;
   int dimensionality;
   std::vector<std::uint64_t> shape;
-  std::size_t bytes;         ///< Of the array.
-  std::size_t stored_bytes;  ///< Of the stream.
+  std::size_t bytes;                     ///< Of the array.
+  std::size_t stored_bytes;              ///< Of the stream.
+  UpdateKind update = UpdateKind::none;  ///< Another one: the stream needs its base.
+  std::uint64_t base_checksum = 0;       ///< Of that base.
 };
 
-/// Most bytes of the stream of an array.
+/// Most bytes of the stream of an array. An update takes one dimension more.
 LANESCOPE_API std::size_t most_bytes(std::size_t array_bytes, std::size_t dimensions = 1);
 
 /// Compresses an array in the host's memory; returns its stream.
@@ -97,12 +103,17 @@ LANESCOPE_API std::size_t compress_into(std::span<const std::byte> array, std::s
 LANESCOPE_API StreamInfo describe(std::span<const std::byte> stream);
 
 /// Returns the array. A stream that was cut off or changed is refused as `damaged`, and the block
-/// is named.
-LANESCOPE_API std::vector<std::byte> decompress(std::span<const std::byte> stream, int threads = 0);
+/// is named. An update takes its base, and another stream none; what does not fit is `bad_input`,
+/// before anything is written.
+LANESCOPE_API std::vector<std::byte> decompress(
+    std::span<const std::byte> stream, int threads = 0,
+    std::optional<std::span<const std::byte>> base = {});
 
-/// The same into memory of as many bytes as the array has, apart from the stream.
+/// The same into memory of as many bytes as the array has, apart from the stream. It may be the
+/// base, which stays as it is where the stream is refused.
 LANESCOPE_API void decompress_into(std::span<const std::byte> stream, std::span<std::byte> out,
-                                   int threads = 0);
+                                   int threads = 0,
+                                   std::optional<std::span<const std::byte>> base = {});
 
 #ifndef LANESCOPE_HOST_ONLY
 
@@ -119,9 +130,11 @@ LANESCOPE_API std::size_t compress_on_gpu(std::span<const std::byte> array,
 
 LANESCOPE_API StreamInfo describe_on_gpu(std::span<const std::byte> stream, cudaStream_t on);
 
-/// `out` has as many bytes as the array. Refuses as `decompress` does.
+/// `out` has as many bytes as the array. Refuses as `decompress` does. An update takes as much
+/// memory again as the array, and its base in the same GPU's memory, which `out` may be.
 LANESCOPE_API void decompress_on_gpu(std::span<const std::byte> stream, std::span<std::byte> out,
-                                     cudaStream_t on, int sms = 0);
+                                     cudaStream_t on, int sms = 0,
+                                     std::optional<std::span<const std::byte>> base = {});
 
 // ---- Who decides whether an array travels compressed --------------------------------------------
 
@@ -291,8 +304,14 @@ class LANESCOPE_API GpuChannel {
 
   /// Sends an array to one of as many bytes on the other GPU, or elsewhere on the same one. Each
   /// stream is one of its GPU.
+  ///
+  /// With a base, an array of as many bytes on the source's GPU of which the target holds the same,
+  /// the differences travel where that pays, and are put onto the target. A target that holds
+  /// others stays as it is, and that is an error of `Ticket::wait`, `damaged`. Takes two slabs more
+  /// on each GPU; deciders are told of a path that begins with "update ".
   Ticket send(std::span<const std::byte> source, std::span<std::byte> target, Dtype dtype,
-              cudaStream_t source_stream, cudaStream_t target_stream, std::string_view tag = {});
+              cudaStream_t source_stream, cudaStream_t target_stream, std::string_view tag = {},
+              std::optional<std::span<const std::byte>> base = {});
 
   /// Waits for all that is under way, and throws the first error of which nobody was told.
   void synchronize(double patience_seconds = kPatienceSeconds);
@@ -350,13 +369,18 @@ class LANESCOPE_API HostChannel {
     Ticket ticket;
   };
 
-  /// Takes an array to the host. It may be overwritten by what is put on the stream later.
+  /// Takes an array to the host. It may be overwritten by what is put on the stream later. With a
+  /// base, an array of as many bytes on the same GPU, the parcel holds differences where that pays.
+  /// Takes eight slabs of the GPU's memory.
   Offload offload(std::span<const std::byte> source, Dtype dtype, cudaStream_t stream,
-                  std::string_view tag = {});
+                  std::string_view tag = {}, std::optional<std::span<const std::byte>> base = {});
 
   /// Brings an array back, as often as wanted; another channel's, too. `target` has as many bytes,
-  /// and begins at a multiple of 16.
-  Ticket restore(const Parcel& parcel, std::span<std::byte> target, cudaStream_t stream);
+  /// and begins at a multiple of 16. What was offloaded with a base takes one that holds the same,
+  /// which may be the target; where it holds others the target stays as it is, and that is an error
+  /// of `Ticket::wait`, `damaged`.
+  Ticket restore(const Parcel& parcel, std::span<std::byte> target, cudaStream_t stream,
+                 std::optional<std::span<const std::byte>> base = {});
 
   /// Takes many arrays of one GPU to the host as one: a kernel puts them side by side, in memory of
   /// the GPU that the stream's order frees, each at the next multiple of 16 bytes. Only the first

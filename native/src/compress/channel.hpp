@@ -31,6 +31,7 @@ inline constexpr ChannelOptions kOverHost{32 << 20, 4};
 
 /// SMs that code as fast as a link carries what is left, NVLink 4 or PCIe 5.0, by measurement. More
 /// would have more blocks on the way at once, which end together.
+/// Of an update little crosses the link: enough to code it fast, and some are left for differences.
 int sms_that_fill(Via link, const Choice& choice);
 
 /// The most that `sms_that_fill` says.
@@ -73,9 +74,13 @@ class DeviceChannel {
   /// Sends `bytes` bytes; without a choice as they are, and also where the memory for slots is not
   /// there or an array is not aligned to 16 bytes, which the ticket tells. The streams are of the
   /// two devices. Throws `Error`.
+  ///
+  /// An update, by its choice, has `base` in the source's memory, of which `target` holds the same
+  /// bytes: the differences are put onto them. Where they are others they stay as they are, which
+  /// the ticket tells. That takes two slabs more on each device.
   std::shared_ptr<Ticket> send(const std::byte* source, std::byte* target, std::size_t bytes,
                                const std::optional<Choice>& choice, cudaStream_t source_stream,
-                               cudaStream_t target_stream);
+                               cudaStream_t target_stream, const std::byte* base = nullptr);
 
   /// Loads the kernels of a choice beforehand, so that the first array is no slower than others.
   /// Throws `Error`.

@@ -36,23 +36,28 @@ LANESCOPE_LANES constexpr std::uint32_t checksum_end(std::uint64_t sum) {
   return static_cast<std::uint32_t>((sum * 0x9E3779B97F4A7C15U) >> 32);
 }
 
-/// The sum of parts of bytes, as 8-byte words of which the last one is filled up with zeros; their
-/// number counts.
-inline std::uint64_t checksum_sum(const void* data, std::size_t bytes) {
+/// The sum of parts of bytes, as 8-byte words from that place on, of which the last one is filled
+/// up with zeros.
+inline std::uint64_t sum_of_words(const void* data, std::size_t bytes, std::uint64_t place) {
   const auto* from = static_cast<const unsigned char*>(data);
-  std::uint64_t sum = checksum_begin(bytes);
+  std::uint64_t sum = 0;
   const std::size_t words = bytes / 8;
   for (std::size_t i = 0; i < words; ++i) {
     std::uint64_t word;
     std::memcpy(&word, from + 8 * i, 8);
-    sum += checksum_part(word, i);
+    sum += checksum_part(word, place + i);
   }
   if (bytes % 8 != 0) {
     std::uint64_t word = 0;
     std::memcpy(&word, from + 8 * words, bytes % 8);
-    sum += checksum_part(word, words);
+    sum += checksum_part(word, place + words);
   }
   return sum;
+}
+
+/// The same of all bytes of something, whose number counts.
+inline std::uint64_t checksum_sum(const void* data, std::size_t bytes) {
+  return checksum_begin(bytes) + sum_of_words(data, bytes, 0);
 }
 
 /// The checksum of bytes, and of the part of their place.

@@ -174,14 +174,57 @@ std::vector<Sized> sizes_of(Dtype dtype, Bytes sample, std::span<const Codec> co
   return sizes;
 }
 
-Choice smallest(Dtype dtype, Bytes sample) {
-  if (sample.empty()) return {Codec::raw, dtype, 1};
-  const auto sizes = sizes_of(dtype, sample, tried_by_auto(dtype));
+namespace {
+
+Choice least_of(Dtype dtype, std::span<const Sized> sizes, UpdateKind without) {
   const auto least = std::min_element(
       sizes.begin(), sizes.end(),
       [](const Sized& one, const Sized& other) { return one.share < other.share; });
-  if (least == sizes.end() || least->share >= 1 - kLeastSaved) return {Codec::raw, dtype, 1};
-  return {least->codec, dtype, least->dimensionality};
+  Choice choice{Codec::raw, dtype, 1};
+  choice.difference = without;
+  if (least == sizes.end() || least->share >= 1 - kLeastSaved) return choice;
+  choice.codec = least->codec;
+  choice.dimensionality = least->dimensionality;
+  choice.difference = least->difference;
+  return choice;
+}
+
+}  // namespace
+
+std::vector<Sized> update_sizes_of(Dtype dtype, Bytes sample, Bytes base,
+                                   std::span<const Codec> codecs) {
+  std::vector<Sized> found;
+  std::vector<std::byte> differences(sample.size());
+  for (const UpdateKind kind : {UpdateKind::subtraction, UpdateKind::exclusive_or}) {
+    take_differences(Differing::of(kind, bytes_of(dtype)), sample, base.data(), differences.data());
+    auto sizes = sizes_of(dtype, differences, codecs);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      sizes[i].difference = kind;
+      if (i == found.size())
+        found.push_back(sizes[i]);
+      else if (sizes[i].share < found[i].share)
+        found[i] = sizes[i];
+    }
+  }
+  return found;
+}
+
+Choice smallest(Dtype dtype, Bytes sample) {
+  if (sample.empty()) return {Codec::raw, dtype, 1};
+  return least_of(dtype, sizes_of(dtype, sample, tried_by_auto(dtype)), UpdateKind::none);
+}
+
+Choice smallest_update(std::optional<Codec> codec, Dtype dtype, int dimensionality, Bytes sample,
+                       Bytes base) {
+  // where differences are stored as they are, or there are none, either serves
+  Choice choice{codec.value_or(Codec::raw), dtype, dimensionality};
+  choice.difference = UpdateKind::exclusive_or;
+  if (sample.empty() || (codec && !takes(*codec, dtype))) return choice;  // or it is refused later
+  const auto codecs = codec ? std::vector{*codec} : tried_by_auto(dtype);
+  const auto sizes = update_sizes_of(dtype, sample, base, codecs);
+  if (!codec) return least_of(dtype, sizes, UpdateKind::exclusive_or);
+  choice.difference = sizes.front().difference;
+  return choice;
 }
 
 }  // namespace lanescope::compress

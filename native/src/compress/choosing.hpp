@@ -34,14 +34,24 @@ struct Sized {
   Codec codec;
   int dimensionality;
   double share;  // of the bytes that it has as it is
+  UpdateKind difference = UpdateKind::none;
 };
 
 /// What it becomes by each of some codecs that take values of the type.
 std::vector<Sized> sizes_of(Dtype dtype, std::span<const std::byte> sample,
                             std::span<const Codec> codecs);
 
+/// What the update becomes whose values and base have such samples, by each of some codecs, with
+/// the difference that makes it smaller.
+std::vector<Sized> update_sizes_of(Dtype dtype, std::span<const std::byte> sample,
+                                   std::span<const std::byte> base, std::span<const Codec> codecs);
+
 /// The codec, and its dimensionality, that makes a sample smallest; raw where none saves 1 %.
 Choice smallest(Dtype dtype, std::span<const std::byte> sample);
+
+/// The same of an update; where a codec is given, with the difference that suits it.
+Choice smallest_update(std::optional<Codec> codec, Dtype dtype, int dimensionality,
+                       std::span<const std::byte> sample, std::span<const std::byte> base);
 
 /// The codec that is given, or else the one that makes what `sample` returns smallest.
 template <typename Sample>

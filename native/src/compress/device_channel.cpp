@@ -10,6 +10,7 @@
 #include "compress/in_flight.hpp"
 #include "compress/slabs.hpp"
 #include "compress/stream_order.hpp"
+#include "compress/update_lanes.hpp"
 #include "cuda/cuda_handles.hpp"
 #include "cuda/peer.hpp"
 #include "cuda/stream_values.hpp"
@@ -60,6 +61,7 @@ int sms_of(int device, const ChannelOptions& options) {
 }
 
 int sms_that_fill(Via link, const Choice& choice) {
+  if (choice.difference != UpdateKind::none) return kMostSmsOfPeer;
   if (link == Via::peer) return choice.codec == Codec::exponent ? 64 : kMostSmsOfPeer;
   if (choice.codec == Codec::exponent || choice.codec == Codec::raw) return 16;
   return bytes_of(choice.dtype) == 8 ? kMostSmsOfHost : 32;
@@ -69,7 +71,7 @@ struct DeviceChannel::State {
   State(int from_device, int to_device, const ChannelOptions& given, Via by);
 
   /// Why nothing can be compressed now; empty if it can.
-  std::string hindrance(const void* source, const void* target);
+  std::string hindrance(const void* source, const void* target, const void* base);
   bool has_rooms();
   Room& next_room();
   void next_mark(Room& room);
@@ -81,10 +83,10 @@ struct DeviceChannel::State {
                 cudaStream_t source_stream, cudaStream_t target_stream);
   void send_raw_over_host(const std::byte* source, std::byte* target, std::size_t bytes);
   void send_coded(Ticket& ticket, const Choice& choice, const std::byte* source, std::byte* target,
-                  cudaStream_t source_stream, cudaStream_t target_stream);
-  void prepare(Ticket& ticket);
+                  cudaStream_t source_stream, cudaStream_t target_stream, const std::byte* base);
+  void prepare(Ticket& ticket, const std::byte* target, const std::byte* base);
   void send_slab(const Ticket& ticket, const Choice& choice, const Slab& slab, std::size_t part,
-                 const std::byte* source, std::byte* target);
+                 const std::byte* source, std::byte* target, const std::byte* base);
   void damage(const Room& room, const Slab& slab, cudaStream_t encoder, cudaStream_t decoder);
   void give_up() noexcept;
   void settle(Ticket& ticket, cudaStream_t source_stream, cudaStream_t target_stream);
@@ -102,6 +104,7 @@ struct DeviceChannel::State {
   // Recorded again and again: a stream waits for what an event meant when it was told to.
   Event source_ready, target_ready, encoding_ready, decoding_ready, encoded, decoded, brought;
   std::vector<Room> rooms;
+  UpdateLanes taking, putting;  // of the sender and the receiver, for updates
   std::size_t room_turn = 0;
   std::mutex rooms_mutex;  // of those that make, mark, or give up
   bool no_memory = false;  // for rooms
@@ -126,6 +129,8 @@ DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions
       encoded(event_on(from, Timing::none)),
       decoded(event_on(to, Timing::none)),
       brought(event_on(to, Timing::none)),
+      taking(from, kSlabsAtOnce, given.slab_bytes),
+      putting(to, kSlabsAtOnce, given.slab_bytes),
       reports(from, to),
       in_flight(reports) {
   for (int lane = 0; lane < kSlabsAtOnce; ++lane) {
@@ -134,14 +139,19 @@ DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions
   }
 }
 
-std::string DeviceChannel::State::hindrance(const void* source, const void* target) {
-  if (!is_aligned(source) || !is_aligned(target)) return "an array is not aligned to 16 bytes";
+std::string DeviceChannel::State::hindrance(const void* source, const void* target,
+                                            const void* base) {
+  if (!is_aligned(source) || !is_aligned(target) || !is_aligned(base))
+    return "an array is not aligned to 16 bytes";
   const bool room = has_rooms();
   if (no_values) return "the driver lets no stream wait for what kernels write";
   if (!room)
     return (via == Via::host ? "the host" : gpu(to)) + " has no memory for " +
            std::to_string(options.slots) + " slabs of " + std::to_string(options.slab_bytes) +
            " bytes";
+  for (UpdateLanes* lanes : {&taking, &putting})
+    if (base != nullptr && !lanes->are_there())
+      return gpu(lanes->device()) + " has no memory for the differences of an update";
   return {};
 }
 
@@ -174,9 +184,10 @@ int DeviceChannel::State::encoding_sms(const Choice& choice) const {
   return options.sms > 0 ? options.sms : sms_that_fill(via, choice);
 }
 
-/// All may decode what comes over NVLink; over PCIe a few are enough.
+/// All may decode what comes over NVLink, and updates; over PCIe a few are enough.
 int DeviceChannel::State::decoding_sms(const Choice& choice) const {
-  return options.sms > 0 || via == Via::peer ? options.sms : sms_that_fill(via, choice);
+  const bool all = via == Via::peer || choice.difference != UpdateKind::none;
+  return options.sms > 0 || all ? options.sms : sms_that_fill(via, choice);
 }
 
 std::shared_ptr<Ticket> DeviceChannel::State::open(TransferFacts facts,
@@ -243,44 +254,53 @@ void DeviceChannel::State::send_raw_over_host(const std::byte* source, std::byte
   let_wait(out, decoded);
 }
 
-/// Counters and faults are zero before the first slab, on every lane.
-void DeviceChannel::State::prepare(Ticket& ticket) {
-  const std::size_t parts = ticket.facts().parts;
+/// Counters and faults are zero before the first slab, on every lane, and sums of bases are there.
+void DeviceChannel::State::prepare(Ticket& ticket, const std::byte* target, const std::byte* base) {
+  const std::size_t parts = ticket.facts().reported_parts(), bytes = ticket.facts().bytes;
+  const Report& report = ticket.report();
   {
     const ScopedDevice scope(to);
-    ticket.report().clear_faults(parts, decoding[0].get());
+    report.clear_faults(parts, decoding[0].get());
+    if (base != nullptr) sum_base(target, bytes, report.held_sum(), decoding[0].get());
     record(decoding_ready, decoding[0].get());
     for (const Stream& lane : decoding) let_wait(lane.get(), decoding_ready);
   }
   const ScopedDevice scope(from);
-  ticket.report().clear_used(parts, encoding[0].get());
+  report.clear_used(parts, encoding[0].get());
   ticket.begin(encoding[0].get());
+  if (base != nullptr) sum_base(base, bytes, report.used(ticket.facts().parts), encoding[0].get());
   record(encoding_ready, encoding[0].get());
   for (const Stream& lane : encoding) let_wait(lane.get(), encoding_ready);
 }
 
 void DeviceChannel::State::send_coded(Ticket& ticket, const Choice& choice, const std::byte* source,
                                       std::byte* target, cudaStream_t source_stream,
-                                      cudaStream_t target_stream) {
+                                      cudaStream_t target_stream, const std::byte* base) {
   begin_behind(source_stream, target_stream);
-  prepare(ticket);
+  prepare(ticket, target, base);
   ++last_number;
   const auto slabs = cut(ticket.facts().bytes, options.slab_bytes);
   for (std::size_t part = 0; part < slabs.size(); ++part)
-    send_slab(ticket, choice, slabs[part], part, source, target);
+    send_slab(ticket, choice, slabs[part], part, source, target, base);
   damaged_block.reset();
 }
 
 void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice, const Slab& slab,
-                                     std::size_t part, const std::byte* source, std::byte* target) {
+                                     std::size_t part, const std::byte* source, std::byte* target,
+                                     const std::byte* base) {
   const unsigned int before = part > 0 ? rooms[(room_turn - 1) % rooms.size()].mark() : 0;
   const unsigned int* taken = part > 0 ? rooms[(room_turn - 1) % rooms.size()].taken() : nullptr;
   Room& room = next_room();
+  const std::size_t lane = part % kSlabsAtOnce, parts = ticket.facts().parts;
+  const Report& report = ticket.report();
   const Binding binding{last_number, slab.first_block};
-  const cudaStream_t encoder = encoding[part % kSlabsAtOnce].get();
-  const cudaStream_t decoder = decoding[part % kSlabsAtOnce].get();
+  const cudaStream_t encoder = encoding[lane].get();
+  const cudaStream_t decoder = decoding[lane].get();
+  const std::byte* coded = source + slab.begin;
   {
     const ScopedDevice scope(from);
+    if (base != nullptr)  // while the slab before is encoded
+      coded = taking.take(lane, choice, coded, base + slab.begin, slab.bytes, encoder);
     let_wait(encoder, room.free);
     let_wait(encoder, room.written);
     if (taken != nullptr) wait_for_value(encoder, taken, before);
@@ -288,19 +308,28 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
     const Sink sink{room.entries(),
                     room.payloads(),
                     padded(slab.bytes),
-                    ticket.report().used(part),
+                    report.used(part),
                     via == Via::peer ? kApartToPeer : kApartToHost,
                     room.progress(),
                     binding};
-    encode_blocks(choice, source + slab.begin, slab.bytes, sink, encoding_sms(choice), encoder);
+    if (base != nullptr)
+      check(cudaMemcpyAsync(room.base_sum(), report.used(parts), sizeof(unsigned long long),
+                            cudaMemcpyDefault, encoder),
+            "cudaMemcpyAsync");
+    encode_blocks(choice, coded, slab.bytes, sink, encoding_sms(choice), encoder);
     record(room.written, encoder);
   }
   const ScopedDevice scope(to);
   wait_for_value(decoder, room.stored(), room.mark());
   damage(room, slab, encoder, decoder);
   decode_blocks(choice, binding, room.entries(), room.payloads(), padded(slab.bytes),
-                target + slab.begin, slab.bytes, ticket.report().fault(part), decoding_sms(choice),
-                decoder, room.arrival(options.patience_s));
+                base != nullptr ? putting.room(lane) : target + slab.begin, slab.bytes,
+                report.fault(part), decoding_sms(choice), decoder,
+                room.arrival(options.patience_s));
+  if (base != nullptr)
+    putting.put(lane, choice, target + slab.begin, target + slab.begin, slab.bytes,
+                report.fault(part), {report.held_sum(), room.base_sum(), 0, report.fault(parts)},
+                decoder);
   record(room.free, decoder);
 }
 
@@ -357,7 +386,7 @@ void DeviceChannel::State::settle_raw(Ticket& ticket) {
 
 /// Also where not all could be put on the streams: what was shall end before its memory goes.
 void DeviceChannel::State::settle_coded(Ticket& ticket) {
-  const std::size_t parts = ticket.facts().parts;
+  const std::size_t parts = ticket.facts().reported_parts();
   {
     const ScopedDevice scope(to);
     join(decoding, decoded);
@@ -415,9 +444,9 @@ DeviceChannel::~DeviceChannel() {
 
 std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* target,
                                             std::size_t bytes, const std::optional<Choice>& choice,
-                                            cudaStream_t source_stream,
-                                            cudaStream_t target_stream) {
-  if (choice) require_possible(*choice);
+                                            cudaStream_t source_stream, cudaStream_t target_stream,
+                                            const std::byte* base) {
+  if (choice) require_possible(*choice, base, target, bytes);
   if (overlap({source, bytes}, {target, bytes}))
     throw Error("send", 0, "bad values",
                 "the array and the one for its values overlap; give another one");
@@ -432,11 +461,14 @@ std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* 
   facts.parts = (bytes + state.options.slab_bytes - 1) / state.options.slab_bytes;
   std::unique_ptr<Report> report;
   if (choice && bytes > 0) {
-    facts.why_raw = state.hindrance(source, target);
-    if (facts.why_raw.empty()) report = state.reports.lend(facts.parts);
+    facts.is_update = base != nullptr;
+    facts.why_raw = state.hindrance(source, target, base);
+    if (facts.why_raw.empty()) report = state.reports.lend(facts.reported_parts());
     if (facts.why_raw.empty() && !report) facts.why_raw = "a GPU has no memory left";
   }
   facts.compressed = facts.encodes = facts.decodes = report != nullptr;
+  facts.is_update = facts.is_update && facts.compressed;
+  facts.base_place = gpu(state.to);
   const auto ticket = state.open(std::move(facts), std::move(report));
   ticket->when_failed([&state] { state.give_up(); });
   if (bytes == 0) {
@@ -445,7 +477,7 @@ std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* 
   }
   try {
     if (ticket->facts().compressed)
-      state.send_coded(*ticket, *choice, source, target, source_stream, target_stream);
+      state.send_coded(*ticket, *choice, source, target, source_stream, target_stream, base);
     else
       state.send_raw(*ticket, source, target, source_stream, target_stream);
   } catch (const Error&) {

@@ -22,10 +22,11 @@ class DeviceEncoding {
  public:
   /// Codes on so many SMs (0: all), after what was put into `stream` before, and waits for it.
   /// Codecs of nvCOMP, which is given where it is there, take as many SMs as they will. Throws
-  /// `Error`.
+  /// `Error`. An update has its base in the same memory, and takes as much for differences as the
+  /// array has.
   DeviceEncoding(const Choice& choice, std::span<const std::byte> data,
                  std::span<const std::uint64_t> shape, int sms, cudaStream_t stream,
-                 const Nvcomp* nvcomp = nullptr);
+                 const Nvcomp* nvcomp = nullptr, Base base = {});
 
   std::size_t stream_bytes() const noexcept { return header_.stored_bytes; }
 
@@ -38,12 +39,13 @@ class DeviceEncoding {
               const Nvcomp* nvcomp) const;
 
   std::span<const std::byte> data_;
-  std::vector<std::uint64_t> shape_;
+  Base base_;
   std::size_t blocks_;
   cudaStream_t stream_;
   StreamMemory entries_;
   StreamMemory payloads_;
   Header header_;
+  std::vector<std::uint64_t> words_;  // behind the header
 };
 
 /// Compresses as `compress_on_host` does, from and into memory of the current device, of which
@@ -51,16 +53,19 @@ class DeviceEncoding {
 /// that is there. Throws `Error`.
 std::size_t compress_on_device(const Choice& choice, std::span<const std::byte> data,
                                std::span<const std::uint64_t> shape, std::span<std::byte> out,
-                               cudaStream_t stream, int sms = 0, const Nvcomp* nvcomp = nullptr);
+                               cudaStream_t stream, int sms = 0, const Nvcomp* nvcomp = nullptr,
+                               Base base = {});
 
 /// The layout of a stream in the current device's memory. Throws `Error` as `layout_of`.
 Layout layout_on_device(std::span<const std::byte> compressed, cudaStream_t stream);
 
 /// Decompresses as `decompress_on_host` does, within the current device's memory, and waits for it.
-/// Throws `Error` that names the block where a payload is not what the stream says.
+/// Throws `Error` that names the block where a payload is not what the stream says. An update takes
+/// as much memory for differences as the array has, so that nothing is written before all of them
+/// are checked.
 void decompress_on_device(const Layout& layout, std::span<const std::byte> compressed,
                           std::span<std::byte> out, cudaStream_t stream, int sms = 0,
-                          const Nvcomp* nvcomp = nullptr);
+                          const Nvcomp* nvcomp = nullptr, Base base = {});
 
 /// Compresses an array in the host's memory on a device, where the codec is one of nvCOMP's, which
 /// the host has not; into `most_stream_bytes`. Returns the stream's length. Throws `Error`.

@@ -37,18 +37,22 @@ class Looker {
 
   /// Has blocks of an array in the current device's memory copied, behind what is on a stream, to
   /// see what a codec makes of them; without one those that suit the type. Throws `Error`.
+  /// With a base what becomes of the differences to it.
   void begin(std::span<const std::byte> array, Dtype dtype, std::optional<Codec> codec,
-             cudaStream_t stream) {
-    if (!memory_) memory_.emplace(DriverMemory::host(kMostSampleBytes, false));
+             cudaStream_t stream, const std::byte* base = nullptr) {
+    if (!memory_) memory_.emplace(DriverMemory::host(2 * kMostSampleBytes, false));
     if (!copied_) copied_.emplace(Timing::none);
     auto* to = static_cast<std::byte*>(memory_->data());
     sample_ = {to, sample_bytes(array)};
+    base_sample_ = {to + kMostSampleBytes, base == nullptr ? 0 : sample_.size()};
     dtype_ = dtype;
     codecs_ = codec && takes(*codec, dtype) ? std::vector{*codec} : codecs_to_look_for(dtype);
     under_way_ = true;
-    copy_sample(array, to, [stream](std::byte* at, std::span<const std::byte> part) {
+    const auto copy = [stream](std::byte* at, std::span<const std::byte> part) {
       copy_behind(at, part.data(), part.size(), stream);
-    });
+    };
+    copy_sample(array, to, copy);
+    if (base != nullptr) copy_sample({base, array.size()}, to + kMostSampleBytes, copy);
     check(cudaEventRecord(copied_->get(), stream), "cudaEventRecord");
     recorded_ = true;
   }
@@ -57,6 +61,7 @@ class Looker {
   std::optional<std::vector<Sized>> take() {
     if (!under_way_ || !arrived()) return std::nullopt;
     under_way_ = recorded_ = false;
+    if (!base_sample_.empty()) return update_sizes_of(dtype_, sample_, base_sample_, codecs_);
     return sizes_of(dtype_, sample_, codecs_);
   }
 
@@ -70,7 +75,7 @@ class Looker {
 
   std::optional<DriverMemory> memory_;
   std::optional<Event> copied_;
-  std::span<const std::byte> sample_;
+  std::span<const std::byte> sample_, base_sample_;
   Dtype dtype_ = Dtype::bytes;
   std::vector<Codec> codecs_;
   bool under_way_ = false, recorded_ = false;

@@ -29,35 +29,40 @@ bool is_bound(const Header& header) {
   return header.version >= kFirstBoundVersion;
 }
 
-/// The sum of parts of a header and a shape.
-std::uint64_t sum_of_head(Header header, std::span<const std::uint64_t> shape) {
+/// The sum of parts of a header and the words behind it.
+std::uint64_t sum_of_head(Header header, std::span<const std::uint64_t> words) {
   header.checksum = 0;
-  std::vector<std::byte> head(head_bytes(shape.size()));
+  std::vector<std::byte> head(head_bytes(words.size()));
   std::memcpy(head.data(), &header, sizeof header);
-  if (!shape.empty()) std::memcpy(head.data() + sizeof header, shape.data(), shape.size_bytes());
+  if (!words.empty()) std::memcpy(head.data() + sizeof header, words.data(), words.size_bytes());
   return checksum_sum(head.data(), head.size());
 }
 
-std::uint32_t checksum_of_front(const Header& header, std::span<const std::uint64_t> shape,
+std::uint32_t checksum_of_front(const Header& header, std::span<const std::uint64_t> words,
                                 std::span<const Descriptor> descriptors) {
-  if (!is_bound(header)) return checksum_end(sum_of_head(header, shape));
-  std::uint64_t sum = sum_before_descriptors(header, shape);
-  std::uint64_t place = first_descriptor_place(shape.size());
+  if (!is_bound(header)) return checksum_end(sum_of_head(header, words));
+  std::uint64_t sum = sum_before_descriptors(header, words);
+  std::uint64_t place = first_descriptor_place(words.size());
   for (const Descriptor& one : descriptors) sum += checksum_part(one.word(), place++);
   return checksum_end(sum);
 }
 
 void check_numbers(const Header& header, std::size_t length) {
   if (header.magic != kMagic) refuse("it does not begin with LSCZ: these bytes are no stream");
-  if (header.version < 1 || header.version > kNumberedVersion)
+  if (header.version < 1 || header.version > kUpdateVersion)
     refuse("it has version " + std::to_string(header.version) +
-           "; this lanescope reads versions 1 to " + std::to_string(kNumberedVersion));
-  const bool zeros = std::all_of(std::begin(header.number), std::end(header.number),
+           "; this lanescope reads versions 1 to " + std::to_string(kUpdateVersion));
+  const std::size_t used = header.version == kNumberedVersion ? sizeof header.number
+                           : header.version >= kUpdateVersion ? 1
+                                                              : 0;
+  const bool zeros = std::all_of(std::begin(header.number) + used, std::end(header.number),
                                  [](std::uint8_t one) { return one == 0; });
   const bool has_meaning = header.version >= kMeaningVersion;
-  const bool has_number = header.version >= kNumberedVersion;
-  if ((!has_number && !zeros) || (!has_meaning && header.meaning != Meaning::plain))
+  if (!zeros || (!has_meaning && header.meaning != Meaning::plain))
     refuse("bytes of its header are used that its version leaves zero");
+  const bool is_update = header.version >= kUpdateVersion;
+  if (is_update && (header.difference() == UpdateKind::none || !is_known(header.difference())))
+    refuse("what its blocks hold is no difference that this lanescope knows");
   if (header.dimensions > kMostDimensions) refuse("its shape has more dimensions than it can have");
   if (header.stored_bytes != length)
     refuse("it should have " + std::to_string(header.stored_bytes) + " bytes and has " +
@@ -84,32 +89,40 @@ void check_meaning(const Layout& layout) {
 
 }  // namespace
 
-std::size_t front_bytes(std::size_t dimensions, std::size_t blocks) {
-  return padded(head_bytes(dimensions) + sizeof(Descriptor) * blocks);
+std::size_t front_bytes(std::size_t words, std::size_t blocks) {
+  return padded(head_bytes(words) + sizeof(Descriptor) * blocks);
 }
 
-Binding binding_of(Header header, std::span<const std::uint64_t> shape) {
-  if (header.version >= kNumberedVersion) {
+std::vector<std::uint64_t> words_behind(const Header& header, std::uint64_t base,
+                                        std::span<const std::uint64_t> shape) {
+  std::vector<std::uint64_t> words;
+  if (header.difference() != UpdateKind::none) words.push_back(base);
+  words.insert(words.end(), shape.begin(), shape.end());
+  return words;
+}
+
+Binding binding_of(Header header, std::span<const std::uint64_t> words) {
+  if (header.version == kNumberedVersion) {
     std::uint64_t number = 0;
     std::memcpy(&number, header.number, sizeof header.number);
     return {number, 0, true};
   }
   header.stored_bytes = 0;
-  return {sum_of_head(header, shape), 0, is_bound(header)};
+  return {sum_of_head(header, words), 0, is_bound(header)};
 }
 
 void put_number(Header& header, std::uint64_t number) {
   std::memcpy(header.number, &number, sizeof header.number);
 }
 
-void seal(Header& header, std::span<const std::uint64_t> shape,
+void seal(Header& header, std::span<const std::uint64_t> words,
           std::span<const Descriptor> descriptors) {
-  header.checksum = checksum_of_front(header, shape, descriptors);
+  header.checksum = checksum_of_front(header, words, descriptors);
 }
 
-std::uint64_t sum_before_descriptors(Header header, std::span<const std::uint64_t> shape) {
-  const std::size_t head = head_bytes(shape.size());
-  return sum_of_head(header, shape) - checksum_begin(head) +
+std::uint64_t sum_before_descriptors(Header header, std::span<const std::uint64_t> words) {
+  const std::size_t head = head_bytes(words.size());
+  return sum_of_head(header, words) - checksum_begin(head) +
          checksum_begin(head + sizeof(Descriptor) * header.blocks);
 }
 
@@ -118,7 +131,7 @@ std::size_t front_length(std::span<const std::byte> header, std::size_t length) 
     refuse("it has " + std::to_string(length) + " bytes, fewer than a header");
   const auto told = read<Header>(header, 0);
   check_numbers(told, length);
-  const std::size_t front = front_bytes(told.dimensions, told.blocks);
+  const std::size_t front = front_bytes(told.words(), told.blocks);
   if (front > length) refuse("it ends before its blocks are told");
   return front;
 }
@@ -131,20 +144,24 @@ Layout layout_of(std::span<const std::byte> stream, std::size_t length) {
   const std::size_t front = front_length(stream, length);
   Layout layout;
   layout.header = read<Header>(stream, 0);
-  for (std::size_t i = 0; i < layout.header.dimensions; ++i)
-    layout.shape.push_back(read<std::uint64_t>(stream, sizeof(Header) + 8 * i));
-  const std::size_t descriptors = head_bytes(layout.shape.size());
+  std::vector<std::uint64_t> words;
+  for (std::size_t i = 0; i < layout.header.words(); ++i)
+    words.push_back(read<std::uint64_t>(stream, sizeof(Header) + 8 * i));
+  const bool is_update = layout.header.difference() != UpdateKind::none;
+  if (is_update) layout.base = words.front();
+  layout.shape.assign(words.begin() + (is_update ? 1 : 0), words.end());
+  const std::size_t descriptors = head_bytes(words.size());
   layout.blocks.resize(layout.header.blocks);
   if (!layout.blocks.empty())
     std::memcpy(layout.blocks.data(), stream.data() + descriptors,
                 sizeof(Descriptor) * layout.blocks.size());
-  if (checksum_of_front(layout.header, layout.shape, layout.blocks) != layout.header.checksum)
+  if (checksum_of_front(layout.header, words, layout.blocks) != layout.header.checksum)
     refuse(is_bound(layout.header)
                ? "the checksum of its header and its table of blocks does not fit: they were "
                  "changed, or are not of one stream"
                : "the checksum of its header does not fit");
   check_meaning(layout);
-  layout.binding = binding_of(layout.header, layout.shape);
+  layout.binding = binding_of(layout.header, words);
   layout.offsets.reserve(layout.blocks.size());
   std::size_t offset = front;
   for (std::size_t i = 0; i < layout.blocks.size(); ++i) {

@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "compress/blocks.hpp"
+#include "compress/difference.hpp"
 #include "compress/meaning.hpp"
 
 namespace lanescope::compress {
 
 // The stream, all numbers little-endian (docs/compression.md tells it in full):
 //
-//   Header, then 8 bytes for each dimension of the shape
+//   Header, then 8 bytes with the checksum of the base, if it is an update, and 8 bytes for each
+//   dimension of the shape
 //   a Descriptor for each block
 //   zeros up to a multiple of 16
 //   the payload of each block, each padded with zeros to a multiple of 16
@@ -32,6 +34,8 @@ inline constexpr std::uint8_t kMeaningVersion = 4;
 /// their transfer, which the header has, and to nothing else of it.
 inline constexpr std::uint8_t kNumberedVersion = 5;
 inline constexpr int kNumberBits = 48;
+/// Of updates, which have to be put onto a base.
+inline constexpr std::uint8_t kUpdateVersion = 6;
 
 struct Header {
   std::uint32_t magic = kMagic;
@@ -44,15 +48,25 @@ struct Header {
   std::uint32_t blocks = 0;
   std::uint8_t dimensions = 0;       ///< Of the shape.
   Meaning meaning = Meaning::plain;  ///< Of the values, since version 4.
-  std::uint8_t number[6] = {};       ///< Since version 5, of a transfer, from the lowest byte on.
-  std::uint32_t checksum = 0;  ///< Of the other bytes of the header, the shape and, since version
-                               ///< 3, the descriptors.
+  std::uint8_t number[6] = {};       ///< In version 5 of a transfer, from the lowest byte on; in
+                                     ///< version 6 the first byte has an `UpdateKind`.
+  std::uint32_t checksum = 0;  ///< Of the other bytes of the header, what stands between it and the
+                               ///< descriptors and, since version 3, these.
+
+  /// What blocks hold, if it is an update.
+  UpdateKind difference() const {
+    return version >= kUpdateVersion ? static_cast<UpdateKind>(number[0]) : UpdateKind::none;
+  }
+
+  /// 8-byte words between the header and the descriptors.
+  std::size_t words() const { return dimensions + std::size_t{difference() != UpdateKind::none}; }
 };
 static_assert(sizeof(Header) == 40);
 
 /// What a stream says of itself, checked: sizes agree, and nothing lies outside of it.
 struct Layout {
   Header header;
+  std::uint64_t base = 0;  ///< Of an update: the sum of the checksum of its base.
   std::vector<std::uint64_t> shape;
   std::vector<Descriptor> blocks;
   std::vector<std::size_t> offsets;  ///< Of each block's payload.
@@ -69,33 +83,37 @@ Layout layout_of(std::span<const std::byte> front, std::size_t length);
 /// all where there are fewer. Throws `Error`.
 std::size_t front_length(std::span<const std::byte> header, std::size_t length);
 
-/// What the blocks of a stream are bound to: all that a header says but the stream's length, which
-/// is not known before they are coded; or the number of a transfer.
-Binding binding_of(Header header, std::span<const std::uint64_t> shape);
+/// The words between a header and the descriptors: of an update the sum of its base, and the shape.
+std::vector<std::uint64_t> words_behind(const Header& header, std::uint64_t base,
+                                        std::span<const std::uint64_t> shape);
+
+/// What the blocks of a stream are bound to: all that a header and the words behind it say but the
+/// stream's length, which is not known before they are coded; or the number of a transfer.
+Binding binding_of(Header header, std::span<const std::uint64_t> words);
 
 /// Puts the number of a transfer, of `kNumberBits`, into a header of `kNumberedVersion`.
 void put_number(Header& header, std::uint64_t number);
 
 /// Puts the checksum into a header that is complete otherwise.
-void seal(Header& header, std::span<const std::uint64_t> shape,
+void seal(Header& header, std::span<const std::uint64_t> words,
           std::span<const Descriptor> descriptors);
 
 /// The sum of which that checksum is made, but for the parts of the descriptors.
-std::uint64_t sum_before_descriptors(Header header, std::span<const std::uint64_t> shape);
+std::uint64_t sum_before_descriptors(Header header, std::span<const std::uint64_t> words);
 
-/// Where descriptors begin, and the place of the first one in the checksum.
-inline std::size_t head_bytes(std::size_t dimensions) {
-  return sizeof(Header) + 8 * dimensions;
+/// Where descriptors begin behind so many words, and the place of the first one in the checksum.
+inline std::size_t head_bytes(std::size_t words) {
+  return sizeof(Header) + 8 * words;
 }
-inline std::size_t first_descriptor_place(std::size_t dimensions) {
-  return head_bytes(dimensions) / 8;
+inline std::size_t first_descriptor_place(std::size_t words) {
+  return head_bytes(words) / 8;
 }
 
 inline bool is_aligned(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % kPayloadAlignment == 0;
 }
 
-/// Bytes of header, shape and descriptors, with the zeros behind them.
-std::size_t front_bytes(std::size_t dimensions, std::size_t blocks);
+/// Bytes of header, words and descriptors, with the zeros behind them.
+std::size_t front_bytes(std::size_t words, std::size_t blocks);
 
 }  // namespace lanescope::compress

@@ -10,6 +10,7 @@
 #include "compress/slabs.hpp"
 #include "compress/stream_order.hpp"
 #include "compress/table_pool.hpp"
+#include "compress/update_lanes.hpp"
 
 namespace lanescope::compress {
 
@@ -32,6 +33,7 @@ struct Slot {
 namespace {
 
 constexpr int kLeastSlots = 2;
+constexpr std::size_t kTakingLanes = 2;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
 
 /// Room for a slab, and for what was coded at the same time as its first and last blocks and lies
@@ -42,24 +44,40 @@ std::size_t slot_bytes_for(int gpu, const ChannelOptions& options) {
   return options.slab_bytes + 2 * static_cast<std::size_t>(at_once) * kBlockBytes;
 }
 
+std::string not_aligned(const std::byte* base) {
+  return base == nullptr ? "the array is not aligned to 16 bytes"
+                         : "the array or its base is not aligned to 16 bytes";
+}
+
 }  // namespace
 
 struct HostChannel::State {
   State(int device, const HostChannelOptions& given);
 
   const ChannelOptions& options() const { return given.channel; }
-  int sms(const Choice& choice) const {
+  int encoding_sms(const Choice& choice) const {
     return options().sms > 0 ? options().sms : sms_that_fill(Via::host, choice);
+  }
+  /// Of an update so little crosses the link that all may decode it.
+  int decoding_sms(const Choice& choice) const {
+    return choice.difference != UpdateKind::none ? options().sms : encoding_sms(choice);
   }
   TransferFacts facts(const char* way, std::size_t bytes) const;
   void begin_behind(cudaStream_t caller, const Stream& first, const Stream& second);
   void encode(Ticket& ticket, const Parcel& parcel, const std::byte* source);
+  void encode_update(Ticket& ticket, const Parcel& parcel, const std::byte* source,
+                     const std::byte* base);
   void copy(Ticket& ticket, void* to, const void* from, cudaMemcpyKind kind, const Stream& stream);
   bool can_stage(Parcel& parcel);
   bool has_slots();
-  void decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target);
-  void decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target);
-  void stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part, std::byte* target);
+  void decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target,
+                     const std::byte* base);
+  void decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target, const std::byte* base);
+  void stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part, std::byte* target,
+             const std::byte* base);
+  std::size_t mapped_slab_bytes(const Parcel& parcel) const;
+  void put(const Ticket& ticket, const Parcel& parcel, const Slab& slab, std::size_t part,
+           std::byte* target, const std::byte* base);
   void decode_chosen(Ticket& ticket, const Parcel& parcel, std::span<const std::uint32_t> blocks,
                      std::byte* target);
   template <typename Work>
@@ -72,10 +90,13 @@ struct HostChannel::State {
   HostChannelOptions given;
   std::size_t slot_bytes;
   Stream out, copying, in;
-  Event caller_ready, begun, ended;
+  Stream ahead;  // of `out`: differences are taken while those before are encoded
+  Event caller_ready, begun, ended, taken;
+  Event encoded[kTakingLanes];
   std::vector<Slot> slots;
   std::size_t next_slot = 0;
   bool no_memory = false;  // for slots
+  UpdateLanes taking, putting;
   std::shared_ptr<PinnedArena> arena;
   ReportPool reports;
   InFlight in_flight;
@@ -91,9 +112,14 @@ HostChannel::State::State(int device, const HostChannelOptions& options)
       out(gpu),
       copying(gpu),
       in(gpu),
+      ahead(gpu),
       caller_ready(event_on(gpu, Timing::none)),
       begun(event_on(gpu, Timing::none)),
       ended(event_on(gpu, Timing::none)),
+      taken(event_on(gpu, Timing::none)),
+      encoded{event_on(gpu, Timing::none), event_on(gpu, Timing::none)},
+      taking(gpu, kTakingLanes, kUpdateSlabs * options.channel.slab_bytes),
+      putting(gpu, 1, kUpdateSlabs * options.channel.slab_bytes),
       arena(std::make_shared<PinnedArena>(RangeArena::rounded(options.piece_bytes))),
       reports(gpu, gpu),
       in_flight(reports),
@@ -128,14 +154,48 @@ void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const std:
   ticket.begin(out.get());
   Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
   sink.binding = {parcel.number_};
-  encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, sms(*parcel.choice_), out.get());
+  encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, encoding_sms(*parcel.choice_),
+                out.get());
   ticket.end(out.get());
   report.bring_used(1, out.get());
 }
 
+/// One kernel for each slab, so that differences take no more memory than two: it goes on where the
+/// last one's payloads end.
+void HostChannel::State::encode_update(Ticket& ticket, const Parcel& parcel,
+                                       const std::byte* source, const std::byte* base) {
+  const Report& report = ticket.report();
+  const cudaStream_t stream = out.get();
+  ticket.begin(ahead.get());
+  report.clear_used(2, stream);
+  sum_base(base, parcel.bytes_, report.used(1), stream);
+  std::size_t lane = 0;
+  for (const Slab& slab : cut(parcel.bytes_, parcel.slab_bytes_)) {
+    let_wait(ahead.get(), encoded[lane]);
+    const std::byte* differences = taking.take(lane, *parcel.choice_, source + slab.begin,
+                                               base + slab.begin, slab.bytes, ahead.get());
+    record(taken, ahead.get());
+    let_wait(stream, taken);
+    if (slab.begin > 0)  // blocks that were taken are counted from 0 again
+      check(cudaMemsetAsync(reinterpret_cast<std::byte*>(report.used(0)) + kUsedBits / 8, 0,
+                            sizeof(unsigned long long) - kUsedBits / 8, stream),
+            "cudaMemsetAsync");
+    Sink sink{parcel.entries() + slab.first_block, parcel.payloads(), parcel.room_, report.used(0),
+              kApartToHost};
+    sink.binding = {parcel.number_, slab.first_block};
+    encode_blocks(*parcel.choice_, differences, slab.bytes, sink, encoding_sms(*parcel.choice_),
+                  stream);
+    record(encoded[lane], stream);
+    lane = (lane + 1) % kTakingLanes;
+  }
+  ticket.end(stream);
+  report.bring_used(2, stream);
+}
+
+/// Entries of a parcel of another channel, or of an update, may be more than a slot has room for.
 bool HostChannel::State::can_stage(Parcel& parcel) {
-  if (given.restore_by != RestoreBy::staged || parcel.slab_bytes_ > options().slab_bytes)
-    return false;
+  const std::size_t most = options().slab_bytes * (parcel.is_update() ? kUpdateSlabs : 1);
+  if (given.restore_by != RestoreBy::staged || parcel.slab_bytes_ > most) return false;
   if (!has_slots()) return false;
   const auto& pieces = parcel.pieces();
   return std::all_of(pieces.begin(), pieces.end(),
@@ -147,7 +207,7 @@ bool HostChannel::State::has_slots() {
   if (!slots.empty() || no_memory) return !no_memory;
   try {
     for (int i = 0; i < std::max(kLeastSlots, options().slots); ++i)
-      slots.emplace_back(gpu, slot_bytes, options().slab_bytes / kBlockBytes);
+      slots.emplace_back(gpu, slot_bytes, kUpdateSlabs * options().slab_bytes / kBlockBytes);
   } catch (const Error& error) {
     slots.clear();
     no_memory = error.code() == cudaErrorMemoryAllocation;
@@ -156,34 +216,60 @@ bool HostChannel::State::has_slots() {
   return !no_memory;
 }
 
-void HostChannel::State::decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target) {
-  const Report& report = ticket.report();
-  report.clear_faults(1, in.get());
-  ticket.begin(in.get());
-  decode_blocks(*parcel.choice_, {parcel.number_}, parcel.entries(), parcel.payloads(),
-                parcel.room_, target, parcel.bytes_, report.fault(0), sms(*parcel.choice_),
-                in.get());
-  ticket.end(in.get());
-  report.bring_faults(1, in.get());
+/// An array is one slab to kernels that read it where it lies, but for an update, whose differences
+/// have to have room.
+std::size_t HostChannel::State::mapped_slab_bytes(const Parcel& parcel) const {
+  return parcel.is_update() ? std::min(parcel.slab_bytes_, putting.slab_bytes())
+                            : blocks_of(parcel.bytes_) * kBlockBytes;
 }
 
-void HostChannel::State::decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target) {
+/// Puts the differences of a slab, which were decoded, onto the base.
+void HostChannel::State::put(const Ticket& ticket, const Parcel& parcel, const Slab& slab,
+                             std::size_t part, std::byte* target, const std::byte* base) {
   const Report& report = ticket.report();
-  report.clear_faults(ticket.facts().parts, in.get());
+  putting.put(
+      0, *parcel.choice_, base + slab.begin, target + slab.begin, slab.bytes, report.fault(part),
+      {report.held_sum(), nullptr, parcel.base_sum_, report.fault(ticket.facts().parts)}, in.get());
+}
+
+void HostChannel::State::decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target,
+                                       const std::byte* base) {
+  const Report& report = ticket.report();
+  report.clear_faults(ticket.facts().reported_parts(), in.get());
+  ticket.begin(in.get());
+  if (parcel.is_update()) sum_base(base, parcel.bytes_, report.held_sum(), in.get());
+  const auto slabs = cut(parcel.bytes_, mapped_slab_bytes(parcel));
+  for (std::size_t part = 0; part < slabs.size(); ++part) {
+    const Slab& slab = slabs[part];
+    decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block},
+                  parcel.entries() + slab.first_block, parcel.payloads(), parcel.room_,
+                  parcel.is_update() ? putting.room(0) : target + slab.begin, slab.bytes,
+                  report.fault(part), decoding_sms(*parcel.choice_), in.get());
+    if (parcel.is_update()) put(ticket, parcel, slab, part, target, base);
+  }
+  ticket.end(in.get());
+  report.bring_faults(ticket.facts().reported_parts(), in.get());
+}
+
+void HostChannel::State::decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target,
+                                       const std::byte* base) {
+  const Report& report = ticket.report();
+  report.clear_faults(ticket.facts().reported_parts(), in.get());
   record(begun, in.get());
   let_wait(copying.get(), begun);
   ticket.begin(copying.get());
+  if (parcel.is_update()) sum_base(base, parcel.bytes_, report.held_sum(), in.get());
   const auto slabs = cut(parcel.bytes_, parcel.slab_bytes_);
   for (std::size_t part = 0; part < slabs.size(); ++part)
-    stage(ticket, parcel, slabs[part], part, target);
+    stage(ticket, parcel, slabs[part], part, target, base);
   ticket.end(in.get());
-  report.bring_faults(ticket.facts().parts, in.get());
+  report.bring_faults(ticket.facts().reported_parts(), in.get());
 }
 
 /// Brings over what the slot before does not hold of a slab's payloads, and carries over what it
 /// holds: it is free only then.
 void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part,
-                               std::byte* target) {
+                               std::byte* target, const std::byte* base) {
   const Piece& piece = parcel.pieces_[part];
   const Slot& slot = slots[next_slot];
   const Slot& before = slots[(next_slot + slots.size() - 1) % slots.size()];
@@ -207,8 +293,9 @@ void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab,
   }
   if (part > 0) record(before.free, in.get());
   decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block}, slot.entries(), slot.data(),
-                piece.end - piece.begin, target + slab.begin, slab.bytes,
-                ticket.report().fault(part), sms(*parcel.choice_), in.get());
+                piece.end - piece.begin, parcel.is_update() ? putting.room(0) : target + slab.begin,
+                slab.bytes, ticket.report().fault(part), decoding_sms(*parcel.choice_), in.get());
+  if (parcel.is_update()) put(ticket, parcel, slab, part, target, base);
   if (part + 1 == ticket.facts().parts) record(slot.free, in.get());
 }
 
@@ -232,7 +319,7 @@ void HostChannel::State::decode_chosen(Ticket& ticket, const Parcel& parcel,
     const Chosen chosen{reinterpret_cast<const std::uint32_t*>(table), blocks.size()};
     decode_chosen_blocks(*parcel.choice_, {parcel.number_}, parcel.entries(), parcel.payloads(),
                          parcel.room_, target, parcel.bytes_, chosen, report.fault(0),
-                         sms(*parcel.choice_), in.get());
+                         decoding_sms(*parcel.choice_), in.get());
   });
   report.bring_faults(1, in.get());
 }
@@ -286,21 +373,24 @@ HostChannel::~HostChannel() {
 
 HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t bytes,
                                           const std::optional<Choice>& choice,
-                                          cudaStream_t source_stream) {
-  if (choice) require_possible(*choice);
+                                          cudaStream_t source_stream, const std::byte* base) {
+  if (choice) require_possible(*choice, base, nullptr, bytes);
   State& state = *state_;
   const std::lock_guard lock(state.mutex);
   state.in_flight.reap();
   TransferFacts facts = state.facts("to the host from GPU ", bytes);
   std::unique_ptr<Report> report;
   if (choice && bytes > 0) {
-    if (is_aligned(source)) report = state.reports.lend(1);
-    if (!report)
-      facts.why_raw = is_aligned(source) ? "the GPU has no memory left"
-                                         : "the array is not aligned to 16 bytes";
+    facts.is_update = base != nullptr;
+    const bool aligned = is_aligned(source) && is_aligned(base);
+    if (aligned && (base == nullptr || state.taking.are_there()))
+      report = state.reports.lend(facts.reported_parts());
+    if (!report) facts.why_raw = aligned ? "the GPU has no memory left" : not_aligned(base);
   }
   facts.compressed = facts.encodes = report != nullptr;
-  const auto parcel = std::make_shared<Parcel>(state.arena, bytes, state.options().slab_bytes,
+  facts.is_update = facts.is_update && facts.compressed;
+  const std::size_t slab_bytes = state.options().slab_bytes * (facts.is_update ? kUpdateSlabs : 1);
+  const auto parcel = std::make_shared<Parcel>(state.arena, bytes, slab_bytes,
                                                facts.compressed ? choice : std::optional<Choice>(),
                                                state.next_number());
   const auto memory = parcel->memory();
@@ -314,12 +404,15 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
   // Its memory stays until then, whatever becomes of the parcel.
   ticket->when_done([parcel, memory](std::span<const unsigned long long> used) {
     if (!used.empty()) parcel->shrink(bytes_used(used[0]));
+    if (used.size() > 1) parcel->base_sum_ = used[1];
   });
   state.in_flight.add(ticket);
   const ScopedDevice scope(state.gpu);
   try {
-    state.begin_behind(source_stream, state.out, state.out);
-    if (parcel->choice_)
+    state.begin_behind(source_stream, state.out, state.ahead);
+    if (parcel->is_update())
+      state.encode_update(*ticket, *parcel, source, base);
+    else if (parcel->choice_)
       state.encode(*ticket, *parcel, source);
     else
       state.copy(*ticket, parcel->payloads(), source, cudaMemcpyDeviceToHost, state.out);
@@ -332,11 +425,13 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
 }
 
 std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parcel,
-                                             std::byte* target, cudaStream_t target_stream) {
+                                             std::byte* target, cudaStream_t target_stream,
+                                             const std::byte* base) {
   const std::size_t stored = parcel->stored_bytes();
   const auto memory = parcel->memory();
-  if (parcel->choice_ && !is_aligned(target))
-    throw Error("restore", 0, "bad values", "the array is not aligned to 16 bytes");
+  if (parcel->choice_ && !(is_aligned(target) && is_aligned(base)))
+    throw Error("restore", 0, "bad values", not_aligned(base));
+  if (parcel->choice_) require_possible(*parcel->choice_, base, target, parcel->bytes_);
   State& state = *state_;
   const std::lock_guard lock(state.mutex);
   state.in_flight.reap();
@@ -344,10 +439,14 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   facts.wire_bytes = stored;
   facts.compressed = facts.decodes = parcel->choice_.has_value();
   const bool staged = facts.compressed && state.can_stage(*parcel);
-  facts.part_blocks = parcel->slab_bytes_ / kBlockBytes;
-  if (staged) facts.parts = parcel->pieces_.size();
+  const std::size_t slab_bytes = staged ? parcel->slab_bytes_ : state.mapped_slab_bytes(*parcel);
+  facts.part_blocks = slab_bytes / kBlockBytes;
+  facts.is_update = parcel->is_update();
+  facts.base_place = "GPU " + std::to_string(state.gpu);
+  if (facts.compressed) facts.parts = (parcel->bytes_ + slab_bytes - 1) / slab_bytes;
   std::unique_ptr<Report> report;
-  if (facts.compressed) report = state.reports.lend(facts.parts);
+  if (facts.compressed && (!facts.is_update || state.putting.are_there()))
+    report = state.reports.lend(facts.reported_parts());
   if (facts.compressed && !report)
     throw Error("restore", cudaErrorMemoryAllocation, "no memory", "the GPU has no memory left");
   const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
@@ -362,9 +461,9 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   try {
     state.begin_behind(target_stream, state.in, state.copying);
     if (staged)
-      state.decode_staged(*ticket, *parcel, target);
+      state.decode_staged(*ticket, *parcel, target, base);
     else if (parcel->choice_)
-      state.decode_mapped(*ticket, *parcel, target);
+      state.decode_mapped(*ticket, *parcel, target, base);
     else
       state.copy(*ticket, target, parcel->payloads(), cudaMemcpyHostToDevice, state.copying);
   } catch (const Error&) {
@@ -401,6 +500,8 @@ std::shared_ptr<Ticket> HostChannel::restore_blocks(const std::shared_ptr<Parcel
   if (!parcel->choice_ || !is_aligned(target))
     throw Error("restore", 0, "bad values",
                 "the parcel is not compressed, or the array is not aligned to 16 bytes");
+  if (parcel->is_update())
+    throw Error("restore", 0, "bad values", "the parcel holds differences; restore all of it");
   TransferFacts facts;
   facts.compressed = facts.decodes = true;
   for (const std::uint32_t block : blocks) {

@@ -27,6 +27,9 @@ struct HostChannelOptions {
   RestoreBy restore_by = RestoreBy::staged;
 };
 
+/// Slabs of an array that one kernel codes of an update, of which little crosses the link.
+inline constexpr std::size_t kUpdateSlabs = 4;
+
 /// Brings arrays from a GPU into pinned memory of the host and back. Kernels write payloads and
 /// entries straight into that memory, so that only what is left of an array crosses the link. What
 /// the host itself is to read is not compressed. Order and threads as with `DeviceChannel`.
@@ -46,15 +49,18 @@ class HostChannel {
   };
 
   /// Without a choice the array is stored as it is, and also where it is not aligned to 16 bytes.
-  /// Throws `Error`.
+  /// Throws `Error`. An update, by its choice, stores differences to `base`, in the same memory;
+  /// that takes twice `kUpdateSlabs` slabs of it.
   Offload offload(const std::byte* source, std::size_t bytes, const std::optional<Choice>& choice,
-                  cudaStream_t source_stream);
+                  cudaStream_t source_stream, const std::byte* base = nullptr);
 
   /// Brings back an array, which this or another channel took away; `target` is aligned to 16
   /// bytes. Waits on the host for the end of its offload, if that is still under way. Is mapped
-  /// where the device has no memory for slots. Throws `Error`.
+  /// where the device has no memory for slots. Throws `Error`. An update is put onto a base, which
+  /// holds the same bytes as the one that it was made against and may be the target; where it holds
+  /// others the target stays as it is, which the ticket tells.
   std::shared_ptr<Ticket> restore(const std::shared_ptr<Parcel>& parcel, std::byte* target,
-                                  cudaStream_t target_stream);
+                                  cudaStream_t target_stream, const std::byte* base = nullptr);
 
   /// Brings back parts of an array that is stored as it is, each to a place of its own; sources
   /// are bytes of the array. Order as with `restore`; only those bytes cross the link. Throws

@@ -46,7 +46,16 @@ class Compressor {
   Compressor(const Choice& choice, const Binding& binding)
       : kind_{choice.codec, choice.dtype, choice.dimensionality},
         value_bytes_(bytes_of(choice.dtype)),
-        binding_(binding) {}
+        binding_(binding),
+        differing_(Differing::of(choice.difference, value_bytes_)) {}
+
+  /// What is stored of a block: the differences of an update, until the next call.
+  Bytes stored_of(Bytes block, const std::byte* base) {
+    if (differing_.kind == UpdateKind::none) return block;
+    if (differences_ == nullptr) differences_ = std::make_unique<Aligned>();
+    take_differences(differing_, block, base, differences_->bytes);
+    return {differences_->bytes, block.size()};
+  }
 
   /// What stands for a block.
   Descriptor describe(std::size_t number, Bytes block, const Stored& stored) const {
@@ -88,8 +97,9 @@ class Compressor {
   StripKind kind_;
   std::size_t value_bytes_;
   Binding binding_;
+  Differing differing_;
   std::unique_ptr<std::byte[]> coded_;
-  std::unique_ptr<Aligned> copy_;
+  std::unique_ptr<Aligned> copy_, differences_;
 };
 
 [[noreturn]] void refuse(std::size_t block, const std::string& what) {
@@ -102,7 +112,23 @@ class Decompressor {
   explicit Decompressor(const Layout& layout)
       : layout_(layout),
         kind_{layout.header.codec, layout.header.dtype, layout.header.dimensionality,
-              layout.header.version} {}
+              layout.header.version},
+        differing_(Differing::of(layout.header.difference(), bytes_of(layout.header.dtype))) {}
+
+  /// The payload comes with what fills it up, and of an update the base of the block.
+  void restore_onto(std::size_t number, Bytes whole, const std::byte* base,
+                    std::span<std::byte> block) {
+    if (differing_.kind == UpdateKind::none) return restore_padded(number, whole, block);
+    const auto differences = check(number, whole, block.size());
+    put_differences(differing_, differences, base, block.data());
+  }
+
+  /// The differences of a block, until the next call.
+  Bytes check(std::size_t number, Bytes whole, std::size_t bytes) {
+    if (differences_ == nullptr) differences_ = std::make_unique<Aligned>();
+    restore_padded(number, whole, {differences_->bytes, bytes});
+    return {differences_->bytes, bytes};
+  }
 
   /// The payload comes with what fills it up.
   void restore_padded(std::size_t number, Bytes whole, std::span<std::byte> block) {
@@ -166,8 +192,23 @@ class Decompressor {
   const HostStrips& strips_ = host_strips();
   const Layout& layout_;
   StripKind kind_;
-  std::unique_ptr<Aligned> copy_;
+  Differing differing_;
+  std::unique_ptr<Aligned> copy_, differences_;
 };
+
+/// Calls `go` with a decompressor, the number of a block, and its payload with what fills it up.
+template <typename Go>
+void for_blocks(const Layout& layout, Bytes stream, int threads, Go go) {
+  in_parallel(
+      layout.blocks.size(), kLeastBlocks,
+      [&](std::size_t first, std::size_t last) {
+        Decompressor decompressor(layout);
+        for (std::size_t i = first; i < last; ++i)
+          go(decompressor, i,
+             stream.subspan(layout.offsets[i], padded(layout.blocks[i].payload_bytes())));
+      },
+      static_cast<std::size_t>(std::max(threads, 0)));
+}
 
 }  // namespace
 
@@ -187,6 +228,10 @@ Header header_of(const Choice& choice, std::size_t bytes, std::span<const std::u
   Header header;
   header.version = choice.meaning == Meaning::plain ? kVersion : kMeaningVersion;
   header.meaning = choice.meaning;
+  if (choice.difference != UpdateKind::none) {
+    header.version = kUpdateVersion;
+    header.number[0] = static_cast<std::uint8_t>(choice.difference);
+  }
   header.codec = choice.codec;
   header.dtype = choice.dtype;
   header.dimensionality = static_cast<std::uint8_t>(choice.dimensionality);
@@ -221,18 +266,24 @@ std::size_t most_stream_bytes(std::size_t bytes, std::size_t dimensions) {
 
 std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> data,
                              std::span<const std::uint64_t> shape, std::span<std::byte> out,
-                             int threads) {
+                             int threads, Base base) {
   require_possible(choice);
   if (shape.size() > kMostDimensions)
     throw Error("compress", 0, "bad shape", "an array has more than 16 dimensions");
-  const std::size_t most = most_stream_bytes(data.size(), shape.size());
+  Header header = header_of(choice, data.size(), shape);
+  const bool is_update = choice.difference != UpdateKind::none;
+  const std::size_t most = most_stream_bytes(data.size(), header.words());
   if (out.size() < most)
     throw Error("compress", 0, "no room", "the stream has less room than it may need");
   require_apart_to_compress(data, out.first(most));
-  Header header = header_of(choice, data.size(), shape);
-  const Binding binding = binding_of(header, shape);
+  if (is_update) {
+    require_base_of(data.size(), base);
+    require_apart_to_compress(*base, out.first(most));
+  }
+  const auto words = words_behind(header, is_update ? sum_on_host(*base, threads) : 0, shape);
+  const Binding binding = binding_of(header, words);
   const std::size_t blocks = blocks_of(data.size());
-  const std::size_t front = front_bytes(shape.size(), blocks);
+  const std::size_t front = front_bytes(words.size(), blocks);
   std::vector<Descriptor> descriptors(blocks);
   // Each thread packs its own blocks where the first of them would begin at the latest.
   struct Part {
@@ -245,7 +296,8 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
         Compressor compressor(choice, binding);
         std::size_t end = front + first * kBlockBytes;
         for (std::size_t i = first; i < last; ++i) {
-          const Bytes block = block_of(data, i);
+          const Bytes block = compressor.stored_of(
+              block_of(data, i), is_update ? base->data() + i * kBlockBytes : nullptr);
           const Stored stored = compressor.store(block, out.data() + end);
           descriptors[i] = compressor.describe(i, block, stored);
           const std::size_t whole = padded(stored.payload_bytes);
@@ -263,12 +315,12 @@ std::size_t compress_on_host(const Choice& choice, std::span<const std::byte> da
     end += part.bytes;
   }
   header.stored_bytes = end;
-  seal(header, shape, descriptors);
+  seal(header, words, descriptors);
   std::memset(out.data(), 0, front);
   std::memcpy(out.data(), &header, sizeof header);
-  if (!shape.empty()) std::memcpy(out.data() + sizeof header, shape.data(), shape.size_bytes());
+  if (!words.empty()) std::memcpy(out.data() + sizeof header, words.data(), 8 * words.size());
   if (blocks > 0)
-    std::memcpy(out.data() + sizeof header + shape.size_bytes(), descriptors.data(),
+    std::memcpy(out.data() + head_bytes(words.size()), descriptors.data(),
                 blocks * sizeof(Descriptor));
   return end;
 }
@@ -286,21 +338,20 @@ void restore_block(const Layout& layout, std::size_t block, std::span<const std:
 }
 
 void decompress_on_host(const Layout& layout, std::span<const std::byte> stream,
-                        std::span<std::byte> out, int threads) {
+                        std::span<std::byte> out, int threads, Base base) {
   require_room(layout, out.size());
   require_apart_to_decompress(stream, out);
-  in_parallel(
-      layout.blocks.size(), kLeastBlocks,
-      [&](std::size_t first, std::size_t last) {
-        Decompressor decompressor(layout);
-        for (std::size_t i = first; i < last; ++i) {
-          const std::size_t begin = i * kBlockBytes;
-          decompressor.restore_padded(
-              i, stream.subspan(layout.offsets[i], padded(layout.blocks[i].payload_bytes())),
-              out.subspan(begin, std::min(kBlockBytes, out.size() - begin)));
-        }
-      },
-      static_cast<std::size_t>(std::max(threads, 0)));
+  require_base(layout, base, out);
+  if (base) require_sum(layout, sum_on_host(*base, threads));
+  if (base && base->data() == out.data())  // it stays whole where a block is damaged
+    for_blocks(layout, stream, threads, [&](Decompressor& decompressor, std::size_t i, Bytes told) {
+      decompressor.check(i, told, bytes_of_block(out.size(), i));
+    });
+  for_blocks(layout, stream, threads, [&](Decompressor& decompressor, std::size_t i, Bytes told) {
+    const std::size_t begin = i * kBlockBytes;
+    decompressor.restore_onto(i, told, base ? base->data() + begin : nullptr,
+                              out.subspan(begin, bytes_of_block(out.size(), i)));
+  });
 }
 
 }  // namespace lanescope::compress

@@ -36,6 +36,9 @@ struct HostStrips {
 
   /// `checksum_of`.
   std::uint32_t (*checksum)(const void* data, std::size_t bytes, std::uint64_t place);
+
+  /// `sum_of_words`.
+  std::uint64_t (*sum)(const void* data, std::size_t bytes, std::uint64_t place);
 };
 
 /// Those that this CPU can run, the fastest one last.

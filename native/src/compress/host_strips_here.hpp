@@ -34,7 +34,7 @@ inline bool decode_here(const StripKind& kind, const std::byte* payload, std::si
 }
 
 inline constexpr HostStrips strips_here(const char* name) {
-  return {name, encode_here, decode_here, checksum_of};
+  return {name, encode_here, decode_here, checksum_of, sum_of_words};
 }
 
 }  // namespace LANESCOPE_CPU

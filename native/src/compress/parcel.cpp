@@ -38,6 +38,9 @@ Parcel::Parcel(std::shared_ptr<PinnedArena> arena, std::size_t slab_bytes, const
     throw Error("load", 0, "bad stream",
                 "it has version " + std::to_string(layout.header.version) +
                     ", whose blocks are bound to no place; decompress it");
+  if (layout.header.difference() != UpdateKind::none)
+    throw Error("load", 0, "bad stream",
+                "it is an update, which is put onto a base; decompress it with that");
   if (by_nvcomp(layout.header.codec))
     throw Error("load", 0, "bad stream",
                 "it was made by nvCOMP, which channels do not use; "

@@ -36,6 +36,9 @@ class Parcel {
   std::size_t bytes() const noexcept { return bytes_; }
   const std::optional<Choice>& choice() const noexcept { return choice_; }
 
+  /// Whether it holds differences to a base.
+  bool is_update() const noexcept { return choice_ && choice_->difference != UpdateKind::none; }
+
   /// Bytes of entries and payloads. Waits for the offload as `Ticket::wait` does.
   std::size_t stored_bytes();
 
@@ -48,7 +51,7 @@ class Parcel {
 
   /// All before the payloads of the stream that it is, of an array of one dimension: values of
   /// `dtype` where it is stored as it is, else of its choice. Waits for the offload. Throws
-  /// `Error`, also where it was evicted, or blocks are not where they must be.
+  /// `Error`, also where it was evicted, holds differences, or blocks are not where they must be.
   std::vector<std::byte> stream_front(Dtype dtype);
 
   /// Copies the payloads of blocks, as they stand in that stream, and returns how many bytes;
@@ -98,6 +101,7 @@ class Parcel {
   std::size_t room_;  // for payloads
   std::vector<Piece> pieces_;
   std::vector<std::byte> read_front_;  // of the stream that it came from, if any
+  unsigned long long base_sum_ = 0;    // of an update, once it is offloaded
   std::shared_ptr<Ticket> offload_;
   double patience_s_ = 0;
 };

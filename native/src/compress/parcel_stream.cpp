@@ -53,6 +53,10 @@ std::vector<Descriptor> Parcel::descriptors(const Binding& binding) const {
 }
 
 std::vector<std::byte> Parcel::stream_front(Dtype dtype) {
+  if (is_update())
+    throw Error("save", 0, "bad choice",
+                "the parcel holds differences to a base, and cannot be saved; offload the array "
+                "without a base");
   stored_bytes();
   const auto held = memory();
   if (!read_front_.empty()) return read_front_;

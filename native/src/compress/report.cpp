@@ -20,6 +20,7 @@ Report::Report(int encoder, int decoder, std::size_t parts)
     : parts_(parts),
       used_(encoder, parts * sizeof(unsigned long long)),
       faults_(decoder, parts * sizeof(Fault)),
+      held_sum_(decoder, sizeof(unsigned long long)),
       host_(DriverMemory::host(parts * (sizeof(unsigned long long) + sizeof(Fault)), false)) {}
 
 unsigned long long* Report::used(std::size_t part) const noexcept {
@@ -28,6 +29,10 @@ unsigned long long* Report::used(std::size_t part) const noexcept {
 
 Fault* Report::fault(std::size_t part) const noexcept {
   return static_cast<Fault*>(faults_.data()) + part;
+}
+
+unsigned long long* Report::held_sum() const noexcept {
+  return static_cast<unsigned long long*>(held_sum_.data());
 }
 
 void Report::clear_used(std::size_t parts, cudaStream_t stream) const {

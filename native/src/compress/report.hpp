@@ -19,6 +19,7 @@ class Report {
   std::size_t parts() const noexcept { return parts_; }
   unsigned long long* used(std::size_t part) const noexcept;  ///< Of the encoding device.
   Fault* fault(std::size_t part) const noexcept;              ///< Of the decoding device.
+  unsigned long long* held_sum() const noexcept;  ///< Of a base that the decoding device holds.
 
   /// Sets them to zero; the stream's device is current.
   void clear_used(std::size_t parts, cudaStream_t stream) const;
@@ -36,6 +37,7 @@ class Report {
   std::size_t parts_;
   DeviceMemory used_;
   DeviceMemory faults_;
+  DeviceMemory held_sum_;
   DriverMemory host_;
 };
 

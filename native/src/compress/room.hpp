@@ -23,6 +23,10 @@ class Room {
 
   unsigned int* stored() const { return reinterpret_cast<unsigned int*>(data()); }
   unsigned int* given_up() const { return stored() + blocks_; }
+  /// Of an update: the sum of the sender's base.
+  unsigned long long* base_sum() const {
+    return reinterpret_cast<unsigned long long*>(data() + base_sum_at_);
+  }
   Entry* entries() const { return reinterpret_cast<Entry*>(data() + entries_at_); }
   std::byte* payloads() const { return data() + payloads_at_; }
   unsigned int* taken() const { return static_cast<unsigned int*>(taken_.data()); }
@@ -41,7 +45,7 @@ class Room {
  private:
   std::byte* data() const;
 
-  std::size_t blocks_, entries_at_, payloads_at_;
+  std::size_t blocks_, base_sum_at_, entries_at_, payloads_at_;
   std::variant<DeviceMemory, DriverMemory> memory_;
   DeviceMemory taken_;  // of the sender
   unsigned int mark_ = 0;

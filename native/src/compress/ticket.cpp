@@ -25,6 +25,11 @@ std::string damage_told(const Fault& fault, std::size_t part, const TransferFact
          " of the array that went " + facts.route + " came in damaged: " + what;
 }
 
+std::string other_base_told(const TransferFacts& facts) {
+  return "the base differs: " + facts.base_place + " holds another array than the one that the " +
+         "update which went " + facts.route + " was made against, and stays as it was";
+}
+
 }  // namespace
 
 Ticket::Ticket(TransferFacts facts, int timing_device, std::unique_ptr<Report> report)
@@ -104,12 +109,14 @@ void Ticket::finish() {
     const auto faults = report_->brought_faults().first(facts_.parts);
     for (std::size_t part = 0; part < faults.size() && damage_.empty(); ++part)
       if (faults[part].blocks != 0) damage_ = damage_told(faults[part], part, facts_);
+    if (facts_.is_update && damage_.empty() && report_->brought_faults()[facts_.parts].blocks != 0)
+      damage_ = other_base_told(facts_);
   }
   stage_ = Stage::done;
   if (!action_) return;
   const auto action = std::exchange(action_, nullptr);
   if (report_ && facts_.encodes)
-    action(report_->brought_used().first(facts_.parts));
+    action(report_->brought_used().first(facts_.reported_parts()));
   else
     action({});
 }
@@ -128,12 +135,17 @@ void Ticket::wait(double patience_s) {
       std::this_thread::sleep_for(kPause);
   }
   const std::string damaged = damage();
-  if (!damaged.empty()) throw Error("wait", 0, "bad block", damaged);
+  if (!damaged.empty())
+    throw Error("wait", 0, facts_.is_update ? "bad update" : "bad block", damaged);
 }
 
 std::string Ticket::damage() {
   const std::lock_guard lock(mutex_);
   return damage_;
+}
+
+const char* Ticket::remedy() const noexcept {
+  return facts_.is_update ? "send the whole array, without a base" : "send it again";
 }
 
 double Ticket::seconds() {

@@ -25,6 +25,11 @@ struct TransferFacts {
   std::size_t part_blocks = 0;
   bool encodes = false;
   bool decodes = false;
+  bool is_update = false;  ///< Compressed as differences to a base.
+  std::string base_place;  ///< Of an update, for people: who holds the base that it is put onto.
+
+  /// Of a report: an update has one more, for its base.
+  std::size_t reported_parts() const { return parts + (is_update ? 1 : 0); }
 };
 
 /// A transfer on its way, and what became of it. Channels make it; who holds it may ask from any
@@ -41,12 +46,16 @@ class Ticket {
   /// Whether all of it has ended, well or not. Throws `Error` where the device failed.
   bool done();
 
-  /// Returns when it has ended. Throws `Error` if a block came in damaged, which is named, or if
-  /// it takes longer than so many seconds.
+  /// Returns when it has ended. Throws `Error` if a block came in damaged, which is named, or an
+  /// update was for another base, or if it takes longer than so many seconds.
   void wait(double patience_s);
 
-  /// The sentence about what came in damaged, once it is done; empty if nothing did.
+  /// The sentence about what came in damaged, or for another base, once it is done; empty if
+  /// nothing did.
   std::string damage();
+
+  /// What to do about that.
+  const char* remedy() const noexcept;
 
   /// From the first to the last step on the devices, by their clock. Once it is done; 0 where
   /// there was nothing to do.
@@ -71,7 +80,8 @@ class Ticket {
   const Report& report() const noexcept { return *report_; }
   std::unique_ptr<Report> take_report();
 
-  /// Called once, when it is done, with the bytes of payloads of each part.
+  /// Called once, when it is done, with the bytes of payloads of each part, and of an update the
+  /// sum of the encoder's base.
   void when_done(std::function<void(std::span<const unsigned long long>)> action);
 
   /// Called once where a device fails before it is done.

@@ -29,6 +29,20 @@ std::string name_of(int gpu) {
   return name += std::to_string(gpu);
 }
 
+using MaybeBase = std::optional<std::span<const std::byte>>;
+
+/// What a path is to who decides: that of an update is another one, to be learnt about apart.
+std::string path_of(std::string path, const std::byte* base) {
+  return base == nullptr ? path : "update " + std::move(path);
+}
+
+/// Where the base of an array lies; null where there is none. Throws `Error`.
+const std::byte* base_for(std::span<const std::byte> array, const MaybeBase& base) {
+  if (!base) return nullptr;
+  core::require_base_of(array.size(), base);
+  return base->data();
+}
+
 /// What both kinds of channels are made of. The core's channel ends first, and waits; then who
 /// decides is told of what has ended.
 template <typename Channel>
@@ -130,7 +144,7 @@ GpuChannel& GpuChannel::operator=(GpuChannel&&) noexcept = default;
 
 Ticket GpuChannel::send(std::span<const std::byte> source, std::span<std::byte> target, Dtype dtype,
                         cudaStream_t source_stream, cudaStream_t target_stream,
-                        std::string_view tag) {
+                        std::string_view tag, std::optional<std::span<const std::byte>> base) {
   return told([&] {
     State& state = *state_;
     if (target.size() != source.size())
@@ -141,12 +155,16 @@ Ticket GpuChannel::send(std::span<const std::byte> source, std::span<std::byte> 
     state.log.settle();
     const lanescope::ScopedDevice scope(state.from);
     const std::string over = state.over_host ? ">host>" : ">";
-    Transfer transfer{std::string(tag), name_of(state.from) + over + name_of(state.to), dtype,
+    const std::byte* old = base_for(source, base);
+    if (old != nullptr) require_on(state.from, *base, "the base");
+    Transfer transfer{std::string(tag),
+                      path_of(name_of(state.from) + over + name_of(state.to), old), dtype,
                       source.size()};
     state.load(dtype);
-    Decision decision = state.deciding.decide(transfer, source, source_stream);
-    auto ticket = state.channel->send(source.data(), target.data(), source.size(),
-                                      choice_of(decision, dtype), source_stream, target_stream);
+    Decision decision = state.deciding.decide(transfer, source, source_stream, old);
+    const auto choice = state.deciding.choice_of(transfer, decision, old);
+    auto ticket = state.channel->send(source.data(), target.data(), source.size(), choice,
+                                      source_stream, target_stream, choice ? old : nullptr);
     return state.add(std::move(transfer), std::move(decision), std::move(ticket), true);
   });
 }
@@ -161,6 +179,7 @@ struct Parcel::State {
   Transfer transfer;
   Decision decision;
   std::shared_ptr<core::Parcel> held;
+  bool has_base;
 };
 
 std::size_t Parcel::bytes() const noexcept {
@@ -200,8 +219,9 @@ struct HostChannel::State : Way<core::HostChannel> {
         copier(device) {}
 
   Offload offload(std::span<const std::byte> source, Dtype dtype, cudaStream_t stream,
-                  std::string_view tag);
-  Ticket restore(const Parcel& parcel, std::byte* target, cudaStream_t stream);
+                  std::string_view tag, const MaybeBase& base);
+  Ticket restore(const Parcel& parcel, std::span<std::byte> target, cudaStream_t stream,
+                 const MaybeBase& base);
 
   int gpu;
   core::PageCopier copier;
@@ -250,23 +270,29 @@ HostChannel::HostChannel(HostChannel&&) noexcept = default;
 HostChannel& HostChannel::operator=(HostChannel&&) noexcept = default;
 
 HostChannel::Offload HostChannel::offload(std::span<const std::byte> source, Dtype dtype,
-                                          cudaStream_t stream, std::string_view tag) {
+                                          cudaStream_t stream, std::string_view tag,
+                                          std::optional<std::span<const std::byte>> base) {
   return told([&] {
     require_on(state_->gpu, source, "the array to offload");
-    return state_->offload(source, dtype, stream, tag);
+    return state_->offload(source, dtype, stream, tag, base);
   });
 }
 
 HostChannel::Offload HostChannel::State::offload(std::span<const std::byte> source, Dtype dtype,
-                                                 cudaStream_t stream, std::string_view tag) {
+                                                 cudaStream_t stream, std::string_view tag,
+                                                 const MaybeBase& base) {
+  const std::byte* old = base_for(source, base);
+  if (old != nullptr) require_on(gpu, *base, "the base");
   log.settle();
   const lanescope::ScopedDevice scope(gpu);
-  Transfer transfer{std::string(tag), name_of(gpu) + ">host", dtype, source.size()};
+  Transfer transfer{std::string(tag), path_of(name_of(gpu) + ">host", old), dtype, source.size()};
   load(dtype);
-  Decision decision = deciding.decide(transfer, source, stream);
+  Decision decision = deciding.decide(transfer, source, stream, old);
+  const auto choice = deciding.choice_of(transfer, decision, old);
   auto [held, ticket] =
-      channel->offload(source.data(), source.size(), choice_of(decision, dtype), stream);
-  Parcel parcel(std::make_shared<Parcel::State>(transfer, decision, std::move(held)));
+      channel->offload(source.data(), source.size(), choice, stream, choice ? old : nullptr);
+  Parcel parcel(
+      std::make_shared<Parcel::State>(transfer, decision, std::move(held), base.has_value()));
   return {std::move(parcel),
           add(std::move(transfer), std::move(decision), std::move(ticket), true)};
 }
@@ -279,7 +305,7 @@ HostChannel::Offload HostChannel::offload_many(std::span<const std::span<const s
     const lanescope::ScopedDevice scope(state_->gpu);
     const core::StreamMemory room(bytes_side_by_side(pages), stream);
     state_->copier.copy(copies_of(pages, room.data()), core::kPageCtas, stream);
-    return state_->offload({room.data(), bytes_side_by_side(pages)}, dtype, stream, tag);
+    return state_->offload({room.data(), bytes_side_by_side(pages)}, dtype, stream, tag, {});
   });
 }
 
@@ -293,7 +319,7 @@ Ticket HostChannel::restore_many(const Parcel& parcel, std::span<const std::span
     if (!pages.empty()) require_on(state_->gpu, pages[0], "the first place for a page");
     const lanescope::ScopedDevice scope(state_->gpu);
     const core::StreamMemory room(bytes, stream);
-    Ticket ticket = state_->restore(parcel, room.data(), stream);
+    Ticket ticket = state_->restore(parcel, {room.data(), bytes}, stream, {});
     state_->copier.copy(copies_of(pages, room.data()), core::kPageCtas, stream);
     return ticket;
   });
@@ -309,7 +335,7 @@ Parcel HostChannel::load(std::span<const std::byte> stream) {
     Transfer transfer{{}, name_of(state_->gpu) + ">host", choice.dtype, held->bytes()};
     return Parcel(std::make_shared<Parcel::State>(
         std::move(transfer), Decision{true, choice.codec, choice.dimensionality, "as it was saved"},
-        std::move(held)));
+        std::move(held), false));
   });
 }
 
@@ -317,22 +343,29 @@ std::size_t HostChannel::trim(std::size_t keep_bytes) {
   return told([&] { return state_->channel->trim(keep_bytes); });
 }
 
-Ticket HostChannel::restore(const Parcel& parcel, std::span<std::byte> target,
-                            cudaStream_t stream) {
+Ticket HostChannel::restore(const Parcel& parcel, std::span<std::byte> target, cudaStream_t stream,
+                            std::optional<std::span<const std::byte>> base) {
   return told([&] {
     if (target.size() != parcel.bytes())
       refuse("the array for the values has " + std::to_string(target.size()) + " bytes, and " +
              std::to_string(parcel.bytes()) + " come; give one of as many");
     require_on(state_->gpu, target, "the array for the values");
-    return state_->restore(parcel, target.data(), stream);
+    return state_->restore(parcel, target, stream, base);
   });
 }
 
-Ticket HostChannel::State::restore(const Parcel& parcel, std::byte* target, cudaStream_t stream) {
+Ticket HostChannel::State::restore(const Parcel& parcel, std::span<std::byte> target,
+                                   cudaStream_t stream, const MaybeBase& base) {
+  if (base.has_value() != parcel.state_->has_base)
+    refuse(base ? "the parcel holds the whole array and needs no base; leave it out"
+                : "the parcel was offloaded with a base; give the same values as its base");
+  const std::byte* old = base_for(target, base);
+  if (old != nullptr) require_on(gpu, *base, "the base");
   log.settle();
   Transfer transfer = parcel.state_->transfer;
   transfer.path = "host>" + name_of(gpu);
-  auto ticket = channel->restore(parcel.state_->held, target, stream);
+  const auto& held = parcel.state_->held;
+  auto ticket = channel->restore(held, target.data(), stream, held->is_update() ? old : nullptr);
   return add(std::move(transfer), parcel.state_->decision, std::move(ticket), false);
 }
 

@@ -38,8 +38,8 @@ std::vector<std::uint64_t> shape_of(std::size_t bytes, const Options& options) {
 
 StreamInfo info_of(const core::Layout& layout) {
   const core::Header& header = layout.header;
-  return {header.codec, header.dtype, header.dimensionality,
-          layout.shape, header.bytes, header.stored_bytes};
+  return {header.codec, header.dtype,        header.dimensionality, layout.shape,
+          header.bytes, header.stored_bytes, header.difference(),   layout.base};
 }
 
 std::size_t value_bytes(Dtype dtype) {
@@ -54,15 +54,15 @@ std::size_t compress_into(Bytes array, Room out, const Options& options) {
   return told([&] {
     require_threads(options.threads);
     const auto shape = shape_of(array.size(), options);
-    const auto choice = choice_of(options, [&] { return core::sample_on_host(array); });
-    return core::compress_on_host(choice, array, shape, out, options.threads);
+    const auto choice = choice_of(options, array, core::sample_on_host);
+    return core::compress_on_host(choice, array, shape, out, options.threads, options.base);
   });
 }
 
 std::vector<std::byte> compress(Bytes array, const Options& options) {
   return told([&] {
     const std::size_t sides = options.shape.empty() ? 1 : options.shape.size();
-    std::vector<std::byte> stream(most_bytes(array.size(), sides));
+    std::vector<std::byte> stream(most_bytes(array.size(), sides + (options.base ? 1 : 0)));
     stream.resize(compress_into(array, stream, options));
     stream.shrink_to_fit();
     return stream;
@@ -73,19 +73,20 @@ StreamInfo describe(Bytes stream) {
   return told([&] { return info_of(core::layout_of(stream)); });
 }
 
-void decompress_into(Bytes stream, Room out, int threads) {
+void decompress_into(Bytes stream, Room out, int threads, std::optional<Bytes> base) {
   told([&] {
     require_threads(threads);
-    core::decompress_on_host(core::layout_of(stream), stream, out, threads);
+    core::decompress_on_host(core::layout_of(stream), stream, out, threads, base);
   });
 }
 
-std::vector<std::byte> decompress(Bytes stream, int threads) {
+std::vector<std::byte> decompress(Bytes stream, int threads, std::optional<Bytes> base) {
   return told([&] {
     require_threads(threads);
     const core::Layout layout = core::layout_of(stream);
+    core::require_base(layout, base, {});
     std::vector<std::byte> out(layout.header.bytes);
-    core::decompress_on_host(layout, stream, out, threads);
+    core::decompress_on_host(layout, stream, out, threads, base);
     return out;
   });
 }

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "compress/channel.hpp"
@@ -22,14 +23,21 @@ class Deciding {
 
   const std::shared_ptr<Decider>& decider() const noexcept { return decider_; }
 
-  /// The decision with the codec that is to be used. The array lies on the current device.
-  Decision decide(const Transfer& transfer, std::span<const std::byte> array, cudaStream_t stream);
+  /// The decision with the codec that is to be used. The array lies on the current device, and the
+  /// base of an update, too.
+  Decision decide(const Transfer& transfer, std::span<const std::byte> array, cudaStream_t stream,
+                  const std::byte* base);
+
+  /// What such a decision means to channels of the core.
+  std::optional<core::Choice> choice_of(const Transfer& transfer, const Decision& decision,
+                                        const std::byte* base);
 
  private:
   /// Hands over what blocks became, and begins the next look where the decider wants one.
-  void look(const Transfer& transfer, std::span<const std::byte> array, cudaStream_t stream);
+  void look(const Transfer& transfer, std::span<const std::byte> array, cudaStream_t stream,
+            const std::byte* base);
   core::Choice choose(const Transfer& transfer, std::span<const std::byte> array,
-                      cudaStream_t stream);
+                      cudaStream_t stream, const std::byte* base);
 
   std::shared_ptr<Decider> decider_;
   std::optional<Codec> codec_;
@@ -40,11 +48,12 @@ class Deciding {
     std::optional<core::Choice> choice;
     int uses = 0;
   };
-  Recent<std::pair<std::string, Dtype>, Chosen> chosen_{1024};
+  Recent<std::pair<std::string, Dtype>, Chosen> chosen_{1024}, chosen_of_updates_{1024};
+  struct Kind {
+    UpdateKind is = UpdateKind::subtraction;  ///< As long as nobody has looked.
+  };
+  Recent<std::tuple<std::string, Dtype, Codec>, Kind> kinds_{1024};
 };
-
-/// What a decision means to channels of the core.
-std::optional<core::Choice> choice_of(const Decision& decision, Dtype dtype);
 
 /// Options with what the user left out taken from the usual ones.
 ChannelOptions filled_up(ChannelOptions options, const core::ChannelOptions& usual);

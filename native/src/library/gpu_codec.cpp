@@ -40,9 +40,11 @@ std::size_t compress_on_gpu(Bytes array, Room out, const Options& options, cudaS
     const int gpu = gpu_of(out.data(), "the stream's memory");
     require_on(gpu, array, "the array");
     const lanescope::ScopedDevice scope(gpu);
-    const auto choice = choice_of(options, [&] { return core::sample_on_device(array, on); });
+    if (options.base) require_on(gpu, *options.base, "the base");
+    const auto choice =
+        choice_of(options, array, [&](Bytes values) { return core::sample_on_device(values, on); });
     return core::compress_on_device(choice, array, shape, out, on, options.sms,
-                                    nvcomp_for(choice.codec));
+                                    nvcomp_for(choice.codec), options.base);
   });
 }
 
@@ -53,14 +55,16 @@ StreamInfo describe_on_gpu(Bytes stream, cudaStream_t on) {
   });
 }
 
-void decompress_on_gpu(Bytes stream, Room out, cudaStream_t on, int sms) {
+void decompress_on_gpu(Bytes stream, Room out, cudaStream_t on, int sms,
+                       std::optional<Bytes> base) {
   told([&] {
     require_sms(sms);
     const int gpu = gpu_of(stream.data(), "the stream");
     require_on(gpu, out, "the array for the values");
+    if (base) require_on(gpu, *base, "the base");
     const lanescope::ScopedDevice scope(gpu);
     const core::Layout layout = core::layout_on_device(stream, on);
-    core::decompress_on_device(layout, stream, out, on, sms, nvcomp_for(layout.header.codec));
+    core::decompress_on_device(layout, stream, out, on, sms, nvcomp_for(layout.header.codec), base);
   });
 }
 

@@ -14,7 +14,7 @@ Outcome Ticket::State::wait(double patience_seconds) {
   try {
     ticket->wait(patience_seconds);
   } catch (const lanescope::Error& error) {
-    if (error.name() == "bad block") told = true;
+    if (error.name() == "bad block" || error.name() == "bad update") told = true;
     throw;
   }
   return outcome();
@@ -37,10 +37,11 @@ void Log::settle() {
       if (found.empty() && ended.learns)
         decider_->learn(ended.transfer->transfer, ended.transfer->decision,
                         ended.transfer->outcome());
-      if (!found.empty() && !ended.transfer->told.exchange(true) && damage.empty()) damage = found;
+      if (!found.empty() && !ended.transfer->told.exchange(true) && damage.empty())
+        damage = found + "; " + ended.transfer->ticket->remedy();
     }
   }
-  if (!damage.empty()) throw Error(ErrorCode::damaged, 0, damage + "; send it again");
+  if (!damage.empty()) throw Error(ErrorCode::damaged, 0, damage);
 }
 
 void Log::synchronize(double patience_seconds) {

@@ -12,6 +12,8 @@ Error told_of(const lanescope::Error& error) {
   const std::string& name = error.name();
   if (name == "bad block" && error.call() == "wait")
     return {ErrorCode::damaged, 0, error.detail() + "; send it again"};
+  if (name == "bad update")
+    return {ErrorCode::damaged, 0, error.detail() + "; send the whole array, without a base"};
   if (name == "bad block" || name == "bad stream")
     return {ErrorCode::damaged, 0, "this is no stream that can be read: " + error.detail()};
   if (name == "too late")

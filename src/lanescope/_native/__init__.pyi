@@ -725,6 +725,15 @@ class Meaning(enum.Enum):
 
     float8_e8m0fnu = 7
 
+class UpdateKind(enum.Enum):
+    """What an update holds in place of values."""
+
+    none = 0
+
+    xor = 1
+
+    subtraction = 2
+
 def by_nvcomp(codec: Codec) -> bool:
     """Whether a codec is one of NVIDIA's nvCOMP, for streams alone."""
 
@@ -749,6 +758,13 @@ class StreamLayout:
     def dimensionality(self) -> int: ...
 
     @property
+    def difference(self) -> UpdateKind: ...
+
+    @property
+    def base(self) -> int:
+        """Of an update: the sum of the checksum of its base."""
+
+    @property
     def bytes(self) -> int: ...
 
     @property
@@ -771,7 +787,7 @@ def bytes_view(values: object) -> tuple[Annotated[NDArray[numpy.uint8], dict(sha
     The bytes of an array in the host's memory, not copied, what its values are, and the bytes of each.
     """
 
-def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+def compress(values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None, base: object | None = None) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     """
     Compress the values of an array in the host's memory, by the codec that makes some blocks smallest if none is given; returns the stream.
     """
@@ -784,18 +800,20 @@ def sample_sizes(values: object, codec: Codec | None = None, dtype: Dtype | None
 def most_stream_bytes(bytes: int, dimensions: int) -> int:
     """Most bytes of the stream of an array."""
 
-def compress_into(values: object, out: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None) -> int:
+def compress_into(values: object, out: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, threads: int = 0, meaning: Meaning | None = None, base: object | None = None) -> int:
     """Compress into memory that is there; returns the stream's length."""
 
-def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object, threads: int = 0) -> None:
-    """Decompress a stream into an array of as many bytes."""
+def decompress(stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,))], out: object, threads: int = 0, base: object | None = None) -> None:
+    """
+    Decompress a stream into an array of as many bytes, an update with its base.
+    """
 
 class DeviceEncoding:
     """
     An array in a GPU's memory, coded there, in the order of a CUDA stream.
     """
 
-    def __init__(self, values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None, meaning: Meaning | None = None) -> None: ...
+    def __init__(self, values: object, codec: Codec | None, dtype: Dtype | None = None, dimensionality: int = 1, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None, meaning: Meaning | None = None, base: object | None = None) -> None: ...
 
     @property
     def stream_bytes(self) -> int: ...
@@ -806,9 +824,9 @@ class DeviceEncoding:
 def device_stream_layout(compressed: object, stream: int = 0) -> StreamLayout:
     """Read and check the header of a compressed stream in a GPU's memory."""
 
-def decompress_on_device(compressed: object, out: object, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None) -> None:
+def decompress_on_device(compressed: object, out: object, stream: int = 0, sms: int = 0, nvcomp: Nvcomp | None = None, base: object | None = None) -> None:
     """
-    Decompress a stream in a GPU's memory into an array of as many bytes there.
+    Decompress a stream in a GPU's memory into an array of as many bytes there, an update with its base.
     """
 
 class DeviceTimes:
@@ -911,12 +929,12 @@ class Looker:
     @property
     def is_free(self) -> bool: ...
 
-    def begin(self, gpu: int, source: int, bytes: int, dtype: Dtype, codec: Codec | None, stream: int) -> None:
-        """Have blocks copied behind what is on a stream."""
+    def begin(self, gpu: int, source: int, bytes: int, dtype: Dtype, codec: Codec | None, stream: int, base: int = 0) -> None:
+        """Have blocks copied behind what is on a stream, and those of a base."""
 
-    def take(self) -> list[tuple[Codec, int, float]] | None:
+    def take(self) -> list[tuple[Codec, int, float, UpdateKind]] | None:
         """
-        Of each codec its dimensionality and what it leaves of them, once they are there.
+        Of each codec its dimensionality and what it leaves of them, or of their differences of a kind, once they are there.
         """
 
 class Ticket:
@@ -930,6 +948,10 @@ class Ticket:
 
     def damage(self) -> str:
         """What came in damaged, once it is done; or ''."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do about damage."""
 
     @property
     def seconds(self) -> float:
@@ -960,7 +982,7 @@ class DeviceChannel:
 
     def __init__(self, source: int, target: int, slab_bytes: int, slots: int, sms: int, patience_s: float, via: Via) -> None: ...
 
-    def send(self, source: int, target: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, source_stream: int, target_stream: int) -> Ticket:
+    def send(self, source: int, target: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, source_stream: int, target_stream: int, difference: UpdateKind = UpdateKind.none, base: int = 0) -> Ticket:
         """Send bytes between addresses, ordered behind and before two streams."""
 
     def load(self, codec: Codec, dtype: Dtype) -> None:
@@ -990,6 +1012,9 @@ class Parcel:
 
     @property
     def codec(self) -> Codec: ...
+
+    @property
+    def is_update(self) -> bool: ...
 
     def stored_bytes(self) -> int:
         """Bytes of what is stored; waits for the end of the offload."""
@@ -1028,10 +1053,10 @@ class HostChannel:
 
     def __init__(self, gpu: int, slab_bytes: int, slots: int, sms: int, patience_s: float, piece_bytes: int, restore_by: RestoreBy) -> None: ...
 
-    def offload(self, source: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int) -> tuple[Parcel, Ticket]:
+    def offload(self, source: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int, difference: UpdateKind = UpdateKind.none, base: int = 0) -> tuple[Parcel, Ticket]:
         """Take an array away; returns it and its ticket."""
 
-    def restore(self, parcel: Parcel, target: int, stream: int) -> Ticket:
+    def restore(self, parcel: Parcel, target: int, stream: int, base: int = 0) -> Ticket:
         """Bring an array back."""
 
     def load(self, codec: Codec, dtype: Dtype) -> None:
@@ -1068,6 +1093,11 @@ def sms_that_fill(link: Via, codec: Codec, dtype: Dtype) -> int:
 
 def reach_each_other(one: int, other: int) -> bool:
     """Whether two GPUs can be given access to each other's memory."""
+
+def choose_update(gpu: int, source: int, base: int, bytes: int, dtype: Dtype, codec: Codec | None, stream: int) -> tuple[Codec, int, UpdateKind]:
+    """
+    The same of an array's differences to a base, and their kind; of a codec if one is given.
+    """
 
 def choose_codec(gpu: int, source: int, bytes: int, dtype: Dtype, stream: int) -> tuple[Codec, int]:
     """

@@ -26,6 +26,7 @@ from lanescope.compression.transfers import (
     core_errors,
     require_patience,
 )
+from lanescope.compression.updates import Kinds, base_array, path_of, require_base_there
 from lanescope.errors import InputError, LanescopeError
 from lanescope.units.sizes import Size, size_of
 
@@ -119,8 +120,9 @@ class Channel(PageTransfers):
         )
         self._decider = _decider(compression, self._codec, shape, to_host=target == HOST)
         self._log = Log(self._decider, _LOGGED)
-        self._looks = Looks(self._decider, self._codec)
-        self._choices = Choices()
+        self._kinds = Kinds()
+        self._looks = Looks(self._decider, self._codec, self._kinds.note)
+        self._choices, self._update_choices = Choices(), Choices()
         self._loaded: set[str] = set()
         self._lock = Lock()
         self._copiers = {}
@@ -147,7 +149,7 @@ class Channel(PageTransfers):
             native.Via[self._via or PEER],
         )  # fmt: skip
 
-    def send(self, values: Any, tag: str | None = None, out: Any = None) -> Any:
+    def send(self, values: Any, tag: str | None = None, out: Any = None, base: Any = None) -> Any:
         """Send an array to the other GPU.
 
         Parameters
@@ -159,6 +161,11 @@ class Channel(PageTransfers):
         out
             An array on the other GPU that gets the values, in place of a new one; of as many bytes,
             none of them those of the array to send.
+        base
+            An array on this GPU, of the same type and shape, of which `out` holds the same values:
+            where it pays only the differences travel, and are put onto `out`. An `out` that holds
+            others stays as it is, and that is reported as damage is. Takes two slabs more on each
+            GPU.
 
         Returns
         -------
@@ -175,23 +182,29 @@ class Channel(PageTransfers):
         if self._target is None:
             raise InputError("this channel goes to the host; call offload, or name another GPU")
         array = self._begin(values, "the array to send")
+        old = base_array(base, self._source, array)
+        if old is not None:
+            require_base_there(out, self._target)
         where, stream, out = self._room(
             out, array.framework, array.shape, values.dtype, array.bytes
         )
         source_stream = current_stream(array.framework, self._source)
         over = ">host" if self._via == HOST else ""
-        path = f"g{self._source}{over}>g{self._target}"
+        path = path_of(f"g{self._source}{over}>g{self._target}", old)
         transfer = Transfer(tag or "", path, array.dtype, array.bytes)
-        decision = self._decide(transfer, array, source_stream)
+        decision = self._decide(transfer, array, source_stream, old)
         with core_errors():
             ticket = self._core.send(
                 array.pointer, where.pointer, array.bytes, *coded(decision, array.dtype),
-                source_stream, stream,
+                source_stream, stream, *self._differing(transfer, decision, old),
             )  # fmt: skip
-        self._log.add(Record(transfer, decision, ticket), learns=True)
+        self._log.add(
+            Record(transfer, decision, ticket, has_base=old is not None and decision.compress),
+            learns=True,
+        )
         return out
 
-    def offload(self, values: Any, tag: str | None = None) -> Parcel:
+    def offload(self, values: Any, tag: str | None = None, base: Any = None) -> Parcel:
         """Bring an array to pinned memory of the host.
 
         Parameters
@@ -201,6 +214,10 @@ class Channel(PageTransfers):
             stream.
         tag
             A name for arrays of its kind, about which the rule learns together.
+        base
+            An array on this GPU, of the same type and shape, that will be there when the parcel is
+            restored: where it pays the parcel holds the differences to it. Takes eight slabs of the
+            GPU's memory, 64 MiB by default.
 
         Raises
         ------
@@ -209,19 +226,23 @@ class Channel(PageTransfers):
         """
         self._require_host()
         array = self._begin(values, "the array to offload")
+        old = base_array(base, self._source, array)
         stream = current_stream(array.framework, self._source)
-        transfer = Transfer(tag or "", f"g{self._source}>host", array.dtype, array.bytes)
-        decision = self._decide(transfer, array, stream)
+        path = path_of(f"g{self._source}>host", old)
+        transfer = Transfer(tag or "", path, array.dtype, array.bytes)
+        decision = self._decide(transfer, array, stream, old)
         with core_errors():
             held, ticket = self._core.offload(
-                array.pointer, array.bytes, *coded(decision, array.dtype), stream
-            )
+                array.pointer, array.bytes, *coded(decision, array.dtype), stream,
+                *self._differing(transfer, decision, old),
+            )  # fmt: skip
         self._log.add(Record(transfer, decision, ticket), learns=True)
         return Parcel(
-            array.shape, values.dtype, array.framework, tag or "", decision, array.dtype, held
-        )
+            array.shape, values.dtype, array.framework, tag or "", decision, array.dtype, held,
+            has_base=old is not None,
+        )  # fmt: skip
 
-    def restore(self, parcel: Parcel, out: Any = None) -> Any:
+    def restore(self, parcel: Parcel, out: Any = None, base: Any = None) -> Any:
         """Bring an array back, as often as wanted; another channel's too.
 
         Parameters
@@ -230,6 +251,10 @@ class Channel(PageTransfers):
             As `offload` returned it. Waits for the end of that.
         out
             An array on this channel's GPU that gets the values, in place of a new one.
+        base
+            Of a parcel that was offloaded with one: an array on this channel's GPU that holds the
+            same values, which may be `out`. If it holds others, `out` stays as it is, and that is
+            reported as damage is.
 
         Returns
         -------
@@ -248,6 +273,7 @@ class Channel(PageTransfers):
             raise InputError("restore takes a parcel, which offload returns")
         self._require_open()
         self._log.settle()
+        old = self._base_of(parcel, base)
         where, stream, out = self._room(
             out, parcel.framework, parcel.shape, parcel.dtype, parcel.bytes
         )
@@ -258,8 +284,18 @@ class Channel(PageTransfers):
             )
         transfer = Transfer(parcel.tag, f"host>g{self._source}", parcel.kind, parcel.bytes)
         with core_errors():
-            ticket = self._core.restore(parcel.held, where.pointer, stream)
-        self._log.add(Record(transfer, parcel.decision, ticket), learns=False)
+            ticket = self._core.restore(
+                parcel.held, where.pointer, stream, *(() if old is None else (old.pointer,))
+            )
+        self._log.add(
+            Record(
+                transfer,
+                parcel.decision,
+                ticket,
+                has_base=old is not None and parcel.held.compressed,
+            ),
+            learns=False,
+        )
         return out
 
     @property
@@ -351,9 +387,41 @@ class Channel(PageTransfers):
             )
         return room, current_stream(room.framework, gpu), out
 
-    def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
+    def _base_of(self, parcel: Parcel, base: Any) -> GpuArray | None:
+        """Return the base that a parcel is put onto, or None where it needs none."""
+        if (base is not None) is not parcel.has_base:
+            raise InputError(
+                "the parcel was offloaded with a base; give restore the same values as base="
+                if parcel.has_base
+                else "the parcel holds the whole array and needs no base; leave out base="
+            )
+        if base is None:
+            return None
+        old = gpu_array(base, self._source, "the base")
+        if (old.bytes, old.dtype) != (parcel.bytes, parcel.kind):
+            raise InputError(
+                f"the base has {old.bytes} bytes of {old.dtype}, and the parcel {parcel.bytes} of "
+                f"{parcel.kind}; give the array that it was offloaded with"
+            )
+        if parcel.held.compressed and old.pointer % _ALIGNMENT:
+            raise InputError(
+                f"the base does not begin at a multiple of {_ALIGNMENT} bytes; give one that does"
+            )
+        return old
+
+    def _differing(
+        self, transfer: Transfer, decision: Decision, base: GpuArray | None
+    ) -> tuple[native.UpdateKind, int] | tuple[()]:
+        """Return what the core needs to know of an update; nothing of what is none."""
+        if base is None or not decision.compress:
+            return ()
+        return self._kinds.of(transfer, decision.codec), base.pointer
+
+    def _decide(
+        self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None = None
+    ) -> Decision:
         """Return the decision with the codec that is to be used."""
-        self._looks.before(transfer, array, stream)
+        self._looks.before(transfer, array, stream, base)
         decision = self._decider.decide(transfer)
         if not isinstance(self._decider, Always) or decision.compress:
             self._load(transfer.dtype)
@@ -365,7 +433,7 @@ class Channel(PageTransfers):
         elif decision.codec != AUTO:
             codec = _codec(decision.codec)
         else:
-            codec, dimensionality = self._choose(transfer, array, stream)
+            codec, dimensionality = self._choose(transfer, array, stream, base)
         if codec is Codec.RAW:
             reason = f"{decision.reason}, but no codec makes it smaller"
             return replace(decision, compress=False, codec=codec, reason=reason)
@@ -383,9 +451,15 @@ class Channel(PageTransfers):
                 with suppress(native.NativeError):  # which is told where they are needed
                     self._core.load(native.Codec[codec], dtype_of(dtype))
 
-    def _choose(self, transfer: Transfer, array: GpuArray, stream: int) -> tuple[Codec, int]:
+    def _choose(
+        self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None
+    ) -> tuple[Codec, int]:
         with core_errors():
-            return self._choices.of(transfer, lambda: choose(array, stream))
+            if base is None:
+                return self._choices.of(transfer, lambda: choose(array, stream))
+            return self._update_choices.of(
+                transfer, lambda: self._kinds.choose(transfer, array, base, stream)
+            )
 
     def _require_open(self) -> None:
         if self._closed:

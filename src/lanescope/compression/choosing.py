@@ -33,15 +33,26 @@ def dtype_of(name: str) -> native.Dtype:
 class Looks:
     """The looks at arrays of a channel, for a decider that wants them. Nothing waits for them."""
 
-    def __init__(self, decider: object, codec: Codec | None) -> None:
+    def __init__(
+        self,
+        decider: object,
+        codec: Codec | None,
+        note: Callable[[Transfer, str, native.UpdateKind], None] = lambda *_: None,
+    ) -> None:
+        self._note = note  # of updates, how differences are to be taken
         self._decider = decider if isinstance(decider, SamplingDecider) else None
         self._codec = None if codec in (None, Codec.RAW) else native.Codec[str(codec)]
         self._looker = native.Looker()
         self._of: Transfer | None = None
         self._lock = Lock()
 
-    def before(self, transfer: Transfer, array: GpuArray, stream: int) -> None:
-        """Tell the decider what was found, and begin the next look, if it wants one."""
+    def before(
+        self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None = None
+    ) -> None:
+        """Tell the decider what was found, and begin the next look, if it wants one.
+
+        With a base it is one at the differences to that.
+        """
         if self._decider is None or array.bytes == 0:
             return
         with self._lock:
@@ -52,7 +63,7 @@ class Looks:
             try:
                 self._looker.begin(
                     array.gpu, array.pointer, array.bytes, dtype_of(array.dtype), self._codec,
-                    stream,
+                    stream, *(() if base is None else (base.pointer,)),
                 )  # fmt: skip
             except native.NativeError:  # it goes on without; the transfer says what is wrong
                 self._decider.take_sample(transfer, ())
@@ -60,7 +71,9 @@ class Looks:
     def _tell(self, decider: SamplingDecider) -> None:
         if self._of is None or (sizes := self._looker.take()) is None:
             return
-        sampled = [Sampled(codec.name, values, share) for codec, values, share in sizes]
+        for codec, _, _, kind in sizes:
+            self._note(self._of, codec.name, kind)
+        sampled = [Sampled(codec.name, values, share) for codec, values, share, _ in sizes]
         decider.take_sample(self._of, sampled)
 
 

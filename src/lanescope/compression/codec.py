@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.compression import gpu
+from lanescope.compression.bases import base_of_stream, base_of_values, require_coder
 from lanescope.compression.limits import require_size
 from lanescope.compression.meanings import STORED, numpy_type, stored_type
 from lanescope.compression.nvcomp_library import nvcomp_for, open_nvcomp, there_is_nvcomp
@@ -35,6 +36,7 @@ def compress(
     dimensionality: int = 1,
     threads: int = 0,
     out: Any = None,
+    base: Any = None,
 ) -> Any:
     """Compress an array without loss, where it lies.
 
@@ -59,8 +61,13 @@ def compress(
     threads
         Of the host; 0: as many as there are CPUs at hand, 16 at most.
     out
-        Memory for the stream, `most_bytes` of it, where complex numbers have one dimension more,
-        apart from the array, in place of new memory, which costs time.
+        Memory for the stream, `most_bytes` of it, where complex numbers have one dimension more and
+        updates another one, apart from the array, in place of new memory, which costs time.
+    base
+        An array of the same type and shape, where `values` lie, that whoever reads the stream has,
+        too: then it is an update, which holds the differences to that. They are taken by xor or by
+        subtraction of the values' bits, whichever makes some blocks smaller. In a GPU's memory that
+        takes as much memory again as the array.
 
     Returns
     -------
@@ -75,25 +82,29 @@ def compress(
     ------
     InputError
         If the array is none, or the codec does not take its values, or needs what is not there; if
-        `out` overlaps the array.
+        `out` overlaps the array; if `base` is of another type or shape, or lies elsewhere.
     """
     if dtype is not None:
         _dtype_named(dtype)
     require_threads(threads)
     if dimensionality < 1:  # of codecs that have none, too
         raise InputError(f"dimensionality cannot be {dimensionality}; give 1 to 32")
-    values, dtype, meaning = known_values(values, dtype)
-    kind = None if dtype is None else _dtype_named(dtype)
+    known = known_values(values, dtype)
     chosen = None if codec == AUTO else _codec_named(codec)
+    if base is not None:
+        require_coder(chosen)
+        base = base_of_values(base, dtype, known)
+    values, dtype, meaning = known
+    kind = None if dtype is None else _dtype_named(dtype)
     coded = None if chosen is None else native.Codec[chosen]
     if gpu.on_gpu(values):
         with input_errors(), _type_errors(lambda: gpu.NO_ARRAY):
             nvcomp = None if chosen is None else nvcomp_for(chosen)
-            return gpu.compress(values, coded, kind, dimensionality, out, nvcomp, meaning)
+            return gpu.compress(values, coded, kind, dimensionality, out, nvcomp, meaning, base)
     with input_errors(), _type_errors(lambda: why_no_array(values)):
         if chosen is not None and chosen.by_nvcomp:
             return _compress_by_nvcomp(values, chosen, kind, out, meaning)
-        settings = (coded, kind, dimensionality, threads, meaning)
+        settings = (coded, kind, dimensionality, threads, meaning, base)
         if out is None:
             return native.compress(values, *settings)
         _require_bytes(out)
@@ -134,7 +145,7 @@ def _require_bytes(out: Any) -> None:
 
 @checked
 def most_bytes(array_bytes: int, dimensions: int = 1) -> int:
-    """Return the most bytes that the stream of an array can have."""
+    """Return the most bytes of the stream of an array; an update has one dimension more."""
     return native.most_stream_bytes(array_bytes, dimensions)
 
 
@@ -145,6 +156,7 @@ def decompress(
     framework: str = "numpy",
     threads: int = 0,
     max_bytes: Size | None = None,
+    base: Any = None,
 ) -> Any:
     """Return the array that was compressed.
 
@@ -165,34 +177,42 @@ def decompress(
     max_bytes
         Of the array, such as ``"1GiB"``: a larger one is refused before memory is taken for it.
         Give it for streams from strangers, which may become thousands of times as long as they are.
+    base
+        Of an update: the array that it was made against, where the stream lies. `out` may be that
+        array: then all blocks are checked before the first of it is changed. Without a GPU this
+        takes twice as long; with one an update always takes as much memory again as the array.
 
     Raises
     ------
     InputError
         If the stream was cut off or changed: the block is named. `out` then holds some of it. If
-        it needs nvCOMP or a GPU, and there is none. If `out` overlaps the stream. If the array is
-        larger than `max_bytes`.
+        it needs nvCOMP or a GPU, and there is none. If `out` overlaps the stream, or a part of the
+        base. If the array is larger than `max_bytes`. If the stream is an update and `base` is
+        missing, or is another one, or the stream is none and there is a base: before anything is
+        written.
     """
     most = None if max_bytes is None else size_of(max_bytes)
     require_threads(threads)
     if gpu.on_gpu(stream):
         info = describe(stream)
         require_size(info.bytes, most)
+        base = base_of_stream(base, stream, info)
         with input_errors(), _type_errors(lambda: gpu.NO_ROOM):
             nvcomp = nvcomp_for(info.codec) if info.coded_blocks else None
-            return gpu.decompress(stream, out, info.shape, info.dtype, framework, nvcomp)
+            return gpu.decompress(stream, out, info.shape, info.dtype, framework, nvcomp, base)
     data = as_bytes(stream)
     if is_parcel(data):
         return _arrays_of_parcel(data, out, most, framework, threads)
     info = describe(data)
     require_size(info.bytes, most)
+    base = base_of_stream(base, data, info)
     if out is None:
         out = _new(info.shape, info.dtype, framework)
     with input_errors(), _type_errors(lambda: _NO_ROOM):
         if info.coded_blocks and info.codec.by_nvcomp and _is_gpu() and there_is_nvcomp():
             open_nvcomp().decompress(_GPU, data, room_for_values(out))
         else:
-            native.decompress(data, room_for_values(out), threads)
+            native.decompress(data, room_for_values(out), threads, base)
     return out
 
 

@@ -136,6 +136,7 @@ def compress(
     out: Any,
     nvcomp: native.Nvcomp | None = None,
     meaning: native.Meaning | None = None,
+    base: Any = None,
 ) -> Any:
     """Return the stream of an array in a GPU's memory, there: of the same library, uint8.
 
@@ -144,10 +145,11 @@ def compress(
     """
     framework = framework_of(values)
     array = framework.own(values)
+    old = None if base is None else framework.own(base)
     with framework.device_of(array):
         stream = framework.stream_of(array)
         encoding = native.DeviceEncoding(
-            array, codec, dtype, dimensionality, stream, nvcomp=nvcomp, meaning=meaning
+            array, codec, dtype, dimensionality, stream, nvcomp=nvcomp, meaning=meaning, base=old
         )
         length = encoding.stream_bytes
         if out is None:
@@ -172,6 +174,7 @@ def decompress(
     dtype: str,
     name: str,
     nvcomp: native.Nvcomp | None = None,
+    base: Any = None,
 ) -> Any:
     """Return the array of a stream in a GPU's memory, in the same memory.
 
@@ -181,6 +184,7 @@ def decompress(
     """
     framework = framework_of(compressed, None if name == "numpy" else name)
     array = framework.own(compressed)
+    old = None if base is None else framework.own(base)
     with framework.device_of(array):
         if out is None:
             try:
@@ -192,5 +196,7 @@ def decompress(
                 "the stream lies in a GPU's memory and out= does not; copy the stream to the host"
             )
         room = room_for_values(out)
-        native.decompress_on_device(array, room, framework.stream_of(array), nvcomp=nvcomp)
+        native.decompress_on_device(
+            array, room, framework.stream_of(array), nvcomp=nvcomp, base=old
+        )
     return out

@@ -20,6 +20,10 @@ Stream = NDArray[np.uint8]
 _REFUSED = ("bad stream", "bad block")
 
 
+class OtherBaseError(InputError):
+    """The base is not the one that an update was made against."""
+
+
 class Codec(StrEnum):
     """How values are coded: the codecs of the compiled core, by name."""
 
@@ -53,6 +57,11 @@ class StreamInfo:
         Of the array, and of the stream.
     raw_blocks, constant_blocks, coded_blocks
         Blocks of 64 KiB that are stored as they are, as one value, and coded.
+    update
+        ``xor`` or ``subtraction``: the stream holds differences to a base, which it needs; None: it
+        holds the whole array.
+    base_checksum
+        Of that base, 64 bits; None without one.
     """
 
     codec: Codec
@@ -64,6 +73,8 @@ class StreamInfo:
     raw_blocks: int
     constant_blocks: int
     coded_blocks: int
+    update: str | None = None
+    base_checksum: int | None = None
 
     @property
     def ratio(self) -> float:
@@ -89,6 +100,8 @@ def describe(stream: Any) -> StreamInfo:
         on_gpu = gpu.on_gpu(stream)
         layout = gpu.layout(stream) if on_gpu else native.stream_layout(as_bytes(stream))
     dtype, shape = meant(layout)
+    raw, constant, coded = layout.blocks_by_mode
+    is_update = layout.difference is not native.UpdateKind.none
     return StreamInfo(
         Codec(layout.codec.name),
         dtype,
@@ -96,7 +109,11 @@ def describe(stream: Any) -> StreamInfo:
         shape,
         layout.bytes,
         layout.stored_bytes,
-        *layout.blocks_by_mode,
+        raw,
+        constant,
+        coded,
+        layout.difference.name if is_update else None,
+        layout.base if is_update else None,
     )
 
 
@@ -130,4 +147,4 @@ def input_errors() -> Iterator[None]:
     except native.NativeError as error:
         _, _, name, detail, _ = error.args
         said = f"this is no stream that can be read: {detail}" if name in _REFUSED else detail
-        raise InputError(said) from error
+        raise (OtherBaseError if name == "bad base" else InputError)(said) from error

@@ -17,6 +17,8 @@ from lanescope.kinds import StrPath
 
 PATIENCE_SECONDS = 30.0
 _LONGEST_SECONDS = 86400.0
+#: What to do about what came in damaged, by what the core calls it.
+_REMEDIES = {"bad block": "send it again", "bad update": "send the whole array, without a base"}
 
 
 class Ticket(Protocol):
@@ -52,8 +54,8 @@ def core_errors() -> Iterator[None]:
         yield
     except native.NativeError as error:
         call, code, name, detail, _ = error.args
-        if name == "bad block":
-            raise LanescopeError(f"{detail}; send it again") from error
+        if name in _REMEDIES:
+            raise LanescopeError(f"{detail}; {_REMEDIES[name]}") from error
         if name == "too late":
             raise LanescopeError(f"{detail}; look at what its streams wait for") from error
         if code == 0:
@@ -76,13 +78,18 @@ class Record:
         What it was.
     decision
         How it was to travel, with the times that were predicted.
+    has_base
+        Whether it was sent as an update, unless it had to travel as it is.
     """
 
-    __slots__ = ("_ticket", "_told", "decision", "transfer")
+    __slots__ = ("_ticket", "_told", "decision", "has_base", "transfer")
 
-    def __init__(self, transfer: Transfer, decision: Decision, ticket: Ticket) -> None:
+    def __init__(
+        self, transfer: Transfer, decision: Decision, ticket: Ticket, *, has_base: bool = False
+    ) -> None:
         self.transfer = transfer
         self.decision = decision
+        self.has_base = has_base
         self._ticket = ticket
         self._told = False
 
@@ -145,7 +152,9 @@ class Record:
         """Return what came in damaged, once, and unless `wait` told it; empty if nothing did."""
         damage = "" if self._told else self._ticket.damage()
         self._told = True
-        return damage
+        return f"{damage}; {_REMEDIES['bad update' if self.has_base else 'bad block']}" * bool(
+            damage
+        )
 
 
 class Log:
@@ -188,7 +197,7 @@ class Log:
                     self._decider.learn(record.transfer, record.decision, outcome)
         damages = [one for one in damages if one]
         if damages:
-            raise LanescopeError(f"{damages[0]}; send it again")
+            raise LanescopeError(damages[0])
 
     def under_way(self) -> list[Record]:
         """Return the transfers of which nobody knows yet that they ended."""
@@ -210,6 +219,8 @@ class Parcel:
         How it is stored.
     name
         The tag, unless `named` gave another.
+    has_base
+        Whether it was offloaded with a base, which it then needs to be restored.
     """
 
     shape: tuple[int, ...]
@@ -220,6 +231,7 @@ class Parcel:
     kind: str
     held: Any = field(repr=False)
     name: str = ""
+    has_base: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.tag)

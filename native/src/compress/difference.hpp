@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compress/lanes.hpp"
+#include "lanescope/codecs.hpp"
+
+namespace lanescope::compress {
+
+using compression::UpdateKind;
+
+inline namespace LANESCOPE_CPU {
+
+/// How values and their base become differences, and back: 64 bits at a time, in lanes of a value
+/// each, by their bits as unsigned integers.
+struct Differing {
+  UpdateKind kind = UpdateKind::none;
+  std::uint64_t tops = 0;  ///< The top bit of each lane.
+
+  LANESCOPE_LANES static constexpr Differing of(UpdateKind kind, std::size_t value_bytes) {
+    return {kind, value_bytes == 1   ? 0x8080808080808080U
+                  : value_bytes == 2 ? 0x8000800080008000U
+                  : value_bytes == 4 ? 0x8000000080000000U
+                                     : 0x8000000000000000U};
+  }
+
+  /// The differences of values to those of the base. No lane borrows from another.
+  LANESCOPE_LANES constexpr std::uint64_t take(std::uint64_t values, std::uint64_t base) const {
+    if (kind == UpdateKind::exclusive_or) return values ^ base;
+    return ((values | tops) - (base & ~tops)) ^ ((values ^ ~base) & tops);
+  }
+
+  /// The values again.
+  LANESCOPE_LANES constexpr std::uint64_t put(std::uint64_t differences, std::uint64_t base) const {
+    if (kind == UpdateKind::exclusive_or) return differences ^ base;
+    return ((differences & ~tops) + (base & ~tops)) ^ ((differences ^ base) & tops);
+  }
+};
+
+}  // namespace LANESCOPE_CPU
+
+/// Whether a number in a stream is one of them.
+constexpr bool is_known(UpdateKind kind) {
+  return kind <= UpdateKind::subtraction;
+}
+
+}  // namespace lanescope::compress

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "compress/host_codec.hpp"
+#include "compress/update_kernels.hpp"
+#include "cuda/cuda_handles.hpp"
+
+namespace lanescope::compress {
+
+/// As of a choice alone; and where it is an update there has to be a base, which does not overlap a
+/// part of the target, and otherwise there must be none. Throws `Error`.
+void require_possible(const Choice& choice, const std::byte* base, const std::byte* target,
+                      std::size_t bytes);
+
+/// Memory of a device for the differences of slabs, one for each lane of a channel, taken when the
+/// first update is sent.
+class UpdateLanes {
+ public:
+  UpdateLanes(int device, std::size_t lanes, std::size_t slab_bytes)
+      : device_(device), lanes_(lanes), slab_bytes_(slab_bytes) {}
+
+  int device() const noexcept { return device_; }
+  std::size_t slab_bytes() const noexcept { return slab_bytes_; }
+
+  /// Whether there is memory; asked for once. Throws `Error` where something else fails.
+  bool are_there();
+
+  /// Where the differences of a lane lie, until its stream takes the next ones.
+  std::byte* room(std::size_t lane) const { return static_cast<std::byte*>(rooms_[lane].data()); }
+
+  /// Puts the differences of a slab there, in the order of a stream; returns where. Throws `Error`.
+  const std::byte* take(std::size_t lane, const Choice& choice, const std::byte* values,
+                        const std::byte* base, std::size_t bytes, cudaStream_t stream) const;
+
+  /// Puts what lies there onto a base, unless a check says otherwise. Throws `Error`.
+  void put(std::size_t lane, const Choice& choice, const std::byte* base, std::byte* out,
+           std::size_t bytes, const Fault* of_slab, const BaseCheck& check,
+           cudaStream_t stream) const;
+
+ private:
+  int device_;
+  std::size_t lanes_, slab_bytes_;
+  std::vector<DeviceMemory> rooms_;
+  bool no_memory_ = false;
+};
+
+/// Puts the sum of a base's checksum to memory of the device, in the order of a stream. Throws
+/// `Error`.
+void sum_base(const std::byte* base, std::size_t bytes, unsigned long long* sum,
+              cudaStream_t stream);
+
+}  // namespace lanescope::compress
