@@ -131,3 +131,32 @@ def test_a_damaged_file_leaves_nothing(here):
     sentence = wrong("decompress", str(path))
     assert "is damaged: part 0: this is no stream that can be read: block" in sentence
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_is_compressed_against_an_earlier_one(here):
+    values = np.load("field.npy")
+    values[3] += 1e-9
+    np.save("later.npy", values)
+    right("compress", "later.npy", "--base", "field.npy")
+    text = right("decompress", "--info", "later.npy.lsc").stdout
+    assert "needs the base field.npy" in text
+    assert "of differences" in text
+    found = json.loads(right("decompress", "--info", "--json", "later.npy.lsc").stdout)
+    assert found["base"] == "field.npy"
+    assert [one.get("needs_base") for one in found["segments"]] == [None, True]
+    right("decompress", "later.npy.lsc", "--base", "field.npy", "--out", "back.npy")
+    assert (here / "back.npy").read_bytes() == (here / "later.npy").read_bytes()
+    for extra, words in [
+        ((), "was compressed against field.npy, and it needs that; give the file with --base"),
+        (("--base", "later.npy"), "is not what later.npy.lsc was compressed against"),
+        (("--base", "mask.u8"), "does not hold the base of later.npy.lsc"),
+    ]:
+        assert words in wrong("decompress", "later.npy.lsc", "--out", "other.npy", *extra)
+        assert not (here / "other.npy").exists()
+    assert "--base is of one file" in wrong(
+        "compress", "field.npy", "mask.u8", "--base", "later.npy"
+    )
+    right("compress", "field.npy")
+    assert "needs no base" in wrong(
+        "decompress", "field.npy.lsc", "--out", "other.npy", "--base", "later.npy"
+    )

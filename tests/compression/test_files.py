@@ -337,7 +337,7 @@ def reindexed(path, change):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda one: one.update(version=2), "has version 2 of its schema"),
+        (lambda one: one.update(version=3), "has version 3 of its schema"),
         (lambda one: one.update(segments=7), "segments"),
         (lambda one: one["segments"][0].update(dtype="object"), "'object', which is no type"),
         (lambda one: one["segments"][0].update(shape=[1 << 62]), "not all parts"),

@@ -8,6 +8,7 @@ from typing import Annotated
 from lanescope.cli.combinations import combines
 from lanescope.cli.compressed_files import (
     ONE_PLACE,
+    BaseOption,
     FilesArgument,
     ForceOption,
     JsonOption,
@@ -16,6 +17,7 @@ from lanescope.cli.compressed_files import (
     ToOption,
     make_folder,
     progress_of,
+    require_one,
     say,
     targets_of,
     to_folder,
@@ -59,6 +61,7 @@ def compress(
             "name says, such as .f32, else bytes.",
         ),
     ] = None,
+    base: BaseOption = None,
     threads: ThreadsOption = 0,
     force: ForceOption = False,
     json: JsonOption = False,
@@ -71,12 +74,14 @@ def compress(
     from lanescope.compression.container import ENDING
     from lanescope.compression.files import compress_file
 
+    require_one(files, base)
     targets = [to_folder(one, to) / f"{one.name}{ENDING}" for one in files]
     targets = targets_of(files, targets, out, force)
     make_folder(to)
     for source, target in zip(files, targets, strict=True):
         with progress_of("compressing", source) as progress:
             index = compress_file(
-                source, target, codec=codec, dtype=dtype, threads=threads, progress=progress
-            )
+                source, target, codec=codec, dtype=dtype, threads=threads, progress=progress,
+                base=base,
+            )  # fmt: skip
         say(source, target, index, target.stat().st_size, json)

@@ -40,8 +40,29 @@ ThreadsOption = Annotated[
         help="Threads to work on; default: one for each CPU at hand, 16 at most.",
     ),
 ]
+BaseOption = Annotated[
+    Path | None,
+    option(
+        File("--base"),
+        metavar="FILE",
+        help="An earlier file: only what differs from its arrays is stored, and it is needed to "
+        "get the file back.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")]
 ONE_PLACE = Excludes("--out", ("--to",), "names the file itself")
+
+
+def require_one(files: list[Path], base: Path | None) -> None:
+    """Refuse several files with one base.
+
+    Raises
+    ------
+    InputError
+        If there are.
+    """
+    if base is not None and len(files) > 1:
+        raise InputError(f"--base is of one file, and {len(files)} are given; give one at a time")
 
 
 def to_folder(source: Path, to: Path | None) -> Path:
@@ -120,6 +141,7 @@ def say(source: Path, target: Path, index: Index, stored: int, json: bool) -> No
 def sizes_of(index: Index, stored: int) -> dict[str, Any]:
     """Return what a compressed file of so many bytes holds, as JSON has it."""
     return {
+        **({} if index.base is None else {"base": index.base.name}),
         "kind": index.kind,
         "bytes": index.bytes,
         "stored_bytes": stored,

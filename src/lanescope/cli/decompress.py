@@ -12,6 +12,7 @@ import typer
 from lanescope.cli.combinations import Alone, Excludes, Needs, combines
 from lanescope.cli.compressed_files import (
     ONE_PLACE,
+    BaseOption,
     FilesArgument,
     ForceOption,
     JsonOption,
@@ -20,6 +21,7 @@ from lanescope.cli.compressed_files import (
     ToOption,
     make_folder,
     progress_of,
+    require_one,
     say,
     sizes_of,
     targets_of,
@@ -62,6 +64,7 @@ def decompress(
             "Refuse a file that becomes larger than this, for files from strangers.",
         ),
     ] = None,
+    base: BaseOption = None,
     threads: ThreadsOption = 0,
     force: ForceOption = False,
     json: JsonOption = False,
@@ -79,10 +82,11 @@ def decompress(
         return
     if tensor is not None and len(files) > 1:
         raise InputError(f"--tensor is of one file, and {len(files)} are given; give one")
+    require_one(files, base)
     targets = targets_of(files, list(_restored(files, to, out)), out, force)
     make_folder(to)
     for source, target in zip(files, targets, strict=True):
-        with CompressedFile(source, max_bytes=max_size) as opened:
+        with CompressedFile(source, max_bytes=max_size, base=base) as opened:
             if tensor is not None:
                 opened.extract(tensor, target, threads=threads)
                 return
@@ -126,11 +130,13 @@ def _list(opened: CompressedFile, json: bool) -> None:
             one.segment.bytes,
             one.stored_bytes,
             one.segment.bytes / one.stored_bytes if one.stored_bytes else None,
-            ", ".join(one.codecs),
+            ", ".join(one.codecs) + (" of differences" if one.needs_base else ""),
         )
         for one in index.segments
     ]
     title = f"{opened.path}: {index.kind}, ratio {index.bytes / stored:.2f}"
+    if index.base is not None:
+        title += f", needs the base {index.base.name}"
     print_blocks([Table(title, columns, [Group(rows)])])
 
 
@@ -142,4 +148,5 @@ def _fields(one: Stored) -> dict[str, Any]:
         "bytes": one.segment.bytes,
         "stored_bytes": one.stored_bytes,
         "codecs": one.codecs,
+        **({"needs_base": True} if one.needs_base else {}),
     }

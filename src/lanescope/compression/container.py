@@ -20,7 +20,8 @@ from lanescope.compression.stream import Codec, StreamInfo
 from lanescope.errors import InputError
 
 ENDING = ".lsc"
-VERSION = 1
+#: Of files that need no base; those that do have the other one.
+VERSION, UPDATE_VERSION = 1, 2
 #: Of a segment, that one stream holds: memory for a file of any size is a few times this.
 PART_BYTES = 32 << 20
 FRONT = struct.pack("<4s12x", b"LSCF")
@@ -45,11 +46,14 @@ class Part:
         Of the stream.
     checksum
         Of its header and its table of blocks, as stands in bytes 36 to 39.
+    base
+        Of an update: the checksum of its base, 16 hexadecimal digits.
     """
 
     codec: Codec
     stored_bytes: int
     checksum: int
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,11 @@ class Stored:
         return sum(part.stored_bytes for part in self.parts)
 
     @property
+    def needs_base(self) -> bool:
+        """Whether one of its parts is an update."""
+        return any(part.base is not None for part in self.parts)
+
+    @property
     def part_bytes(self) -> list[int]:
         """Of the file, in each part."""
         return part_sizes(self.segment.bytes)
@@ -83,6 +92,20 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseName:
+    """The file that another one is an update of.
+
+    Attributes
+    ----------
+    name
+        As it was called, without its folder.
+    """
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """What a compressed file holds.
 
@@ -90,11 +113,14 @@ class Index:
     ----------
     kind
         Of the file that was compressed: ``npy``, ``safetensors`` or ``raw``.
+    base
+        The file that is needed to read it, or some of its arrays; None: it needs none.
     """
 
     version: int
     kind: str
     segments: tuple[Stored, ...]
+    base: BaseName | None = None
 
     @property
     def bytes(self) -> int:
@@ -109,11 +135,17 @@ def part_sizes(size: int) -> list[int]:
 
 def write_index(file: BinaryIO, index: Index) -> int:
     """Write what stands behind the streams; return the bytes of the whole file."""
-    content = json.dumps(dataclasses.asdict(index), separators=(",", ":")).encode()
+    # what needs no base is read by programs that know of none
+    fields = dataclasses.asdict(index, dict_factory=_without_none_base)
+    content = json.dumps(fields, separators=(",", ":")).encode()
     begin = file.tell()
     file.write(content)
     file.write(_TRAILER.pack(begin, len(content), zlib.crc32(content), *_END))
     return file.tell()
+
+
+def _without_none_base(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {key: value for key, value in fields if key != "base" or value is not None}
 
 
 def read_index(path: Path, file: BinaryIO) -> Index:
@@ -168,7 +200,7 @@ def _index_of(content: bytes, path: Path) -> Index:
         raise damaged(path, "its index is no text") from error
     with fields_of(path):
         if isinstance(table, dict):
-            require_version(table.get("version"), VERSION, path)
+            require_version(table.get("version"), UPDATE_VERSION, path)
         return build(Index, table)
 
 
@@ -178,6 +210,8 @@ def _require_sizes(path: Path, index: Index, end: int) -> None:
     So no file makes whoever reads it take more memory than a part needs.
     """
     begin = len(FRONT)
+    if any(one.needs_base for one in index.segments) and index.base is None:
+        raise damaged(path, "its index does not say which base it needs")
     for one in index.segments:
         if one.dtype not in KNOWN_TYPES:
             raise damaged(path, f"its index has values of {one.dtype[:40]!r}, which is no type")
@@ -185,11 +219,16 @@ def _require_sizes(path: Path, index: Index, end: int) -> None:
         if -(-one.segment.bytes // PART_BYTES) != len(one.parts):
             raise damaged(path, "its index has not all parts of an array")
         for part, size in zip(one.parts, one.part_bytes, strict=True):
-            if part.stored_bytes > most_bytes(size) or part.stored_bytes % 16:
+            if part.stored_bytes > most_bytes(size, 2) or part.stored_bytes % 16:
                 raise damaged(path, "its index has a stream of a length that none has")
             begin += part.stored_bytes
     if begin != end:
         raise damaged(path, "its streams are not as long as its index says")
+
+
+def base_text(info: StreamInfo) -> str | None:
+    """Return the checksum of a stream's base as an index has it."""
+    return None if info.base_checksum is None else f"{info.base_checksum:016x}"
 
 
 def require_part(info: StreamInfo, stream: Any, one: Stored, number: int) -> None:
@@ -206,6 +245,7 @@ def require_part(info: StreamInfo, stream: Any, one: Stored, number: int) -> Non
         (info.dtype, info.codec) == (dtype, part.codec)
         and info.shape == (one.part_bytes[number] // value_bytes(dtype),)
         and int.from_bytes(stream[36:40].tobytes(), "little") == part.checksum
+        and base_text(info) == part.base
     )
     if not fits:
         raise InputError("it is another stream than the index of the file says")

@@ -18,14 +18,18 @@ from lanescope.codec.atomic import replace_when_written
 from lanescope.codec.files import reading
 from lanescope.codec.opening import open_file
 from lanescope.compression.arrays import npy_header
+from lanescope.compression.base_files import BaseFile, arrays_of, as_values
 from lanescope.compression.codec import AUTO, compress, decompress, most_bytes
 from lanescope.compression.container import (
     FRONT,
     PART_BYTES,
+    UPDATE_VERSION,
     VERSION,
+    BaseName,
     Index,
     Part,
     Stored,
+    base_text,
     damaged,
     part_sizes,
     read_index,
@@ -34,11 +38,21 @@ from lanescope.compression.container import (
 )
 from lanescope.compression.limits import require_size
 from lanescope.compression.meanings import numpy_type, stored_type
-from lanescope.compression.segments import LONGEST_HEADER, NPY, SAFETENSORS, Segment, cut
-from lanescope.compression.stream import Codec, Stream, describe
+from lanescope.compression.segments import (
+    LONGEST_HEADER,
+    NPY,
+    RAW,
+    SAFETENSORS,
+    Cut,
+    Segment,
+    cut,
+)
+from lanescope.compression.stream import Codec, OtherBaseError, Stream, describe
 from lanescope.errors import InputError
 from lanescope.units.sizes import Size, size_of
 
+#: An update with so small a share of the values is not compared with these by themselves.
+_SURELY_SMALLER = 0.5
 #: Takes the bytes of the file that are done, and all of them.
 Progress = Callable[[int, int], None]
 
@@ -56,6 +70,7 @@ def compress_file(
     dtype: str | None = None,
     threads: int = 0,
     progress: Progress = quiet,
+    base: Path | None = None,
 ) -> Index:
     """Compress a file of arrays into another one, which is there whole or not at all.
 
@@ -67,19 +82,23 @@ def compress_file(
         As of `compress`; an array whose type it does not take is stored as it is.
     dtype
         What the values of a file without a header are.
+    base
+        An earlier file of that kind, without which this one then cannot be read: of arrays that it
+        has by the same name, type and shape the differences are stored, where that is smaller.
 
     Raises
     ------
     InputError
-        If `source` cannot be read, or is damaged, or changes meanwhile, or `target` cannot be
-        written.
+        If `source` or `base` cannot be read, or is damaged, or changes meanwhile, or `target`
+        cannot be written, or no array is in `base`, too.
     """
     require_host_codec(codec)
     with reading(source), open_file(source) as file:
         before = os.fstat(file.fileno())
         pieces = cut(source, file, dtype)
         file.seek(0)
-        work = _Compressing(source, file, codec, threads, progress, before.st_size)
+        old = None if base is None else _base_for(source, pieces, base, dtype)
+        work = _Compressing(source, file, codec, threads, progress, before.st_size, old)
         index = Index(VERSION, pieces.kind, ())
 
         def write(out: BinaryIO) -> None:
@@ -88,13 +107,38 @@ def compress_file(
             out.write(FRONT)
             stored = tuple(work.segment(one, out) for one in pieces.segments)
             index = Index(VERSION, pieces.kind, stored)
+            if old is not None and any(one.needs_base for one in stored):
+                name = BaseName(old.path.name, old.bytes)
+                index = Index(UPDATE_VERSION, pieces.kind, stored, name)
             write_index(out, index)
             after = os.fstat(file.fileno())
             if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
                 raise _changed(source)
 
-        _replace(target, write)
+        try:
+            _replace(target, write)
+        finally:
+            if old is not None:
+                old.close()
     return index
+
+
+def _base_for(source: Path, pieces: Cut, base: Path, dtype: str | None) -> BaseFile:
+    """Return the base of a file, open.
+
+    Raises
+    ------
+    InputError
+        If it holds none of its arrays.
+    """
+    old = BaseFile(base, dtype)
+    if any(old.has(pieces.segments[i]) for i in arrays_of(pieces)):
+        return old
+    old.close()
+    raise InputError(
+        f"{base} holds no array that {source} has by the same name, type and shape; compress it "
+        "without a base"
+    )
 
 
 def host_codecs() -> list[str]:
@@ -149,30 +193,55 @@ class _Compressing:
         threads: int,
         progress: Progress,
         total: int,
+        base: BaseFile | None,
     ) -> None:
+        self._base = base
         self._path, self._file, self._codec, self._threads = path, file, codec, threads
         self._progress, self._done, self._total = progress, 0, total
         largest = min(PART_BYTES, total)
         self._values = np.empty(largest, np.uint8)
-        self._room = np.empty(most_bytes(largest), np.uint8)
+        self._room = np.empty(most_bytes(largest, 1 if base is None else 2), np.uint8)
+        self._other_room = np.empty(0, np.uint8)
 
     def segment(self, one: Segment, out: BinaryIO) -> Stored:
         """Write the streams of the next segment."""
-        parts = tuple(self._part(one, size, out) for size in part_sizes(one.bytes))
+        begins = range(0, one.bytes, PART_BYTES)
+        sizes = part_sizes(one.bytes)
+        parts = tuple(self._part(one, *part, out) for part in zip(begins, sizes, strict=True))
         return Stored(one.name, one.dtype, one.shape, parts)
 
-    def _part(self, one: Segment, size: int, out: BinaryIO) -> Part:
+    def _part(self, one: Segment, begin: int, size: int, out: BinaryIO) -> Part:
         values = self._values[:size]
         _fill(values, self._file, self._path)
         dtype = stored_type(one.dtype)
-        typed = values.view(np.uint16 if dtype == "bfloat16" else dtype)
+        typed = as_values(values, one)
         codec = self._codec if _takes(self._codec, dtype) else Codec.RAW
-        stream = compress(typed, codec, dtype=dtype, threads=self._threads, out=self._room)
+        stream = self._smallest(one, begin, typed, codec, dtype)
         out.write(stream.data)
         self._done += size
         self._progress(self._done, self._total)
         checksum = int.from_bytes(stream[36:40].tobytes(), "little")
-        return Part(describe(stream).codec, len(stream), checksum)
+        info = describe(stream)
+        return Part(info.codec, len(stream), checksum, base_text(info))
+
+    def _smallest(self, one: Segment, begin: int, values: Any, codec: str, dtype: str) -> Stream:
+        """Return the stream of a part: of its differences to the base where that is smaller."""
+
+        def stream(room: Stream, base: Any = None) -> Stream:
+            made: Stream = compress(
+                values, codec, dtype=dtype, threads=self._threads, out=room, base=base
+            )
+            return made
+
+        if self._base is None or not self._base.has(one) or codec == Codec.RAW:
+            return stream(self._room)
+        update = stream(self._room, self._base.part(one, begin, values.nbytes))
+        if len(update) < values.nbytes * _SURELY_SMALLER:
+            return update
+        if not len(self._other_room):
+            self._other_room = np.empty_like(self._room)
+        whole = stream(self._other_room)
+        return update if len(update) < len(whole) else whole
 
 
 def _takes(codec: str, dtype: str) -> bool:
@@ -192,14 +261,20 @@ class CompressedFile:
         Of the file.
     max_bytes
         More bytes than these are not decompressed; None: whatever it holds.
+    base
+        The file that it was compressed against, if it was: as it was then, or one with the same
+        arrays. Arrays that need none can be read without it.
 
     Raises
     ------
     InputError
-        If it is none, is damaged, or holds more than `max_bytes`.
+        If it is none, is damaged, or holds more than `max_bytes`; if it needs no base, and there is
+        one, or that cannot be read.
     """
 
-    def __init__(self, path: Path, *, max_bytes: Size | None = None) -> None:
+    def __init__(
+        self, path: Path, *, max_bytes: Size | None = None, base: Path | None = None
+    ) -> None:
         self.path = path
         most = None if max_bytes is None else size_of(max_bytes)
         with ExitStack() as stack:
@@ -208,6 +283,9 @@ class CompressedFile:
                 self.index = read_index(path, self._file)
                 self._mode = os.fstat(self._file.fileno()).st_mode
             require_size(self.index.bytes, most, str(path))
+            self._base = None if base is None else self._opened_base(base)
+            if self._base is not None:
+                stack.callback(self._base.close)
             self._closing = stack.pop_all()
         self._begins = self._places()
         self._room = np.empty(0, np.uint8)
@@ -271,6 +349,9 @@ class CompressedFile:
             If this one is damaged, or `target` cannot be written.
         """
 
+        for one in self.index.segments:
+            self._require_base(one)
+
         def write(out: BinaryIO) -> None:
             os.fchmod(out.fileno(), self._mode & 0o777)
             done = 0
@@ -304,6 +385,28 @@ class CompressedFile:
                 out.write(values.data)
 
         _replace(target, write)
+
+    def _opened_base(self, base: Path) -> BaseFile:
+        if self.index.base is None:
+            raise InputError(f"{self.path} needs no base; leave it out")
+        raw = self.index.kind == RAW
+        return BaseFile(base, self.index.segments[0].dtype if raw else None)
+
+    def _require_base(self, one: Stored) -> None:
+        """Refuse an array whose base is not there."""
+        if not one.needs_base or self.index.base is None:
+            return
+        array = "it" if one.name is None else f"its tensor {shown(one.name)}"
+        if self._base is None:
+            raise InputError(
+                f"{self.path} was compressed against {self.index.base.name}, and {array} needs "
+                "that; give the file with --base (base= in Python)"
+            )
+        if not self._base.has(one.segment):
+            raise InputError(
+                f"{self._base.path} does not hold the base of {self.path}: {array} has none of the "
+                f"same type and shape there; give {self.index.base.name} as it was"
+            )
 
     def _places(self) -> list[int]:
         """Return where the streams of each segment begin."""
@@ -346,6 +449,7 @@ class CompressedFile:
         `whole` is memory for all of them, one after the other, in place of that.
         """
         one = self.index.segments[number]
+        self._require_base(one)
         self._file.seek(self._begins[number])
         begin = 0
         for i, size in enumerate(one.part_bytes):
@@ -353,12 +457,30 @@ class CompressedFile:
             out = np.empty(size, np.uint8) if whole is None else whole[begin : begin + size]
             try:
                 require_part(describe(stream), stream, one, i)
-                decompress(stream, out=out, threads=threads)
+                decompress(stream, out=out, threads=threads, base=self._base_of(one, i, begin))
+            except OtherBaseError as error:
+                where = "its array" if one.name is None else f"tensor {shown(one.name)}"
+                raise self._other_base(where) from error
             except InputError as error:
                 where = "" if one.name is None else f" of tensor {shown(one.name)}"
                 raise damaged(self.path, f"part {i}{where}: {error}") from error
             begin += size
             yield out
+
+    def _base_of(self, one: Stored, part: int, begin: int) -> Any:
+        """Return the values that a part is an update of, or None if it is none."""
+        if self._base is None or one.parts[part].base is None:
+            return None
+        return self._base.part(one.segment, begin, one.part_bytes[part])
+
+    def _other_base(self, where: str) -> InputError:
+        base, name = self._base, self.index.base
+        assert base is not None
+        assert name is not None
+        return InputError(
+            f"{base.path} is not what {self.path} was compressed against: {where} differs; give "
+            f"{name.name} as it was"
+        )
 
     def _stream(self, size: int) -> Stream:
         if len(self._room) < size:
