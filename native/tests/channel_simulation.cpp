@@ -252,6 +252,14 @@ void require_same(const Sending& one, bool limited) {
           "damage to block " + std::to_string(one.damaged) + " was told as: " + said);
 }
 
+}  // namespace
+}  // namespace lanescope::compress
+
+#include "peer_scenarios.hpp"
+
+namespace lanescope::compress {
+namespace {
+
 /// Many arrays under way at a time, whose memory is overwritten by what comes behind on the
 /// caller's streams; both devices, or one.
 void send_between(int from, int to) {
@@ -731,6 +739,10 @@ int main(int count, char** words) {
       send_from_what_fails();
       bring_to_host_and_back();
       bring_pages();
+      send_across_processes(0, 1);
+      send_across_processes(0, 0);
+      lose_a_process(0);
+      lose_a_process(1);
     } catch (const lanescope::Error& error) {
       require(false, error.what());
     }

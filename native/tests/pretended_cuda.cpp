@@ -285,6 +285,18 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   std::memset(*data, 0xEE, bytes);
   return cudaSuccess;
 }
+// Processes are pretended, too: they have one memory.
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
+  std::memcpy(handle, &data, sizeof data);
+  return cudaSuccess;
+}
+cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigned) {
+  std::memcpy(data, &handle, sizeof *data);
+  return cudaSuccess;
+}
+cudaError_t cudaIpcCloseMemHandle(void*) {
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   *value = 2;  // SMs
   return cudaSuccess;

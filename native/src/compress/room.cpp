@@ -23,14 +23,12 @@ std::variant<DeviceMemory, DriverMemory> memory_for(int to, std::size_t bytes, V
   return DeviceMemory(to, bytes);
 }
 
-void zero(int device, void* memory, std::size_t bytes) {
-  const ScopedDevice scope(device);
-  const Stream stream(device);
-  check(cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync");
-  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
-}
-
 }  // namespace
+
+std::uint64_t arrival_patience_ns(double patience_s) {
+  const double patience = std::clamp(patience_s, kLeastPatience_s, kMostPatience_s);
+  return static_cast<std::uint64_t>(patience * 1e9);
+}
 
 Room::Room(int from, int to, std::size_t slab_bytes, Via via)
     : free(event_on(to, Timing::none)),
@@ -50,8 +48,7 @@ std::byte* Room::data() const {
 }
 
 Arrival Room::arrival(double patience_s) const {
-  const double patience = std::clamp(patience_s, kLeastPatience_s, kMostPatience_s);
-  return {stored(), mark_, given_up(), static_cast<std::uint64_t>(patience * 1e9)};
+  return {stored(), mark_, given_up(), arrival_patience_ns(patience_s)};
 }
 
 }  // namespace lanescope::compress

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <variant>
 
 #include "compress/device_kernels.hpp"
@@ -13,6 +14,9 @@ enum class Via {
   peer,  ///< The sender writes to the receiver's memory.
   host,  ///< By pinned memory of the host, which both reach.
 };
+
+/// How long a decoder waits for a block: 30 s at least, as others may hold an encoder up.
+std::uint64_t arrival_patience_ns(double patience_s);
 
 /// Room for a slab on its way: a word and an entry for each block, and payloads; in the receiver's
 /// memory, or in the host's. Which slab has it, its mark tells.

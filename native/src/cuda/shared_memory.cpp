@@ -14,7 +14,7 @@ namespace lanescope {
 
 namespace {
 
-struct Calls {
+struct MemoryCalls {
   DriverCall<decltype(cuMemCreate)> create{"cuMemCreate", 10020};
   DriverCall<decltype(cuMemRelease)> release{"cuMemRelease", 10020};
   DriverCall<decltype(cuMemExportToShareableHandle)> share{"cuMemExportToShareableHandle", 10020};
@@ -29,8 +29,8 @@ struct Calls {
                                                                   10020};
 };
 
-const Calls& calls() {
-  static const Calls known;
+const MemoryCalls& memory_calls() {
+  static const MemoryCalls known;
   return known;
 }
 
@@ -57,18 +57,18 @@ void* pointer(CUdeviceptr address) {
 /// Makes physical memory visible to a device at a new address.
 void* mapped(CUmemGenericAllocationHandle allocation, std::size_t bytes, int device) {
   CUdeviceptr found = 0;
-  calls().reserve(&found, bytes, std::size_t{0}, CUdeviceptr{0}, 0ULL);
+  memory_calls().reserve(&found, bytes, std::size_t{0}, CUdeviceptr{0}, 0ULL);
   CUmemAccessDesc access{};
   access.location = location(device);
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   bool is_mapped = false;
   try {
-    calls().map(found, bytes, std::size_t{0}, allocation, 0ULL);
+    memory_calls().map(found, bytes, std::size_t{0}, allocation, 0ULL);
     is_mapped = true;
-    calls().set_access(found, bytes, &access, std::size_t{1});
+    memory_calls().set_access(found, bytes, &access, std::size_t{1});
   } catch (const Error&) {
-    if (is_mapped) static_cast<void>(calls().unmap.tried(found, bytes));
-    static_cast<void>(calls().free.tried(found, bytes));
+    if (is_mapped) static_cast<void>(memory_calls().unmap.tried(found, bytes));
+    static_cast<void>(memory_calls().free.tried(found, bytes));
     throw;
   }
   return pointer(found);
@@ -76,10 +76,10 @@ void* mapped(CUmemGenericAllocationHandle allocation, std::size_t bytes, int dev
 
 void unmap(void* data, std::size_t bytes, unsigned long long allocation) {
   if (data != nullptr) {
-    static_cast<void>(calls().unmap.tried(address(data), bytes));
-    static_cast<void>(calls().free.tried(address(data), bytes));
+    static_cast<void>(memory_calls().unmap.tried(address(data), bytes));
+    static_cast<void>(memory_calls().free.tried(address(data), bytes));
   }
-  if (allocation != 0) static_cast<void>(calls().release.tried(allocation));
+  if (allocation != 0) static_cast<void>(memory_calls().release.tried(allocation));
 }
 
 }  // namespace
@@ -102,18 +102,19 @@ SharedMemory::SharedMemory(int device, std::size_t bytes, Sharing sharing)
   wanted.location = location(device);
   wanted.requestedHandleTypes = handle_type(sharing);
   std::size_t step = 0;
-  calls().granularity(&step, &wanted, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  memory_calls().granularity(&step, &wanted, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   step = std::max<std::size_t>(step, 1);
   bytes_ = (bytes + step - 1) / step * step;
   CUmemGenericAllocationHandle allocation = 0;
-  calls().create(&allocation, bytes_, &wanted, 0ULL);
+  memory_calls().create(&allocation, bytes_, &wanted, 0ULL);
   allocation_ = allocation;
   try {
     if (sharing == Sharing::descriptor) {
-      calls().share(static_cast<void*>(&descriptor_), allocation, handle_type(sharing), 0ULL);
+      memory_calls().share(static_cast<void*>(&descriptor_), allocation, handle_type(sharing),
+                           0ULL);
     } else {
       CUmemFabricHandle found{};
-      calls().share(static_cast<void*>(&found), allocation, handle_type(sharing), 0ULL);
+      memory_calls().share(static_cast<void*>(&found), allocation, handle_type(sharing), 0ULL);
       handle_.assign(reinterpret_cast<const char*>(&found), sizeof found);
     }
     data_ = mapped(allocation, bytes_, device);
@@ -160,7 +161,7 @@ AttachedMemory::AttachedMemory(int device, std::size_t bytes, Sharing sharing,
     shared = &fabric;
   }
   CUmemGenericAllocationHandle allocation = 0;
-  calls().attach(&allocation, shared, handle_type(sharing));
+  memory_calls().attach(&allocation, shared, handle_type(sharing));
   allocation_ = allocation;
   try {
     data_ = mapped(allocation, bytes, device);
