@@ -1117,6 +1117,51 @@ class PageCopier:
 PAGE_CTAS: int = 2048
 
 PAGE_CTAS_TO_PEER: int = 192
+class PeerSender:
+    """Arrays to a GPU of another process, compressed."""
+
+    def __init__(self, gpu: int, slab_bytes: int, slots: int, sms: int, patience_s: float) -> None: ...
+
+    @property
+    def handle(self) -> bytes: ...
+
+    def attach(self, handle: bytes) -> None:
+        """Make the other process's memory usable."""
+
+    def load(self, codec: Codec, dtype: Dtype) -> None:
+        """Load a codec's kernels beforehand."""
+
+    def detach(self) -> None:
+        """Wait for what is under way, and let go of the other process's memory."""
+
+    def give_up(self) -> None:
+        """Let all streams go on that wait for the other process."""
+
+    def send(self, source: int, number: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int) -> Ticket:
+        """Send bytes, ordered behind and before a stream."""
+
+class PeerReceiver:
+    """Arrays from a GPU of another process."""
+
+    def __init__(self, gpu: int, slab_bytes: int, slots: int, sms: int, patience_s: float) -> None: ...
+
+    @property
+    def handle(self) -> bytes: ...
+
+    def attach(self, handle: bytes) -> None:
+        """Make the other process's memory usable."""
+
+    def load(self, codec: Codec, dtype: Dtype) -> None:
+        """Load a codec's kernels beforehand."""
+
+    def detach(self) -> None:
+        """Wait for what is under way, and let go of the other process's memory."""
+
+    def give_up(self) -> None:
+        """Let all streams go on that wait for the other process."""
+
+    def receive(self, target: int, number: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int) -> Ticket:
+        """Receive bytes, ordered behind and before a stream."""
 
 RULE_MARGIN: float = 0.95
 

@@ -1,0 +1,284 @@
+"""How two processes of a node find each other, and the line between them until one ends."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Protocol
+
+from lanescope.engine.messages import Message, received, send
+from lanescope.errors import InputError, LanescopeError
+
+_LOOK_SECONDS = 1.0
+_RETRY_SECONDS = 0.02
+
+
+class Meeting(Protocol):
+    """Brings the address at which one process listens to the other."""
+
+    def offer(self, address: str) -> None:
+        """Leave it for the other process."""
+
+    def look(self, patience_seconds: float) -> str:
+        """Return what the other process has left, once it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtPath:
+    """By the path of a socket, which both are given; nothing else has that name."""
+
+    path: str
+
+    def offer(self, address: str) -> None:
+        """Leave nothing: the path is the address."""
+
+    def look(self, patience_seconds: float) -> str:
+        """Return the path."""
+        return self.path
+
+
+@dataclass(frozen=True, slots=True)
+class InStore:
+    """By a store of ``torch.distributed``, or any that has `set`, `get` and `delete_key`.
+
+    Attributes
+    ----------
+    name
+        Of this channel among those that use the store.
+    """
+
+    store: Any
+    name: str = "channel"
+
+    def offer(self, address: str) -> None:
+        """Write the address."""
+        self.store.set(f"lanescope/meet/{self.name}", address)
+
+    def look(self, patience_seconds: float) -> str:
+        """Read it, and take it away. Raises `LanescopeError` where it does not come in time."""
+        from datetime import timedelta
+
+        key = f"lanescope/meet/{self.name}"
+        try:
+            self.store.wait([key], timedelta(seconds=patience_seconds))
+            address = self.store.get(key)
+            self.store.delete_key(key)
+        except RuntimeError as error:
+            raise LanescopeError(
+                f"no process has offered the channel {self.name!r} in the store within "
+                f"{patience_seconds:g} s; start the receiving one"
+            ) from error
+        return address.decode() if isinstance(address, bytes) else str(address)
+
+
+@dataclass(frozen=True, slots=True)
+class ByMpi:
+    """By a communicator of mpi4py.
+
+    Attributes
+    ----------
+    peer
+        The rank of the other process.
+    tag
+        Of the message, which no other has.
+    """
+
+    communicator: Any
+    peer: int
+    tag: int = 2718
+
+    def offer(self, address: str) -> None:
+        """Send the address."""
+        self.communicator.send(address, dest=self.peer, tag=self.tag)
+
+    def look(self, patience_seconds: float) -> str:
+        """Receive it. Raises `LanescopeError` where it does not come in time."""
+        late = time.monotonic() + patience_seconds
+        while not self.communicator.iprobe(source=self.peer, tag=self.tag):
+            if time.monotonic() > late:
+                raise LanescopeError(
+                    f"rank {self.peer} has not offered a channel within {patience_seconds:g} s; "
+                    "let it make the receiving half"
+                )
+            time.sleep(_RETRY_SECONDS)
+        return str(self.communicator.recv(source=self.peer, tag=self.tag))
+
+
+def meeting_of(meet: Any) -> Meeting:
+    """Return how to meet: a path, or what has `offer` and `look`. Raises `InputError`."""
+    if isinstance(meet, str | os.PathLike):
+        return AtPath(os.fspath(meet))
+    if hasattr(meet, "offer") and hasattr(meet, "look"):
+        found: Meeting = meet
+        return found
+    raise InputError(
+        "processes meet at the path of a socket, by InStore(store, name) or by ByMpi(communicator, "
+        f"peer), not by {type(meet).__name__}"
+    )
+
+
+def listen(meeting: Meeting, patience_seconds: float) -> socket.socket:
+    """Return the connection that the other process has made.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be used.
+    LanescopeError
+        If it does not come in time.
+    """
+    path = meeting.path if isinstance(meeting, AtPath) else ""
+    address = path or f"\0lanescope-{secrets.token_hex(16)}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        try:
+            listener.bind(address)
+        except OSError as error:
+            raise InputError(f"{path} cannot be a socket: {error.strerror}; name another") from None
+        try:
+            listener.listen(1)
+            meeting.offer(address.replace("\0", "@"))
+            listener.settimeout(patience_seconds)
+            connection, _ = listener.accept()
+        except TimeoutError:
+            raise LanescopeError(
+                f"no process has come to the channel within {patience_seconds:g} s; start the "
+                "sending one"
+            ) from None
+        finally:
+            if path:
+                with suppress(OSError):
+                    Path(path).unlink()
+    return _of_same_user(connection)
+
+
+def connect(meeting: Meeting, patience_seconds: float) -> socket.socket:
+    """Return a connection to the process that listens.
+
+    Raises
+    ------
+    LanescopeError
+        If it does not listen in time.
+    """
+    late = time.monotonic() + patience_seconds
+    address = meeting.look(patience_seconds)
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(address)
+        except OSError as error:
+            connection.close()
+            if time.monotonic() > late:
+                raise LanescopeError(
+                    f"no process receives at {address.lstrip(chr(0))} after "
+                    f"{patience_seconds:g} s ({error.strerror}); start the receiving one, on this "
+                    "node and in the same container"
+                ) from None
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return _of_same_user(connection)
+
+
+def _of_same_user(connection: socket.socket) -> socket.socket:
+    form = struct.Struct("3i")
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size)
+    _, user, _ = form.unpack(told)
+    if user != os.geteuid():
+        connection.close()
+        raise LanescopeError(f"a process of user {user} came to the channel; it is refused")
+    return connection
+
+
+class Line:
+    """Messages to and from the other process; notices its end.
+
+    Parameters
+    ----------
+    ended
+        Called once, in a thread of its own, when the other process has said that it is over (True),
+        or has ended without a word.
+    look
+        Called every second.
+    """
+
+    def __init__(
+        self, connection: socket.socket, ended: Callable[[bool], None], look: Callable[[], None]
+    ) -> None:
+        self._connection = connection
+        self._ended, self._look = ended, look
+        self._heard: SimpleQueue[Message | None] = SimpleQueue()
+        self._closed = False
+        self._thread = Thread(target=self._watch, name="lanescope-line", daemon=True)
+        self._thread.start()
+
+    def tell(self, message: Message) -> None:
+        """Send a message. Raises `LanescopeError` where the other process has ended."""
+        try:
+            send(self._connection, message)
+        except OSError as error:
+            raise LanescopeError(
+                "the other process of the channel has ended; make a new channel when it runs again"
+            ) from error
+
+    def hear(self, patience_seconds: float) -> Message:
+        """Return the next message.
+
+        Raises
+        ------
+        LanescopeError
+            If it does not come in time, or the other process has ended or closed its half.
+        """
+        try:
+            message = self._heard.get(timeout=patience_seconds)
+        except Empty:
+            raise LanescopeError(
+                f"the other process has sent nothing within {patience_seconds:g} s"
+            ) from None
+        if message is None:
+            self._heard.put(None)
+            raise LanescopeError(
+                "the other process of the channel has ended or closed it; make a new one"
+            )
+        return message
+
+    def wait_for_end(self, patience_seconds: float) -> None:
+        """Return when the other process has closed its half, or ended."""
+        self._thread.join(patience_seconds)
+
+    def close(self) -> None:
+        """Let the other process know that this one is over."""
+        self._closed = True
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._connection.close()
+
+    def _watch(self) -> None:
+        over = False
+        try:
+            while not self._closed:
+                ready, _, _ = select.select([self._connection], [], [], _LOOK_SECONDS)
+                self._look()
+                if not ready:
+                    continue
+                message, _ = received(self._connection)
+                if message.get("over"):
+                    over = True
+                    break
+                self._heard.put(message)
+        except (EOFError, OSError, ValueError):
+            pass
+        self._heard.put(None)
+        if not self._closed:
+            self._ended(over)

@@ -1,0 +1,523 @@
+"""Arrays between GPUs of two processes of a node, compressed where that is faster."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from threading import Lock
+from typing import Any, Self
+
+from lanescope._core import native
+from lanescope._version import __version__
+from lanescope.calls import checked
+from lanescope.compression import meeting
+from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
+from lanescope.compression.deciding import Always, Decider, Decision, Transfer
+from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
+from lanescope.compression.rule import AT_BEST, CODECS_BY_DTYPE, Rule, takes
+from lanescope.compression.shapes import TO_GPU, shape_of
+from lanescope.compression.stream import Codec
+from lanescope.compression.transfers import (
+    PATIENCE_SECONDS,
+    Log,
+    Record,
+    Ticket,
+    core_errors,
+    require_patience,
+)
+from lanescope.engine.messages import Message
+from lanescope.errors import InputError, LanescopeError
+from lanescope.units.sizes import Size, size_of
+
+AUTO = "auto"
+_LOGGED = 1000
+
+
+class _Watched:
+    """A transfer that may be lost with the other process."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+        self.begun = time.monotonic()
+        self.lost = ""
+
+    @property
+    def seconds(self) -> float:
+        return self._ticket.seconds
+
+    @property
+    def bytes(self) -> int:
+        return self._ticket.bytes
+
+    @property
+    def wire_bytes(self) -> int:
+        return self._ticket.wire_bytes
+
+    @property
+    def compressed(self) -> bool:
+        return self._ticket.compressed
+
+    @property
+    def why_raw(self) -> str:
+        return self._ticket.why_raw
+
+    def done(self) -> bool:
+        return self._ticket.done()
+
+    def damage(self) -> str:
+        return self.lost or self._ticket.damage()
+
+    def wait(self, patience_s: float) -> None:
+        try:
+            self._ticket.wait(patience_s)
+        except native.NativeError:
+            if not self.lost:
+                raise
+        if self.lost:
+            raise LanescopeError(f"{self.lost}; send it again over a new channel")
+
+
+class _Half:
+    """What the halves have: the core's, the line to the other process, and what is under way."""
+
+    _who: str
+
+    def __init__(self, gpu: int, decider: Decider, patience_seconds: float) -> None:
+        self._gpu, self._patience = gpu, patience_seconds
+        self._log = Log(decider, _LOGGED)
+        self._lock = Lock()
+        self._under_way: deque[_Watched] = deque()
+        self._core: Any = None
+        self._line: meeting.Line | None = None
+        self._closed = False
+        self._why_lost = ""
+
+    @property
+    def log(self) -> tuple[Record, ...]:
+        """The last transfers, oldest first."""
+        return tuple(self._log.records)
+
+    @property
+    def last(self) -> Record | None:
+        """The last transfer, or None before the first."""
+        return self._log.records[-1] if self._log.records else None
+
+    def close(self) -> None:
+        """Wait for what is under way, and for the other process to close its half, or to end.
+
+        Raises
+        ------
+        LanescopeError
+            If something was lost or came in damaged of which nobody was told.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        line = self._line
+        if self._core is not None and line is not None:
+            self._core.detach()
+            with suppress(LanescopeError):  # it may have ended
+                line.tell({"over": True})
+            # it uses this process's memory until then
+            line.wait_for_end(self._patience)
+            line.close()
+            self._core = None
+        self._log.settle()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _watch(self, ticket: Ticket) -> _Watched:
+        watched = _Watched(ticket)
+        with self._lock:
+            while self._under_way and self._has_ended(self._under_way[0]):
+                self._under_way.popleft()
+            self._under_way.append(watched)
+            if self._why_lost:
+                watched.lost = self._why_lost
+        return watched
+
+    @staticmethod
+    def _has_ended(watched: _Watched) -> bool:
+        try:
+            return watched.done()
+        except native.NativeError:  # whoever waits for it is told
+            return True
+
+    def _ended(self, over: bool) -> None:
+        """Take in that the other process has said that it is over, or has ended without that."""
+        if not over:
+            self._lose("has ended")
+        elif self._who == "receiving" and not self._closed:  # and takes nothing more
+            self._lose("has closed the channel")
+
+    def _lose(self, why: str) -> None:
+        """Let this GPU go on where it waits for the other process, of which `why` tells."""
+        self._break(f"the {self._who} process {why} amid the transfer")
+
+    def _fail(self, line: meeting.Line) -> None:
+        """Let both GPUs go on: this process could not do what it has announced, or is to do."""
+        line.close()
+        self._break("a transfer could not be put on the GPU's streams")
+
+    def _break(self, why: str) -> None:
+        with self._lock:
+            core = self._core
+            if self._why_lost or core is None:
+                return
+            self._why_lost = why
+            for watched in self._under_way:
+                if not self._has_ended(watched):
+                    watched.lost = why
+        core.give_up()
+
+    def _look(self) -> None:
+        """Give up where a transfer takes longer than the patience."""
+        with self._lock:
+            late = [
+                one
+                for one in self._under_way
+                if time.monotonic() - one.begun > self._patience and not self._has_ended(one)
+            ]
+        if late:
+            self._lose(f"was late by more than {self._patience:g} s")
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InputError("the channel is closed; make a new one")
+        if self._why_lost:
+            raise LanescopeError(f"{self._why_lost}; make a new channel")
+
+    def _agree(self, line: meeting.Line, others: bytes) -> None:
+        """Attach the other process's memory; both say whether they could."""
+        why = ""
+        try:
+            self._core.attach(others)
+        except native.NativeError as error:
+            why = f"{error.args[0]} failed: {error.args[3]}"
+        line.tell({"attached": why})
+        said = str(line.hear(self._patience)["attached"])
+        if why or said:
+            where = f"this process ({why})" if why else f"the {self._who} process ({said})"
+            raise LanescopeError(
+                f"the GPUs of the two processes cannot use each other's memory: {where}; send by "
+                "other means, as torch.distributed"
+            )
+
+
+@checked
+class PeerSender(_Half):
+    """Sends arrays from a GPU to the GPU of another process of this node, or to the same one.
+
+    >>> with PeerSender(0, "/tmp/between") as channel:  # doctest: +SKIP
+    ...     channel.send(tensor)
+
+    The other process has a `PeerReceiver`, and calls `receive` for each array. Nothing waits on the
+    host for transfers. May be used by one thread at a time.
+
+    Parameters
+    ----------
+    gpu
+        That arrays come from, counted as CUDA does.
+    meet
+        Where the processes meet: the path of a socket, which the receiver makes; or
+        `lanescope.compression.meeting.InStore` or `ByMpi`.
+    compression, codec, sms, slab_bytes, slots
+        As with `lanescope.Channel`.
+    patience_seconds
+        How long to wait for the other process: to meet, to take or bring an array, to close. Then
+        the channel gives up.
+
+    Raises
+    ------
+    InputError
+        If there is no such GPU, or an argument is out of range.
+    LanescopeError
+        If the other process does not come, or their GPUs do not reach each other.
+    """
+
+    _who = "receiving"
+
+    def __init__(
+        self,
+        gpu: int,
+        meet: Any,
+        *,
+        compression: str = AUTO,
+        codec: str = AUTO,
+        sms: int | None = None,
+        slab_bytes: Size | None = None,
+        slots: int | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        _require_gpu(gpu)
+        require_patience(patience_seconds)
+        place = meeting.meeting_of(meet)
+        self._codec = None if codec == AUTO else _codec(codec)
+        shape = shape_of(TO_GPU, None if slab_bytes is None else size_of(slab_bytes), slots, sms)
+        self._decider: Decider
+        if compression == AUTO:
+            cost = replace(AT_BEST, slab_bytes=shape.fill_bytes)
+            self._decider = Rule(cost=cost, codec=self._codec)
+        elif compression in ("on", "off"):
+            self._decider = Always(compression == "on")
+        else:
+            raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
+        super().__init__(gpu, self._decider, patience_seconds)
+        self._looks = Looks(self._decider, self._codec)
+        self._choices = Choices()
+        self._loaded: set[str] = set()
+        self._number = secrets.randbits(48)
+        with core_errors():
+            self._core = native.PeerSender(
+                gpu, shape.slab_bytes, shape.slots, shape.sms, patience_seconds
+            )
+        connection = meeting.connect(place, patience_seconds)
+        self._line = line = meeting.Line(connection, self._ended, self._look)
+        parts = {"slab_bytes": shape.slab_bytes, "slots": shape.slots, "sms": shape.sms}
+        try:
+            line.tell({"version": __version__, "handle": self._core.handle.hex(), **parts})
+            self._agree(line, bytes.fromhex(line.hear(patience_seconds)["handle"]))
+        except LanescopeError:
+            line.close()
+            raise
+
+    def send(self, values: Any, tag: str | None = None) -> None:
+        """Send an array, behind what is on the current stream; later work on it may change it.
+
+        Parameters
+        ----------
+        values
+            A tensor of PyTorch or an array of CuPy in the GPU's memory, in C order.
+        tag
+            A name for arrays of its kind, about which the rule learns together.
+
+        Raises
+        ------
+        InputError
+            If the array cannot be sent, or the channel is closed.
+        LanescopeError
+            If the other process has ended or was late.
+        """
+        self._require_open()
+        assert self._line is not None
+        array = gpu_array(values, self._gpu, "the array to send")
+        self._log.settle()
+        stream = current_stream(array.framework, self._gpu)
+        transfer = Transfer(tag or "", f"g{self._gpu}>process", array.dtype, array.bytes)
+        decision = self._decide(transfer, array, stream)
+        codec = str(decision.codec) if decision.compress else None
+        self._number += 1
+        self._line.tell(
+            {
+                "number": self._number,
+                "bytes": array.bytes,
+                "codec": codec,
+                "coded": array.dtype,
+                "dimensionality": decision.dimensionality,
+                "dtype": str(values.dtype).removeprefix("torch."),
+                "shape": list(array.shape),
+            }
+        )
+        try:
+            with core_errors():
+                ticket = self._core.send(
+                    array.pointer, self._number, array.bytes,
+                    None if codec is None else native.Codec[codec], dtype_of(array.dtype),
+                    decision.dimensionality, stream,
+                )  # fmt: skip
+        except LanescopeError:
+            self._fail(self._line)
+            raise
+        self._log.add(Record(transfer, decision, self._watch(ticket)), learns=True)
+
+    def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
+        """Return the decision with the codec that is to be used."""
+        self._looks.before(transfer, array, stream)
+        decision = self._decider.decide(transfer)
+        if not isinstance(self._decider, Always) or decision.compress:
+            self._load(transfer.dtype)
+        raw = replace(decision, compress=False, codec=Codec.RAW)
+        if not decision.compress or array.bytes == 0:
+            return raw
+        if array.pointer % 16:
+            return replace(raw, reason="the array is not aligned to 16 bytes")
+        dimensionality = decision.dimensionality
+        if self._codec is not None:
+            codec = self._codec
+        elif decision.codec != AUTO:
+            codec = Codec(decision.codec)
+        else:
+            with core_errors():
+                codec, dimensionality = self._choices.of(transfer, lambda: choose(array, stream))
+        if codec is Codec.RAW:
+            return replace(raw, reason=f"{decision.reason}, but no codec makes it smaller")
+        if not takes(codec, transfer.dtype):
+            return replace(raw, reason=f"{codec} takes no {transfer.dtype}")
+        return replace(decision, codec=codec, dimensionality=dimensionality)
+
+    def _load(self, dtype: str) -> None:
+        """Load the kernels that may be needed, so that no transfer that is timed waits for it."""
+        if dtype in self._loaded:
+            return
+        self._loaded.add(dtype)
+        given = () if self._codec in (None, Codec.RAW) else (str(self._codec),)
+        for codec in given or CODECS_BY_DTYPE.get(dtype, ()):
+            if takes(codec, dtype):
+                with suppress(native.NativeError):  # which is told where they are needed
+                    self._core.load(native.Codec[codec], dtype_of(dtype))
+
+
+@checked
+class PeerReceiver(_Half):
+    """Receives what a `PeerSender` of another process sends.
+
+    >>> with PeerReceiver(1, "/tmp/between") as channel:  # doctest: +SKIP
+    ...     tensor = channel.receive()
+
+    Parameters
+    ----------
+    gpu
+        That arrays go to, counted as CUDA does. The slots take its memory, 256 MiB as a rule.
+    meet, patience_seconds
+        As with `PeerSender`.
+
+    Raises
+    ------
+    InputError, LanescopeError
+        As with `PeerSender`.
+    """
+
+    _who = "sending"
+
+    def __init__(self, gpu: int, meet: Any, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        _require_gpu(gpu)
+        require_patience(patience_seconds)
+        place = meeting.meeting_of(meet)
+        super().__init__(gpu, Always(False), patience_seconds)
+        connection = meeting.listen(place, patience_seconds)
+        self._line = line = meeting.Line(connection, self._ended, self._look)
+        try:
+            said = line.hear(patience_seconds)
+            if said["version"] != __version__:
+                raise LanescopeError(
+                    f"the sending process has lanescope {said['version']}, and this one "
+                    f"{__version__}; use the same in both"
+                )
+            with core_errors():
+                self._core = native.PeerReceiver(
+                    gpu, said["slab_bytes"], said["slots"], said["sms"], patience_seconds
+                )
+            line.tell({"handle": self._core.handle.hex()})
+            self._agree(line, bytes.fromhex(said["handle"]))
+        except LanescopeError:
+            line.close()
+            raise
+
+    def receive(self, out: Any = None, framework: str = "torch") -> Any:
+        """Return the next array that the other process sends; the host waits until it is announced.
+
+        What is put on the current stream later comes after it.
+
+        Parameters
+        ----------
+        out
+            An array of the same type and number of values in the GPU's memory, in C order, that
+            gets the values in place of a new one.
+        framework
+            Of a new array: ``torch`` or ``cupy``.
+
+        Raises
+        ------
+        InputError
+            If `out` does not fit; what was sent is taken all the same.
+        LanescopeError
+            If none comes in time, or the other process has ended or closed its half.
+        """
+        self._require_open()
+        assert self._line is not None
+        self._log.settle()
+        said = self._line.hear(self._patience)
+        wrong = ""
+        room = out
+        if out is not None:
+            try:
+                array = gpu_array(out, self._gpu, "the array for the values")
+                wrong = _unlike(array, out, said)
+            except InputError as error:
+                wrong = str(error)
+        if out is None or wrong:
+            if out is not None:
+                framework = "torch" if type(out).__module__.startswith("torch") else framework
+            room = _new(framework, said, self._gpu)
+            array = gpu_array(room, self._gpu, "the array for the values")
+        self._get(said, array)
+        if wrong:
+            raise InputError(wrong)
+        return room
+
+    def _get(self, said: Message, array: GpuArray) -> None:
+        assert self._line is not None
+        codec, coded = said["codec"], said["coded"]
+        transfer = Transfer("", f"process>g{self._gpu}", coded, said["bytes"])
+        decision = Decision(
+            codec is not None, codec or "raw", said["dimensionality"], None, None, "as it was sent"
+        )
+        try:
+            with core_errors():
+                ticket = self._core.receive(
+                    array.pointer, said["number"], said["bytes"],
+                    None if codec is None else native.Codec[codec], dtype_of(coded),
+                    said["dimensionality"], current_stream(array.framework, self._gpu),
+                )  # fmt: skip
+        except LanescopeError:
+            self._fail(self._line)
+            raise
+        self._log.add(Record(transfer, decision, self._watch(ticket)), learns=False)
+
+
+def _unlike(array: GpuArray, out: Any, said: Message) -> str:
+    """Return why an array cannot take what comes; empty if it can."""
+    dtype = str(out.dtype).removeprefix("torch.")
+    if array.bytes != said["bytes"] or dtype != said["dtype"]:
+        return (
+            f"the sending process sent {said['dtype']} of shape {tuple(said['shape'])}, and the "
+            f"array for the values is {dtype} of shape {array.shape}; give both sides like arrays"
+        )
+    if said["codec"] is not None and array.pointer % 16:
+        return (
+            "the array for the values does not begin at a multiple of 16 bytes; give one that does"
+        )
+    return ""
+
+
+def _new(framework: str, said: Message, gpu: int) -> Any:
+    dtype = said["dtype"]
+    if framework == "torch":
+        import torch
+
+        dtype = getattr(torch, dtype)
+    return new_array(framework, tuple(said["shape"]), dtype, gpu)
+
+
+def _codec(name: str) -> Codec:
+    own = [one for one in Codec if not one.by_nvcomp]
+    if name not in own:
+        names = ", ".join([AUTO, *own])
+        raise InputError(f"there is no codec {name!r} of channels; give one of {names}")
+    return Codec(name)
+
+
+def _require_gpu(gpu: int) -> None:
+    try:
+        count = len(native.cuda_devices())
+    except native.NativeError as error:
+        raise InputError(f"a channel needs a GPU: {error.args[3]}") from error
+    if not 0 <= gpu < count:
+        raise InputError(f"there is no GPU {gpu}; CUDA shows {count}, counted from 0")
