@@ -14,6 +14,7 @@ import pytest
 from lanescope import InputError, LanescopeError
 from lanescope._core import native
 from lanescope.compression import meeting, peer
+from lanescope.compression.deciding import Decision, Transfer
 from lanescope.compression.meeting import ByMpi, InStore
 from lanescope.compression.peer import PeerReceiver, PeerSender
 from tests.compression.gpu_stand_ins import Ticket, stand_in
@@ -242,6 +243,22 @@ def test_an_array_that_the_gpu_refuses_ends_the_channel_on_both_sides(tmp_path, 
         receiver.receive()
     sender.close()
     receiver.close()
+
+
+def test_who_decides_elsewhere_is_told_what_became_of_it(tmp_path, cores):
+    sender, receiver = both(tmp_path / "meet", compression="off")
+    transfer = Transfer("5", "group: r0>r1", "float32", VALUES.nbytes)
+    decided = Decision(True, "delta", 1, None, None, "so it is")
+    record = sender.send_as(Tensor(VALUES), transfer, decided)
+    assert record.transfer is transfer
+    assert receiver.receive().host.sum() == VALUES.sum()
+    assert receiver.last.decision.codec == "delta"
+    assert record.wait().compressed
+    odd = Tensor(np.zeros(VALUES.nbytes + 1, np.uint8))
+    odd.host = odd.host[1:]
+    assert not sender.send_as(odd, transfer, decided).decision.compress
+    receiver.receive()
+    close(sender, receiver)
 
 
 class Store:

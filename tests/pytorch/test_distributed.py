@@ -303,7 +303,7 @@ def by_the_store(rank: int, compression: str) -> int:
         group, ends, 2 if isinstance(messages, routes.ToAll) else 1
     )
     exchange.LEAST_BYTES = {"cpu": LARGE}
-    store = routes._store_of(dist.group.WORLD)
+    store = routes.store_of(dist.group.WORLD)
     before = store.num_keys()
     for seed in range(3):
         sent = made_up("bfloat16", seed)

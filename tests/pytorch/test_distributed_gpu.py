@@ -34,12 +34,13 @@ def same(one: Any, other: Any) -> bool:
     return bool(torch.equal(routes.bytes_of(one), routes.bytes_of(other)))
 
 
-def set_up(rank: int) -> None:
+def set_up(rank: int, links: str = "1") -> None:
+    os.environ["LANESCOPE_LINKS"] = links
     torch.cuda.set_device(rank)
 
 
-def all_types(rank: int, compression: str) -> list[bool]:
-    set_up(rank)
+def all_types(rank: int, compression: str, links: str) -> list[bool]:
+    set_up(rank, links)
     for number, dtype in enumerate(("float32", "bfloat16", "float64", "complex64", "uint8")):
         sent = made_up(dtype, 5 * LARGE + 64, number)
         if rank == 0:
@@ -62,15 +63,18 @@ def all_types(rank: int, compression: str) -> list[bool]:
 
 @pytest.mark.parametrize("backend", [NCCL, BOTH])
 @pytest.mark.parametrize("compression", ["on", "off", "auto"])
-def test_all_types_come_as_they_were(tmp_path: Path, backend: str, compression: str) -> None:
-    sent = values(tmp_path, 2, all_types, compression, backend=backend)
+@pytest.mark.parametrize("links", ["0", "1"])  # by NCCL, or by a channel between the processes
+def test_all_types_come_as_they_were(
+    tmp_path: Path, backend: str, compression: str, links: str
+) -> None:
+    sent = values(tmp_path, 2, all_types, compression, links, backend=backend)
     for decided in sent:
         assert len(decided) == 5
         assert compression == "auto" or set(decided) == {compression == "on"}
 
 
-def learns(rank: int) -> list[bool]:
-    set_up(rank)
+def learns(rank: int, links: str) -> list[bool]:
+    set_up(rank, links)
     tensor = made_up("float32", 16 * LARGE)
     for _ in range(12):
         lt.send(tensor, 1) if rank == 0 else lt.recv(tensor, 0)
@@ -79,13 +83,14 @@ def learns(rank: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("backend", [NCCL, BOTH])
-def test_times_are_learned(tmp_path: Path, backend: str) -> None:
-    timed, _ = values(tmp_path, 2, learns, backend=backend)
+@pytest.mark.parametrize("links", ["0", "1"])
+def test_times_are_learned(tmp_path: Path, backend: str, links: str) -> None:
+    timed, _ = values(tmp_path, 2, learns, links, backend=backend)
     assert timed[:2] == [True, True]
 
 
-def unlike(rank: int) -> str:
-    set_up(rank)
+def unlike(rank: int, links: str) -> str:
+    set_up(rank, links)
     tensor = made_up("float32" if rank == 0 else "int32", 4 * LARGE)
     told = ""
     if rank == 0:
@@ -103,9 +108,10 @@ def unlike(rank: int) -> str:
 
 
 @pytest.mark.parametrize("backend", [NCCL, BOTH])
-def test_unlike_tensors_are_refused(tmp_path: Path, backend: str) -> None:
-    _, told = values(tmp_path, 2, unlike, backend=backend)
-    assert told.startswith("rank 0 sent float32 of shape ")
+@pytest.mark.parametrize("links", ["0", "1"])
+def test_unlike_tensors_are_refused(tmp_path: Path, backend: str, links: str) -> None:
+    _, told = values(tmp_path, 2, unlike, links, backend=backend)
+    assert "sent float32 of shape " in told
 
 
 def alone(rank: int) -> None:

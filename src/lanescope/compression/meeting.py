@@ -210,12 +210,19 @@ class Line:
         or has ended without a word.
     look
         Called every second.
+    patience_seconds
+        How long to wait for room for a message.
     """
 
     def __init__(
-        self, connection: socket.socket, ended: Callable[[bool], None], look: Callable[[], None]
+        self,
+        connection: socket.socket,
+        ended: Callable[[bool], None],
+        look: Callable[[], None],
+        patience_seconds: float,
     ) -> None:
         self._connection = connection
+        connection.settimeout(patience_seconds)
         self._ended, self._look = ended, look
         self._heard: SimpleQueue[Message | None] = SimpleQueue()
         self._closed = False
@@ -223,9 +230,13 @@ class Line:
         self._thread.start()
 
     def tell(self, message: Message) -> None:
-        """Send a message. Raises `LanescopeError` where the other process has ended."""
+        """Send a message. Raises `LanescopeError` where the other process has ended or is late."""
         try:
             send(self._connection, message)
+        except TimeoutError as error:
+            raise LanescopeError(
+                "the other process of the channel takes no arrays; let it receive them"
+            ) from error
         except OSError as error:
             raise LanescopeError(
                 "the other process of the channel has ended; make a new channel when it runs again"

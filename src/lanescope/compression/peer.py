@@ -34,6 +34,7 @@ from lanescope.units.sizes import Size, size_of
 
 AUTO = "auto"
 _LOGGED = 1000
+_NOT_ALIGNED = "the array is not aligned to 16 bytes"
 
 
 class _Watched:
@@ -279,7 +280,7 @@ class PeerSender(_Half):
                 gpu, shape.slab_bytes, shape.slots, shape.sms, patience_seconds
             )
         connection = meeting.connect(place, patience_seconds)
-        self._line = line = meeting.Line(connection, self._ended, self._look)
+        self._line = line = meeting.Line(connection, self._ended, self._look, patience_seconds)
         parts = {"slab_bytes": shape.slab_bytes, "slots": shape.slots, "sms": shape.sms}
         try:
             line.tell({"version": __version__, "handle": self._core.handle.hex(), **parts})
@@ -306,12 +307,38 @@ class PeerSender(_Half):
             If the other process has ended or was late.
         """
         self._require_open()
-        assert self._line is not None
         array = gpu_array(values, self._gpu, "the array to send")
         self._log.settle()
         stream = current_stream(array.framework, self._gpu)
         transfer = Transfer(tag or "", f"g{self._gpu}>process", array.dtype, array.bytes)
-        decision = self._decide(transfer, array, stream)
+        self._put(array, values, transfer, self._decide(transfer, array, stream), stream)
+
+    def send_as(self, values: Any, transfer: Transfer, decision: Decision) -> Record:
+        """Send an array as somebody else has decided, who learns from what became of it.
+
+        Parameters
+        ----------
+        decision
+            With a codec that takes the values; arrays not aligned to 16 bytes go as they are.
+
+        Raises
+        ------
+        InputError, LanescopeError
+            As with `send`.
+        """
+        self._require_open()
+        array = gpu_array(values, self._gpu, "the array to send")
+        self._log.settle()
+        self._load(array.dtype)
+        stream = current_stream(array.framework, self._gpu)
+        if array.pointer % 16:
+            decision = replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
+        return self._put(array, values, transfer, decision, stream)
+
+    def _put(
+        self, array: GpuArray, values: Any, transfer: Transfer, decision: Decision, stream: int
+    ) -> Record:
+        assert self._line is not None
         codec = str(decision.codec) if decision.compress else None
         self._number += 1
         self._line.tell(
@@ -335,7 +362,9 @@ class PeerSender(_Half):
         except LanescopeError:
             self._fail(self._line)
             raise
-        self._log.add(Record(transfer, decision, self._watch(ticket)), learns=True)
+        record = Record(transfer, decision, self._watch(ticket))
+        self._log.add(record, learns=True)
+        return record
 
     def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
         """Return the decision with the codec that is to be used."""
@@ -347,7 +376,7 @@ class PeerSender(_Half):
         if not decision.compress or array.bytes == 0:
             return raw
         if array.pointer % 16:
-            return replace(raw, reason="the array is not aligned to 16 bytes")
+            return replace(raw, reason=_NOT_ALIGNED)
         dimensionality = decision.dimensionality
         if self._codec is not None:
             codec = self._codec
@@ -402,7 +431,7 @@ class PeerReceiver(_Half):
         place = meeting.meeting_of(meet)
         super().__init__(gpu, Always(False), patience_seconds)
         connection = meeting.listen(place, patience_seconds)
-        self._line = line = meeting.Line(connection, self._ended, self._look)
+        self._line = line = meeting.Line(connection, self._ended, self._look, patience_seconds)
         try:
             said = line.hear(patience_seconds)
             if said["version"] != __version__:

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -18,7 +18,7 @@ from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
 from lanescope.compression.costs import CodecCost
 from lanescope.compression.deciding import Always, Decider, Decision, Outcome, Sampled, Transfer
 from lanescope.compression.gpu_arrays import current_stream, gpu_array
-from lanescope.compression.rule import AT_BEST, Rule
+from lanescope.compression.rule import AT_BEST, Rule, takes
 from lanescope.compression.stream import Codec, describe
 from lanescope.errors import InputError
 from lanescope.torch.pieces import Tensor, encode, numpy_of, room_for
@@ -42,19 +42,33 @@ class Sent:
     decision
         How it travelled, with the times that were predicted.
     wire_bytes
-        What crossed the link, without headers.
+        What crossed the link, without headers; None where nobody has waited for it.
     outcome
         How long it took; None where nobody learns from it, or its end is not known yet.
     """
 
     transfer: Transfer
     decision: Decision
-    wire_bytes: int
+    wire_bytes: int | None
     outcome: Outcome | None = None
+
+
+class Times(Protocol):
+    """Tells how long a transfer took."""
+
+    @property
+    def seconds(self) -> float | None:
+        """None where it has not ended."""
+
+    @property
+    def wire_bytes(self) -> int | None:
+        """What crossed the link, where that is not known before."""
 
 
 class Watch:
     """Seconds between two calls, of a CPU; or on a GPU's current stream, when that is past both."""
+
+    wire_bytes = None
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -104,7 +118,7 @@ class Decisions:
         self._untimed: dict[tuple[str, str], int] = {}
         self._looks = Looks(self._decider, self._codec) if kind == "cuda" else None
         self._choices = Choices()
-        self._under_way: deque[tuple[Sent, Watch]] = deque()
+        self._under_way: deque[tuple[Sent, Times]] = deque()
         self._lock = Lock()
 
     def decide(self, transfer: Transfer, tensor: Tensor, pieces: tuple[Tensor, ...]) -> Decision:
@@ -128,7 +142,15 @@ class Decisions:
         if codec is Codec.RAW:
             reason = f"{decision.reason}, but no codec makes it smaller"
             return replace(decision, compress=False, codec=codec, reason=reason)
+        if not takes(codec, transfer.dtype):
+            reason = f"{codec} takes no {transfer.dtype}"
+            return replace(decision, compress=False, codec=Codec.RAW, reason=reason)
         return replace(decision, codec=codec, dimensionality=dimensionality)
+
+    @property
+    def learns(self) -> bool:
+        """Whether it wants to know what became of transfers."""
+        return self._learns
 
     def times(self, transfer: Transfer, decision: Decision) -> bool:
         """Return whether to learn how long it takes, which costs a message back and forth.
@@ -143,7 +165,7 @@ class Decisions:
             return self._untimed[path] == 0
 
     def sent(
-        self, transfer: Transfer, decision: Decision, watch: Watch | None, wire_bytes: int
+        self, transfer: Transfer, decision: Decision, watch: Times | None, wire_bytes: int | None
     ) -> None:
         """Take in a tensor that has been sent, or, on a GPU, is on its way.
 
@@ -161,10 +183,11 @@ class Decisions:
         """Learn from those that have ended."""
         with self._lock:
             while self._under_way and (seconds := self._under_way[0][1].seconds) is not None:
-                sent, _ = self._under_way.popleft()
-                outcome = Outcome(
-                    seconds, sent.transfer.bytes, sent.wire_bytes, sent.decision.compress
-                )
+                sent, watch = self._under_way.popleft()
+                wire_bytes = watch.wire_bytes if sent.wire_bytes is None else sent.wire_bytes
+                size, compressed = sent.transfer.bytes, sent.decision.compress
+                outcome = Outcome(seconds, size, wire_bytes or 0, compressed)
+                sent = replace(sent, wire_bytes=wire_bytes)
                 self._decider.learn(sent.transfer, sent.decision, outcome)
                 LOG.append(replace(sent, outcome=outcome))
 

@@ -15,10 +15,12 @@ import torch.distributed as dist
 from lanescope.calls import shown
 from lanescope.compression.deciding import Decision, Transfer
 from lanescope.compression.gpu_arrays import coded_dtype
+from lanescope.compression.peer import PeerSender
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.torch.deciding import Decisions, Watch, decisions
 from lanescope.torch.headers import Header, looks_like_header, pack_note, read_note
+from lanescope.torch.links import Ended, link
 from lanescope.torch.pieces import (
     Tensor,
     cut,
@@ -38,6 +40,7 @@ from lanescope.torch.routes import (
     bytes_of,
     first_bytes,
     notes_of,
+    store_of,
     timeout_of,
 )
 
@@ -64,7 +67,8 @@ class Exchange:
         to = ToPeer(self._group, dst, tag)
         sending = self._sending(tensor, to, (own, dst), tag, compression, codec)
         if tensor.nbytes >= LEAST_BYTES[tensor.device.type]:
-            sending.run()
+            half = self._link(tensor, (own, dst), sends=True)
+            sending.run() if half is None else sending.run_by(half)
         elif tensor.device.type == "cpu" and looks_like_header(first_bytes(tensor)):
             sending.run_raw()  # or the other side would take it for one
         else:
@@ -80,6 +84,11 @@ class Exchange:
             return int(dist.recv(tensor, src, self._group, tag))
         if src is None and kind == "cuda":
             raise InputError("NCCL does not receive from any rank; give src")
+        if src is not None and not small:
+            half = self._link(tensor, (src, dist.get_rank()), sends=False)
+            if half is not None:
+                half.receive(tensor)
+                return src
         messages = ToPeer(self._group, src, tag)
         ends = (_NONE if src is None else src, dist.get_rank())
         notes = notes_of(messages, self._group, tensor.device.type, ends)
@@ -117,6 +126,13 @@ class Exchange:
         transfer = Transfer(str(tag) if tag else "", path, coded_dtype(tensor.dtype), tensor.nbytes)
         notes = notes_of(messages, self._group, kind, ends)
         return Sending(tensor, messages, notes, transfer, decisions(kind, compression, codec))
+
+    def _link(self, tensor: Tensor, ends: tuple[int, int], *, sends: bool) -> Any:
+        """Return this rank's half of a channel between two GPUs of a node; None: by messages."""
+        if tensor.device.type != "cuda":
+            return None
+        gpu, timeout = tensor.device.index, timeout_of(self._group)
+        return link(self._group, store_of(self._group), ends, sends, gpu, timeout)
 
     def _require_rank(self, rank: int) -> None:
         """Refuse a rank that the group has not, which PyTorch may not survive."""
@@ -198,6 +214,13 @@ class Sending:
             opened.wait()
         watch.press()
         self.decisions.sent(self.transfer, decision, watch if timed else None, wire_bytes)
+
+    def run_by(self, half: PeerSender) -> None:
+        """Send it by a channel to another process of the node."""
+        decision = self.decisions.decide(self.transfer, self.tensor, ())
+        record = half.send_as(self.tensor.detach(), self.transfer, decision)
+        times = Ended(record) if self.decisions.learns else None
+        self.decisions.sent(self.transfer, record.decision, times, None)
 
     def run_raw(self) -> None:
         """Send it as it is, behind a header."""

@@ -176,7 +176,7 @@ class NotesInStore:
     _turns: ClassVar[WeakKeyDictionary[Any, dict[str, int]]] = WeakKeyDictionary()
 
     def __init__(self, group: Any, ends: tuple[int, int | str], readers: int) -> None:
-        self._store, self._timeout = _store_of(group), timeout_of(group)
+        self._store, self._timeout = store_of(group), timeout_of(group)
         self._key, self._readers = f"lanescope/{ends[0]}>{ends[1]}", readers
         self._counts = self._turns.setdefault(group, defaultdict(int))
 
@@ -251,7 +251,8 @@ def timeout_of(group: Any) -> timedelta:
     return _USUAL_TIMEOUT
 
 
-def _store_of(group: Any) -> Any:
+def store_of(group: Any) -> Any:
+    """Return a group's store."""
     if hasattr(group, "get_group_store"):
         return group.get_group_store()
     from torch.distributed.distributed_c10d import _get_process_group_store

@@ -1,0 +1,98 @@
+"""When two ranks have a channel between their GPUs, without GPUs and without PyTorch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lanescope.errors import LanescopeError
+from lanescope.torch import links
+from tests.compression.test_peer import Store
+
+TIMEOUT = timedelta(seconds=5)
+
+
+class Group:
+    """As much of a process group as is used."""
+
+
+class Half:
+    def __init__(self, gpu: int, meet: Any, **options: Any) -> None:
+        self.gpu, self.name, self.options = gpu, meet.name, options
+
+
+class Failing(Half):
+    def __init__(self, *given: Any, **options: Any) -> None:
+        raise LanescopeError("the GPUs of the two processes cannot use each other's memory")
+
+
+@pytest.fixture(autouse=True)
+def halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "PeerSender", type("Sender", (Half,), {}))
+    monkeypatch.setattr(links, "PeerReceiver", type("Receiver", (Half,), {}))
+
+
+@pytest.fixture
+def both() -> Iterator[Any]:
+    store, groups = Store(), (Group(), Group())
+
+    def make(ends: tuple[int, int] = (0, 1)) -> tuple[Any, Any]:
+        found: dict[bool, Any] = {}
+
+        def one(sends: bool) -> None:
+            found[sends] = links.link(groups[sends], store, ends, sends, 3 + sends, TIMEOUT)
+
+        thread = threading.Thread(target=one, args=(False,))
+        thread.start()
+        one(True)
+        thread.join()
+        return found[True], found[False]
+
+    yield make
+    assert store.entries == {}
+
+
+def test_both_ranks_of_a_node_have_their_halves_and_each_once(both: Any) -> None:
+    sender, receiver = both()
+    assert (type(sender).__name__, type(receiver).__name__) == ("Sender", "Receiver")
+    assert (sender.gpu, receiver.gpu) == (4, 3)
+    assert sender.name == receiver.name == "0>1"
+    assert sender.options["patience_seconds"] == 5
+    again = both()
+    assert (again[0] is sender, again[1] is receiver) == (True, True)
+    assert both((1, 0))[0] is not sender
+
+
+def test_ranks_of_two_nodes_have_none(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = iter(["one", "two"])
+    monkeypatch.setattr(links, "place", lambda: next(places))
+    assert both() == (None, None)
+
+
+@pytest.mark.parametrize("which", ["PeerSender", "PeerReceiver"])
+def test_gpus_that_do_not_reach_each_other_are_tried_once(
+    both: Any, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    for name in ("PeerSender", "PeerReceiver"):  # what one half finds out, both are told
+        monkeypatch.setattr(links, name, Failing)
+    assert both() == (None, None)
+    monkeypatch.setattr(links, which, Half)
+    assert both() == (None, None)
+
+
+def test_they_can_be_switched_off(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(links.VARIABLE, "0")
+    assert both() == (None, None)
+
+
+def test_a_rank_that_does_not_come_is_told_of() -> None:
+    with pytest.raises(RuntimeError):
+        links.link(Group(), Store(), (0, 1), True, 0, timedelta(seconds=0.05))
+
+
+def test_a_place_is_the_same_in_each_call() -> None:
+    assert links.place() == links.place()
