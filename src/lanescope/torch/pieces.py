@@ -15,12 +15,12 @@ from lanescope.errors import LanescopeError
 Tensor = Any
 _BLOCK_BYTES = 1 << 16
 #: By kind of device, the least and the most that a piece has; between them an array has eight.
-_PIECE_BYTES = {"cpu": (1 << 20, 4 << 20), "cuda": (16 << 20, 64 << 20)}
+PIECE_BYTES = {"cpu": (1 << 20, 4 << 20), "cuda": (16 << 20, 64 << 20)}
 
 
 def piece_bytes_of(tensor: Tensor) -> int:
     """Return of how many bytes of a tensor a stream is made: whole blocks of 64 KiB."""
-    least, most = _PIECE_BYTES[tensor.device.type]
+    least, most = PIECE_BYTES[tensor.device.type]
     eighth = -(-int(tensor.nbytes) // 8 // _BLOCK_BYTES) * _BLOCK_BYTES
     return min(max(eighth, least), most)
 
