@@ -346,6 +346,41 @@ def test_headers_in_the_store(tmp_path: Path) -> None:
     assert max(left) <= 0
 
 
+def behind_the_program(rank: int) -> list[str]:
+    other = 1 - rank
+    sent = [made_up("float32", seed + 10 * rank) for seed in range(4)]
+    coming = [made_up("float32", seed + 10 * other) for seed in range(4)]
+    got = [torch.zeros_like(one) for one in sent]
+    # both send at once, as they could not by calls that wait; the last one waits for those before
+    works = [lt.irecv(one, other, tag=3) for one in got[:3]]
+    works += [lt.isend(one, other, tag=3, compression="on") for one in sent[:3]]
+    for work in works:
+        assert work.wait()
+        assert work.is_completed()
+        assert work.is_success()
+    assert works[0].source_rank() == other
+    if rank == 0:
+        lt.send(sent[3], other, tag=3)
+        lt.recv(got[3], other, tag=3)
+    else:
+        lt.recv(got[3], other, tag=3)
+        lt.send(sent[3], other, tag=3)
+    for one, expected in zip(got, coming, strict=True):
+        assert same(one, expected)
+    told = []
+    for begin in (lambda: lt.isend(sent[0], 7), lambda: lt.irecv(got[0].T, other)):
+        with pytest.raises(LanescopeError) as error:
+            begin().wait()
+        told.append(str(error.value))
+    return told
+
+
+def test_behind_the_program(tmp_path: Path) -> None:
+    for told in values(tmp_path, 2, behind_the_program):
+        assert "no rank 7" in told[0]
+        assert ".contiguous()" in told[1]
+
+
 def wrong_calls(rank: int) -> list[str]:
     large, told = made_up("float32"), []
     for call in (

@@ -6,13 +6,15 @@
 """
 
 from lanescope.torch.activations import OffloadedActivations, offload_activations
-from lanescope.torch.distributed import broadcast, recv, send, transfers
+from lanescope.torch.distributed import broadcast, irecv, isend, recv, send, transfers
 from lanescope.torch.saved import Moved
 
 __all__ = [
     "Moved",
     "OffloadedActivations",
     "broadcast",
+    "irecv",
+    "isend",
     "offload_activations",
     "recv",
     "send",

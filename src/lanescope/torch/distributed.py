@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
+from lanescope.torch.lanes import Transferring, behind, in_order
 
 if TYPE_CHECKING:
     from lanescope.torch.deciding import Sent
@@ -53,8 +54,11 @@ def send(
         If the other process ended, or did not call `recv` within the group's timeout.
     """
     exchange = _exchange(group)
-    with exchange.errors(f"sending to rank {dst}"):
-        exchange.send(tensor, dst, tag, compression, codec)
+    in_order(
+        exchange.group,
+        ("to", dst, tag),
+        lambda: exchange.send(tensor, dst, tag, compression, codec),
+    )
 
 
 @checked
@@ -85,9 +89,72 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0) -
         process ended, or sent nothing within the group's timeout.
     """
     exchange = _exchange(group)
-    source = "any rank" if src is None else f"rank {src}"
-    with exchange.errors(f"receiving from {source}"):
-        return exchange.receive(tensor, src, tag)
+    return in_order(exchange.group, ("from", src, tag), lambda: exchange.receive(tensor, src, tag))
+
+
+@checked
+def isend(
+    tensor: Any,
+    dst: int,
+    group: Any = None,
+    tag: int = 0,
+    *,
+    compression: str = AUTO,
+    codec: str = AUTO,
+) -> Transferring:
+    """Begin to `send` a tensor on a CPU, in a thread behind the program.
+
+    Transfers to the same rank with the same tag go in the order in which they were begun. The
+    tensor is not to be changed before the end.
+
+    Parameters
+    ----------
+    tensor, dst, group, tag, compression, codec
+        As with `send`.
+
+    Returns
+    -------
+    Transferring
+        Of which `wait` returns when it has ended, or raises what `send` would.
+
+    Raises
+    ------
+    InputError
+        As with `send`; and of tensors on a GPU, for which ``torch.distributed.isend`` and
+        ``irecv`` are to be used on both sides.
+    """
+    exchange = _exchange(group)
+    exchange.require_on_cpu(tensor)
+
+    def call() -> int:
+        exchange.send(tensor, dst, tag, compression, codec)
+        return exchange.rank
+
+    return behind(exchange.group, ("to", dst, tag), call)
+
+
+@checked
+def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0) -> Transferring:
+    """Begin to `recv` a tensor on a CPU, in a thread behind the program.
+
+    Parameters
+    ----------
+    tensor, src, group, tag
+        As with `recv`; the tensor has the values when `wait` has returned.
+
+    Returns
+    -------
+    Transferring
+        Of which `source_rank` is the rank that sent.
+
+    Raises
+    ------
+    InputError
+        As with `isend`.
+    """
+    exchange = _exchange(group)
+    exchange.require_on_cpu(tensor)
+    return behind(exchange.group, ("from", src, tag), lambda: exchange.receive(tensor, src, tag))
 
 
 @checked

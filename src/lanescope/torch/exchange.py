@@ -56,8 +56,36 @@ class Exchange:
     def __init__(self, group: Any) -> None:
         self._group = group
 
+    @property
+    def group(self) -> Any:
+        """The process group."""
+        return self._group
+
+    @property
+    def rank(self) -> int:
+        """This process's, by the default group's numbers."""
+        return int(dist.get_rank())
+
+    def require_on_cpu(self, tensor: Tensor) -> None:
+        """Refuse a tensor on a GPU: its messages are in the order of the calls of one thread."""
+        self._kind(tensor)
+        if tensor.device.type != "cpu":
+            raise InputError(
+                "only tensors on a CPU are sent and received behind the program; use "
+                "torch.distributed.isend and irecv on both sides"
+            )
+
     def send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
         """Send to a rank."""
+        with self.errors(f"sending to rank {dst}"):
+            self._send(tensor, dst, tag, compression, codec)
+
+    def receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
+        """Receive from a rank, which is returned."""
+        with self.errors(f"receiving from {'any rank' if src is None else f'rank {src}'}"):
+            return self._receive(tensor, src, tag)
+
+    def _send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
         own = dist.get_rank()
         self._require_rank(dst)
         if not self._carries(tensor) or dst == own:
@@ -74,8 +102,7 @@ class Exchange:
         else:
             dist.send(tensor, dst, self._group, tag)
 
-    def receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
-        """Receive from a rank, which is returned."""
+    def _receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
         if src is not None:
             self._require_rank(src)
         kind = self._kind(tensor)
