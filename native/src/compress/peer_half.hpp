@@ -1,11 +1,13 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "compress/in_flight.hpp"
@@ -88,6 +90,27 @@ struct PeerHalf {
     record(ended, lane(1));
     let_wait(lane(0), ended);
     record(ended, lane(0));
+  }
+
+  /// Waits for what is under way, as long as the patience lasts, and lets go of the other process's
+  /// memory. Whoever gives up meanwhile is not held up.
+  void let_go() {
+    using Clock = std::chrono::steady_clock;
+    const auto late = Clock::now() + std::chrono::duration<double>(options.patience_s);
+    for (;; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
+      const std::lock_guard lock(mutex);
+      try {
+        std::erase_if(under_way, [](const auto& one) { return one->done(); });
+      } catch (const Error&) {  // the device has failed: it may still use the memory
+        return;
+      }
+      if (under_way.empty()) {
+        slots.reset();
+        others.reset();
+        return;
+      }
+      if (Clock::now() > late) return;
+    }
   }
 
   /// Does all of some steps, whatever fails; throws the first failure.

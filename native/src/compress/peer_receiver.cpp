@@ -133,11 +133,7 @@ void PeerReceiver::load(const Choice& choice) {
 }
 
 void PeerReceiver::detach() noexcept {
-  State& state = *state_;
-  const std::lock_guard lock(state.mutex);
-  if (!state.in_flight.all_end_within(state.options.patience_s)) return;
-  state.slots.reset();
-  state.others.reset();
+  state_->let_go();
 }
 
 void PeerReceiver::give_up() noexcept {

@@ -153,11 +153,7 @@ void PeerSender::load(const Choice& choice) {
 }
 
 void PeerSender::detach() noexcept {
-  State& state = *state_;
-  const std::lock_guard lock(state.mutex);
-  if (!state.in_flight.all_end_within(state.options.patience_s)) return;
-  state.slots.reset();
-  state.others.reset();
+  state_->let_go();
 }
 
 void PeerSender::give_up() noexcept {
