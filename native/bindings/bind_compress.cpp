@@ -120,7 +120,7 @@ std::vector<std::tuple<Codec, int, double>> sample_sizes(const Values& values,
   const nb::gil_scoped_release released;
   const auto tried = codec && lanescope::compress::takes(*codec, taken)
                          ? std::vector{*codec}
-                         : lanescope::compress::codecs_of(taken);
+                         : lanescope::compress::codecs_to_look_for(taken);
   const auto sample = lanescope::compress::sample_on_host(bytes_of(values));
   std::vector<std::tuple<Codec, int, double>> sizes;
   for (const auto& one : lanescope::compress::sizes_of(taken, sample, tried))

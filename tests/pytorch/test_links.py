@@ -34,6 +34,7 @@ class Failing(Half):
 def halves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "PeerSender", type("Sender", (Half,), {}))
     monkeypatch.setattr(links, "PeerReceiver", type("Receiver", (Half,), {}))
+    monkeypatch.setenv(links.VARIABLE, "1")
 
 
 @pytest.fixture
@@ -84,8 +85,8 @@ def test_gpus_that_do_not_reach_each_other_are_tried_once(
     assert both() == (None, None)
 
 
-def test_they_can_be_switched_off(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(links.VARIABLE, "0")
+def test_they_are_switched_on_by_hand(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(links.VARIABLE)
     assert both() == (None, None)
 
 

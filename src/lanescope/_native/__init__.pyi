@@ -1117,6 +1117,7 @@ class PageCopier:
 PAGE_CTAS: int = 2048
 
 PAGE_CTAS_TO_PEER: int = 192
+
 class PeerSender:
     """Arrays to a GPU of another process, compressed."""
 

@@ -26,9 +26,6 @@ from lanescope.torch.pieces import Tensor, encode, numpy_of, room_for
 AUTO = "auto"
 _LOGGED = 1000
 _UNTIMED = 8
-_LOOKS_EVERY = 256
-#: Of the best other codec's share: less, and `alp` is worth a rule of its own.
-_DECIMALS_SHARE = 0.8
 _MOST_THREADS = 16
 #: What one core may reach at best; that codecs are slower is learned.
 _CORE_COMPRESS_GBS, _CORE_DECOMPRESS_GBS, _START_SECONDS = 4.0, 8.0, 50e-6
@@ -119,7 +116,6 @@ class Decisions:
             raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
         self._learns = compression == AUTO
         self._untimed: dict[tuple[str, str], int] = {}
-        self._decimals = _Decimals(kind) if self._learns and codec == AUTO else None
         self._looks = Looks(self._decider, self._codec) if kind == "cuda" else None
         self._choices = Choices()
         self._under_way: deque[tuple[Sent, Times]] = deque()
@@ -131,10 +127,9 @@ class Decisions:
         if self._looks is not None:
             array = gpu_array(tensor, tensor.device.index, "the tensor to send")
             self._looks.before(transfer, array, current_stream("torch", tensor.device.index))
-        decider = self._decider_of(transfer, tensor, pieces)
-        if self._looks is None and isinstance(decider, Rule) and decider.wants_sample(transfer):
-            decider.take_sample(transfer, _sampled(tensor, pieces, self._codec))
-        decision = decider.decide(transfer)
+        elif isinstance(self._decider, Rule) and self._decider.wants_sample(transfer):
+            self._decider.take_sample(transfer, _sampled(tensor, pieces, self._codec))
+        decision = self._decider.decide(transfer)
         if not decision.compress:
             return replace(decision, codec=Codec.RAW)
         dimensionality = decision.dimensionality
@@ -193,51 +188,8 @@ class Decisions:
                 size, compressed = sent.transfer.bytes, sent.decision.compress
                 outcome = Outcome(seconds, size, wire_bytes or 0, compressed)
                 sent = replace(sent, wire_bytes=wire_bytes)
-                decider = self._decider
-                if self._decimals is not None and self._decimals.has(sent.transfer):
-                    decider = self._decimals.rule
-                decider.learn(sent.transfer, sent.decision, outcome)
+                self._decider.learn(sent.transfer, sent.decision, outcome)
                 LOG.append(replace(sent, outcome=outcome))
-
-    def _decider_of(
-        self, transfer: Transfer, tensor: Tensor, pieces: tuple[Tensor, ...]
-    ) -> Decider:
-        if self._decimals is None or tensor.device.type != "cpu":
-            return self._decider
-        if self._decimals.looks(transfer):
-            found = [_sampled(tensor, pieces, codec) for codec in (Codec("alp"), None)]
-            alp, best = (min((one.wire_share for one in all), default=1.0) for all in found)
-            self._decimals.take(transfer, alp < _DECIMALS_SHARE * best)
-        return self._decimals.rule if self._decimals.has(transfer) else self._decider
-
-
-class _Decimals:
-    """Which paths carry values that were decimals, on a CPU: those have a rule of `alp`.
-
-    The rule for all tries `alp` only where it is named, as its speed on GPUs is not known.
-    """
-
-    def __init__(self, kind: str) -> None:
-        self.rule = Rule(cost=_cost(kind), codec=Codec("alp"))
-        self._uses: dict[tuple[str, str], int] = {}
-        self._has: set[tuple[str, str]] = set()
-
-    def looks(self, transfer: Transfer) -> bool:
-        """Return whether to look at the values of this transfer."""
-        if transfer.dtype not in ("float32", "float64"):
-            return False
-        key = (transfer.path, transfer.dtype)
-        uses = self._uses[key] = self._uses.get(key, -1) + 1
-        return uses % _LOOKS_EVERY == 0
-
-    def take(self, transfer: Transfer, found: bool) -> None:
-        """Take in whether they were decimals."""
-        change = self._has.add if found else self._has.discard
-        change((transfer.path, transfer.dtype))
-
-    def has(self, transfer: Transfer) -> bool:
-        """Return whether the rule of `alp` decides about such transfers."""
-        return (transfer.path, transfer.dtype) in self._has
 
 
 #: Of the whole process, oldest first.

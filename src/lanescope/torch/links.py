@@ -16,7 +16,7 @@ from lanescope.errors import LanescopeError
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACES = ("net", "ipc")
-#: What switches them off, on all ranks.
+#: What switches them on, on all ranks: no GPU has tried them yet.
 VARIABLE = "LANESCOPE_LINKS"
 
 Half = PeerSender | PeerReceiver
@@ -65,7 +65,7 @@ def link(
     RuntimeError
         If the other rank does not come in time.
     """
-    if os.environ.get(VARIABLE) == "0":
+    if os.environ.get(VARIABLE) != "1":
         return None
     known = _known.setdefault(group, {})
     key = (*ends, gpu)
