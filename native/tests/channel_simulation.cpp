@@ -417,6 +417,21 @@ void bring_updates_back() {
       one.damaged = static_cast<long>(bits() % blocks_of(bytes));
       offload.parcel->damage(static_cast<std::size_t>(one.damaged));
     }
+    if (offload.parcel->is_update()) {
+      const auto refused = [](const auto& action) {
+        try {
+          action();
+        } catch (const Error& error) {
+          return error.name() != "too late";
+        }
+        return false;
+      };
+      constexpr std::uint32_t first_block[] = {0};
+      require(refused([&] { offload.parcel->stream_front(choice.dtype); }) && refused([&] {
+                second.restore_blocks(offload.parcel, first_block, one.target.data(), nullptr);
+              }),
+              "differences were taken for values");
+    }
     const auto* base = onto_itself ? one.target.data() : there.data();
     try {
       one.ticket = second.restore(offload.parcel, one.target.data(), other.get(),

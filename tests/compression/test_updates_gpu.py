@@ -59,7 +59,9 @@ def of_bits(words, dtype):
 
 
 def bits(tensor):
-    return (tensor.contiguous().view(torch.uint8) if tensor.numel() else tensor).cpu().numpy()
+    if not tensor.numel():
+        return np.empty(0, np.uint8)
+    return tensor.contiguous().view(torch.uint8).cpu().numpy()
 
 
 def same(one, other):
@@ -254,6 +256,14 @@ def test_restores_by_a_channel_with_other_slabs():
             with lanescope.Channel(0, "host", **options, slab_bytes=slab) as back:
                 assert same(back.restore(parcel, base=old), new), slab
                 back.last.wait()
+
+
+def test_parcels_of_differences_are_not_saved(tmp_path):
+    old, new = old_and_new(torch.float32, 1 << 20)
+    with lanescope.Channel(0, "host", compression="on", codec="delta") as channel:
+        parcel = channel.offload(new, base=old)
+        with pytest.raises(InputError, match="holds differences to a base, and cannot be saved"):
+            parcel.save(tmp_path / "update.lsp")
 
 
 def test_the_sums_of_kernels_are_those_of_the_host():

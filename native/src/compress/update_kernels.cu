@@ -47,7 +47,10 @@ __global__ void __launch_bounds__(kUpdateThreads)
     put_kernel(Differing differing, const std::byte* differences, const std::byte* base,
                std::byte* out, std::size_t bytes, const Fault* of_slab, BaseCheck check) {
   const Share share = share_here();
-  if (may_put(share, of_slab, check)) put_share(share, differing, differences, base, out, bytes);
+  __shared__ bool may;  // one look a CTA: the sender's sum may lie in the host's memory
+  if (threadIdx.x == 0) may = may_put(share, of_slab, check);
+  __syncthreads();
+  if (may) put_share(share, differing, differences, base, out, bytes);
 }
 
 }  // namespace
