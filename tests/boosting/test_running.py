@@ -89,6 +89,28 @@ def test_a_program_without_cuda_is_told_and_ends_as_it_does(boost: Boost) -> Non
     assert boost("-q", "--", "true").stderr == ""
 
 
+def test_turns_tell_what_the_program_gains(boost: Boost, tmp_path: Path) -> None:
+    numbers, runs = tmp_path / "numbers.json", tmp_path / "runs"
+    slow = f"echo x >> {runs}; MOCK_PAGEABLE_US=30000 {program('boosted')} default; exit 0"
+    words = ("--threads", "2", "--always", "--turns", "2", "--json", numbers)
+    done = boost(*words, "--", "sh", "-c", slow)
+    assert done.returncode == 0
+    last = done.stderr.splitlines()[-1]
+    assert "In 2 turns with and without, the program ended " in last
+    assert " boosted: " in last
+    found = json.loads(numbers.read_text())["turns"]
+    assert len(found["plain_seconds"]) == len(found["boosted_seconds"]) == 2
+    assert min(found["plain_seconds"]) > 0.12  # four copies
+    assert len(runs.read_text().splitlines()) == 5
+
+
+def test_a_program_that_cannot_run_again_is_told(boost: Boost, tmp_path: Path) -> None:
+    once = f"mkdir {tmp_path / 'once'} || exit 9; {program('boosted')} default; exit 0"
+    done = boost("--threads", "2", "--turns", "3", "--", "sh", "-c", once)
+    assert done.returncode == 0  # the program's own
+    assert "sh ended with 9 when it was run again for --turns" in done.stderr
+
+
 def test_what_cannot_be_run_is_one_sentence(boost: Boost) -> None:
     for words, code, said in (
         ((), 2, "no program to run; name it after --"),

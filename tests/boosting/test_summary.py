@@ -9,6 +9,7 @@ import pytest
 
 from lanescope.boosting.summary import as_dict, lines_of, predicted_seconds
 from lanescope.boosting.tally import DIRECTIONS, REASONS, Compared, Count, Tally, read_tally, sum_of
+from lanescope.boosting.turns import Turns
 
 NONE, UNKNOWN = Count(), Compared()
 NOTHING = Tally(0, {n: Count() for n in DIRECTIONS}, {n: Compared() for n in DIRECTIONS}, {})
@@ -72,6 +73,15 @@ def test_no_process_is_told(dry_run: bool) -> None:
     (line,) = lines(NOTHING, dry_run=dry_run)
     assert line.startswith("No process of the program was reached")
     assert as_dict(NOTHING, from_bytes=1, dry_run=dry_run)["processes"] == 0
+
+
+def test_turns_are_told_either_way() -> None:
+    assert Turns().text() == ""
+    assert Turns((2.0, 3.0, 2.5), (1.5, 1.7, 1.6)).text() == (
+        "In 3 turns with and without, the program ended 0.9 s earlier boosted: 1.6 s (1.5 to 1.7) "
+        "in place of 2.5 s (2 to 3); medians, least to most."
+    )
+    assert "ended 0.5 s later boosted" in Turns((1.0,), (1.5,)).text()
 
 
 def test_each_reason_has_its_words() -> None:

@@ -126,7 +126,7 @@ def _by_driver(tally: Tally, from_bytes: int, dry_run: bool) -> str:
 def _why_none(tally: Tally, dry_run: bool) -> str | None:
     """Return what could be done where a cause keeps all copies from being carried."""
     reasons = tally.by_reason()
-    if dry_run or tally.all_carried().copies:
+    if tally.all_carried().copies or (dry_run and "dry" in reasons):
         return None
     if "cores" in reasons:
         return "--threads N takes as many threads as you say, however few cores there are."

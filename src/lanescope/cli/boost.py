@@ -16,10 +16,12 @@ from lanescope.units.values import File, OneOf, Whole
 
 if TYPE_CHECKING:
     from lanescope.boosting.running import Boosted, BoostOptions
+    from lanescope.boosting.turns import Turns
 
 
 @combines(
     Excludes("--dry-run", ("--always",), "carries nothing, and --always carries all"),
+    Excludes("--dry-run", ("--turns",), "carries nothing that would gain"),
 )
 def boost(
     program: Annotated[
@@ -67,6 +69,16 @@ def boost(
         bool,
         typer.Option("--dry-run", help="Carry nothing, and say what would be carried."),
     ] = False,
+    turns: Annotated[
+        int,
+        option(
+            Whole("--turns", 0, 1000, "each runs the program twice"),
+            metavar="N",
+            help="Then run the program N times more with and without, in turns, and tell what the "
+            "boost gains; what it prints then is dropped.",
+            shown="0",
+        ),
+    ] = 0,
     json: Annotated[
         Path | None,
         option(
@@ -91,13 +103,20 @@ def boost(
     options = BoostOptions(threads, ring, from_size, only, always, dry_run)
     done = run_boosted(command, environment, options)
     try:
-        _tell(done, options, json, quiet=quiet)
+        measured = None
+        if turns and done.tally is not None and done.outcome.exit_code == 0:
+            from lanescope.boosting.turns import take_turns
+
+            measured = take_turns(command, environment, options, turns)
+        _tell(done, options, json, measured, quiet=quiet)
     except (LanescopeError, OSError) as error:  # the program's exit code is its own
         print(f"lanescope: {error}", file=sys.stderr)
     raise ProgramEnded(done.outcome.exit_code)
 
 
-def _tell(done: Boosted, options: BoostOptions, json: Path | None, *, quiet: bool) -> None:
+def _tell(
+    done: Boosted, options: BoostOptions, json: Path | None, turns: Turns | None, *, quiet: bool
+) -> None:
     from lanescope.boosting.summary import as_dict, lines_of
 
     if done.tally is None:
@@ -106,6 +125,8 @@ def _tell(done: Boosted, options: BoostOptions, json: Path | None, *, quiet: boo
         return
     if not quiet:
         lines = lines_of(done.tally, from_bytes=options.from_bytes, dry_run=options.dry_run)
+        if turns is not None and turns.plain:
+            lines.append(turns.text())
         print("\n".join(f"lanescope boost: {line}" for line in lines), file=sys.stderr)
     if json is not None:
         from json import dumps
@@ -113,4 +134,6 @@ def _tell(done: Boosted, options: BoostOptions, json: Path | None, *, quiet: boo
         from lanescope.codec.atomic import write_text
 
         found = as_dict(done.tally, from_bytes=options.from_bytes, dry_run=options.dry_run)
+        if turns is not None:
+            found["turns"] = {"plain_seconds": turns.plain, "boosted_seconds": turns.boosted}
         write_text(json, dumps(found, indent=2) + "\n")
