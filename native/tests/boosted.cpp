@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -87,19 +88,24 @@ void from_gpu(void* to, CUdeviceptr from, std::size_t bytes) {
 }
 
 Bytes some_bytes(std::size_t count, unsigned seed) {
-  Bytes bytes(count);
-  std::uint32_t state = seed * 2654435761U + 1;
-  for (auto& one : bytes) {
-    state = state * 1664525U + 1013904223U;
-    one = static_cast<unsigned char>(state >> 24);
+  Bytes bytes(count + sizeof(std::uint64_t));
+  std::uint64_t state = seed * 0x9E3779B97F4A7C15 + 1;
+  for (std::size_t at = 0; at < count; at += sizeof state) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    std::memcpy(bytes.data() + at, &state, sizeof state);
   }
+  bytes.resize(count);
   return bytes;
 }
 
 std::uint64_t hash_of(const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const unsigned char*>(data);
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3;
+  const auto* from = static_cast<const unsigned char*>(data);
+  std::uint64_t hash = bytes;
+  for (std::size_t at = 0; at < bytes; at += sizeof hash) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from + at, std::min(sizeof word, bytes - at));
+    hash = ((hash ^ word) * 0xff51afd7ed558ccd) ^ (hash >> 29);
+  }
   return hash;
 }
 

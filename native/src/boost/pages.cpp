@@ -59,16 +59,11 @@ Means means() noexcept {
   return found;
 }
 
-bool have_page(std::uintptr_t page, bool write) noexcept {
-  return means() == Means::populate
-             ? populate({page, page + page_bytes()}, write ? kPopulateWrite : kPopulateRead)
-             : touch(page, write);
-}
-
-bool have_pages(Pages pages, bool write) noexcept {
+/// Have pages. Only bytes from `data` on are touched: who shares the first page may write his own.
+bool have_pages(Pages pages, std::uintptr_t data, bool write) noexcept {
   if (means() == Means::populate) return populate(pages, write ? kPopulateWrite : kPopulateRead);
   for (std::uintptr_t page = pages.begin; page < pages.end; page += page_bytes())
-    if (!touch(page, write)) return false;
+    if (!touch(std::max(page, data), write)) return false;
   return true;
 }
 
@@ -83,8 +78,11 @@ bool make_ready(const char* data, std::size_t bytes, bool write) noexcept {
     return false;  // some of it is not mapped
   const bool missing =
       std::any_of(there.begin(), there.begin() + count, [](auto page) { return (page & 1) == 0; });
-  if (missing) return have_pages(pages, write);
-  return have_page(pages.begin, write) && have_page(pages.end - page_bytes(), write);
+  const auto at = reinterpret_cast<std::uintptr_t>(data);
+  if (missing) return have_pages(pages, at, write);
+  const std::size_t page = page_bytes();
+  return have_pages({pages.begin, pages.begin + page}, at, write) &&
+         have_pages({pages.end - page, pages.end}, at, write);
 }
 
 }  // namespace
