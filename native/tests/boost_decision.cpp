@@ -1,11 +1,11 @@
-// Reads copies from its input, a line for each: "choose DIRECTION FRESH BYTES" prints the carrier and
-// whether it is a trial; "learn DIRECTION FRESH BYTES CARRIER SECONDS" prints nothing; "expected
-// DIRECTION FRESH BYTES CARRIER" prints seconds. Directions: 0 to the GPU, 1 from it; carriers: 0 the
-// driver, 1 the ring.
-#include "boost/decision.hpp"
-
+// Reads copies from its input, a line for each: "choose DIRECTION FRESH BYTES" prints the carrier
+// and whether it is a trial; "learn DIRECTION FRESH BYTES CARRIER SECONDS" prints nothing;
+// "expected DIRECTION FRESH BYTES CARRIER" prints seconds. Directions: 0 to the GPU, 1 from it;
+// carriers: 0 the driver, 1 the ring.
 #include <cstdio>
 #include <cstring>
+
+#include "boost/decision.hpp"
 
 using namespace lanescope::boost;
 

@@ -1,5 +1,5 @@
-// In place of native/src/intercept/dlsym.cpp in programs for sanitizers: the driver for tests is part
-// of the program, and so is what stands before it.
+// In place of native/src/intercept/dlsym.cpp in programs for sanitizers: the driver for tests is
+// part of the program, and so is what stands before it.
 #include <cuda.h>
 #include <dlfcn.h>
 
