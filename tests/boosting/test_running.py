@@ -51,7 +51,7 @@ def test_the_summary_says_what_was_carried_and_what_not(boost: Boost, tmp_path: 
     assert (done.returncode, done.stdout) == (3, alone.stdout)
     first, second = done.stderr.splitlines()
     assert first.startswith("lanescope boost: Carried 16 copies of ")
-    assert first.endswith("What the driver takes for such copies was not learned.")
+    assert "What the driver takes for such copies is not known: " in first
     assert "8 to GPUs, 8 from them" in first
     assert second.startswith("lanescope boost: By the driver: 12 copies of ")
     assert second.endswith(" smaller than 256 KiB.")

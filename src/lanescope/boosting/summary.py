@@ -105,7 +105,10 @@ def _carried(tally: Tally) -> list[str]:
 
 def _gain(compared: Compared, found: Count) -> str:
     if not compared.carried.copies:
-        return " What the driver takes for such copies was not learned."
+        return (
+            " What the driver takes for such copies is not known: there were too few, or they "
+            "waited for their streams."
+        )
     part = compared.carried.total_bytes / max(found.total_bytes, 1)
     of = "it" if part > 0.995 else f"{part:.0%} of the bytes"
     return (
