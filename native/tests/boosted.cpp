@@ -508,6 +508,20 @@ void locked() {
   show("back", back.data(), bytes);
 }
 
+/// Contexts that are destroyed; the next one has the handle of the last.
+void resets() {
+  const std::size_t bytes = 9 * kMiB;
+  for (unsigned round = 0; round < 6; ++round) {
+    const CUcontext context = begin();
+    const CUdeviceptr gpu = on_gpu(bytes);
+    Bytes out = some_bytes(bytes, round), back(bytes);
+    to_gpu(gpu, out.data(), bytes);
+    from_gpu(back.data(), gpu, bytes);
+    show("back", back.data(), bytes);
+    std::printf("%d\n", cuCtxDestroy(context));
+  }
+}
+
 /// Copies until somebody ends it.
 void endless() {
   begin();
@@ -556,7 +570,7 @@ int main(int count, char** words) {
                {"threads", threads}, {"contexts", contexts},   {"others", others},
                {"fresh", fresh},     {"forbidden", forbidden}, {"capture", capture},
                {"forks", forks},     {"failing", failing},     {"early", early},
-               {"locked", locked},   {"endless", endless}};
+               {"locked", locked},   {"resets", resets},       {"endless", endless}};
   for (const auto& one : cases)
     if (count == 2 && std::strcmp(one.name, words[1]) == 0) {
       one.run();

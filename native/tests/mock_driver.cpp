@@ -70,6 +70,7 @@ std::condition_variable& changed = *new std::condition_variable;
 std::map<CUdeviceptr, Range>& ranges = *new std::map<CUdeviceptr, Range>;  // by their first byte
 pid_t initialised = 0;
 unsigned long long contexts = 0;
+Context* destroyed = nullptr;  // the last one
 int captures = 0;
 bool invalidated = false;
 thread_local Context* current = nullptr;
@@ -270,7 +271,9 @@ API CUresult cuDeviceGetPCIBusId(char* address, int size, CUdevice gpu) {
 }
 API CUresult cuCtxCreate_v2(CUcontext* to, unsigned, CUdevice device) {
   const std::lock_guard lock(mutex);
-  auto* made = new Context{device, ++contexts, nullptr, {}, {}, {}};
+  // one that is made after another was destroyed has its handle
+  auto* made = destroyed == nullptr ? new Context : std::exchange(destroyed, nullptr);
+  *made = {device, ++contexts, nullptr, {}, {}, {}};
   made->legacy = new_stream(made, true);
   current = made;
   *to = reinterpret_cast<CUcontext>(made);
@@ -284,6 +287,14 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* to, CUdevice device) {
   static CUcontext first = nullptr;
   if (first == nullptr) cuCtxCreate_v2(&first, 0, device);
   *to = first;
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxDestroy_v2(CUcontext context) {
+  cuCtxSynchronize();
+  const std::lock_guard lock(mutex);
+  destroyed = reinterpret_cast<Context*>(context);
+  std::erase_if(ranges, [](const auto& range) { return range.second.context == destroyed; });
+  if (current == destroyed) current = nullptr;
   return CUDA_SUCCESS;
 }
 API CUresult cuCtxSetCurrent(CUcontext context) {

@@ -56,6 +56,16 @@ def test_a_ring_that_is_smaller_than_a_copy(case: str, tmp_path: Path) -> None:
     assert tally.all_carried().copies >= CASES[case][0]
 
 
+def test_a_context_that_is_no_more_gives_its_ring_back(tmp_path: Path) -> None:
+    environment = driver_variables(tmp_path)
+    alone = run([program("boosted"), "resets"], environment)
+    options = BoostOptions(threads=2, always=True, ring_bytes=16 << 20)  # for two lanes
+    done, tally = boosted([program("boosted"), "resets"], environment, tmp_path, options)
+    assert (done.returncode, done.stdout, done.stderr) == (3, alone.stdout, "")
+    assert tally.all_carried().copies == 12
+    assert tally.ring_bytes == 16 << 20
+
+
 @pytest.mark.parametrize("lookup", ["dlsym", "proc"])
 @pytest.mark.parametrize("case", ["default", "threads"])
 def test_however_the_program_finds_the_driver(lookup: str, case: str, tmp_path: Path) -> None:
@@ -129,7 +139,7 @@ def test_the_driver_is_tried_in_turns(tmp_path: Path) -> None:
     assert both == 96  # each copy once
 
 
-@pytest.mark.parametrize("case", ["threads", "capture", "failing", "early", "fresh"])
+@pytest.mark.parametrize("case", ["threads", "capture", "failing", "early", "fresh", "resets"])
 @pytest.mark.parametrize("sanitizer", ["boosted_sanitized", "boosted_threads"])
 @pytest.mark.native
 def test_sanitizers_find_nothing(case: str, sanitizer: str, tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ bool PinnedRing::grow(std::size_t wanted, int node) noexcept {
 void PinnedRing::forget() noexcept {
   for (std::size_t i = 0; i < segments_; ++i) munmap(segment_[i], kSegmentBytes);
   room().fetch_add(segments_ * kSegmentBytes);
+  tally().ring_bytes.fetch_sub(segments_ * kSegmentBytes, std::memory_order_relaxed);
   segments_ = 0;
   is_full_ = false;
 }
