@@ -67,7 +67,7 @@ bool have_pages(Pages pages, std::uintptr_t data, bool write) noexcept {
   return true;
 }
 
-// Populating pages that are there takes 40 times as long as asking which are.
+// Populating pages that are there takes far longer than asking which are.
 bool make_ready(const char* data, std::size_t bytes, bool write) noexcept {
   constexpr std::size_t kLeastPage = 4096;
   const Pages pages = pages_of(data, bytes);
