@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -27,18 +29,19 @@ def test_a_watch_loads_none_that_it_does_not_need(module: str, tmp_path: Path) -
     assert not (tmp_path / "loaded").exists()
 
 
-def test_numbers_are_read_without_pandas(tmp_path: Path) -> None:
-    """What a watch reads of its own records; pyarrow's own conversion would load it."""
+def test_columns_are_read_without_pandas(tmp_path: Path) -> None:
+    """What a watch reads of runs that are stored; pyarrow's own conversion would load it."""
     trap, path = tmp_path / "trap" / "pandas", tmp_path / "a.parquet"
     trap.mkdir(parents=True)
     (trap / "__init__.py").write_text("raise SystemExit('pandas was loaded')\n")
+    columns = {"a": [0, 1, 2], "b": [0.5, 1.0, 1.5], "c": ["x", "y", "x"], "d": [True, False, True]}
+    pq.write_table(pa.table(columns), path)
     code = (
-        "import sys; import numpy as np; import pyarrow.parquet as pq; from pathlib import Path\n"
-        "from lanescope.codec.tables import Holds, read_columns, table_of\n"
-        "path = Path(sys.argv[1])\n"
-        "pq.write_table(table_of({'a': np.arange(5), 'b': np.arange(5) / 2}), path)\n"
-        "read = read_columns(path, {'a': Holds.WHOLE, 'b': Holds.NUMBER})\n"
-        "print(read['a'].tolist(), read['b'].tolist())\n"
+        "import sys; from pathlib import Path\n"
+        "from lanescope.codec.tables import Holds, read_columns\n"
+        "wanted = dict(zip('abcd', (Holds.WHOLE, Holds.NUMBER, Holds.TEXT, Holds.TRUTH)))\n"
+        "read = read_columns(Path(sys.argv[1]), wanted)\n"
+        "print({name: values.tolist() for name, values in read.items()})\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, path],
@@ -48,4 +51,4 @@ def test_numbers_are_read_without_pandas(tmp_path: Path) -> None:
         text=True,
         timeout=60,
     )
-    assert done.stdout == "[0, 1, 2, 3, 4] [0.0, 0.5, 1.0, 1.5, 2.0]\n"
+    assert done.stdout == f"{columns}\n"

@@ -173,21 +173,39 @@ def values_of(column: pa.ChunkedArray, path: Path, name: str) -> Column:
 
 
 def _numpy_of(column: pa.ChunkedArray) -> Column:
-    """Return values that are all known; of numbers without pandas, see `table_of`."""
+    """Return values that are all known, without pandas: see `table_of`."""
     from pyarrow import types
 
     kind = column.type
-    if not (types.is_integer(kind) or types.is_floating(kind)):
-        values: Column = column.to_numpy()
-        return values
-    parts = [
-        np.frombuffer(held, kind.to_pandas_dtype(), len(chunk), chunk.offset * kind.bit_width // 8)
-        for chunk in column.chunks
-        if (held := chunk.buffers()[1])
-    ]
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind):
+        encoded = column if types.is_dictionary(kind) else column.dictionary_encode()
+        parts = [_texts(chunk) for chunk in encoded.chunks]
+        return np.concatenate([np.empty(0, object), *parts])
+    if types.is_boolean(kind):
+        bits = [_bits(chunk) for chunk in column.chunks]
+        return np.concatenate([np.empty(0, bool), *bits])
+    parts = [_numbers(chunk) for chunk in column.chunks if len(chunk)]
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([np.empty(0, kind.to_pandas_dtype()), *parts])
+
+
+def _numbers(chunk: pa.Array) -> Column:
+    kind = chunk.type
+    begin = chunk.offset * kind.bit_width // 8
+    return np.frombuffer(chunk.buffers()[1], kind.to_pandas_dtype(), len(chunk), begin)
+
+
+def _bits(chunk: pa.Array) -> Column:
+    held = np.frombuffer(chunk.buffers()[1] or b"", np.uint8)
+    found = np.unpackbits(held, count=chunk.offset + len(chunk), bitorder="little")
+    return found[chunk.offset :].astype(bool)
+
+
+def _texts(chunk: pa.DictionaryArray) -> Column:
+    words = np.empty(len(chunk.dictionary), object)
+    words[:] = chunk.dictionary.to_pylist()
+    return words[_numbers(chunk.indices)] if len(chunk) else words[:0]
 
 
 def metadata_of(file: pq.ParquetFile, path: Path, key: str, hint: Any) -> Any:

@@ -184,6 +184,7 @@ def broadcast(
         exchange.broadcast(tensor, src, compression, codec)
 
 
+@checked
 def transfers() -> tuple[Sent, ...]:
     """Return the last 1000 tensors that this process sent behind a header, oldest first.
 
