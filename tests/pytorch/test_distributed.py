@@ -410,7 +410,7 @@ def test_wrong_calls_are_one_sentence(tmp_path: Path) -> None:
             assert one != "taken"
             assert "\n" not in one
         assert "give auto, on or off" in told[2]
-        assert "'ans'" in told[3]
+        assert "codec ans" in told[3]
         assert "dst" in told[8]
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import index
-from threading import Lock
 from typing import Any, Self
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
+from lanescope.compression.choosing import Choices, Looks, choose
+from lanescope.compression.codec_choice import (
+    AUTO,
+    Kernels,
+    codec_of_transfers,
+    decider_of,
+    with_codec,
+)
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
 from lanescope.compression.paging import PageTransfers, coded
-from lanescope.compression.rule import AT_BEST, CODECS_BY_DTYPE, Rule, links_of_this_machine, takes
+from lanescope.compression.rule import AT_BEST, links_of_this_machine
 from lanescope.compression.shapes import OVER_HOST, TO_GPU, TO_HOST, Shape, shape_of
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import (
@@ -31,7 +37,6 @@ from lanescope.errors import InputError, LanescopeError
 from lanescope.units.sizes import Size, size_of
 
 HOST = "host"
-AUTO = "auto"
 PEER = "peer"
 _USUAL = {None: TO_HOST, PEER: TO_GPU, HOST: OVER_HOST}
 _PIECE_BYTES = 256 << 20
@@ -111,20 +116,20 @@ class Channel(PageTransfers):
         self._target = (
             None if target == HOST else _gpu_number(target, 'to send to; give a GPU or "host"')
         )
-        self._codec = None if codec == AUTO else _codec(codec)
+        self._codec = codec_of_transfers(codec)
         _require_gpus(self._source, *([] if self._target is None else [self._target]))
         self._via = None if self._target is None else _via(via, self._source, self._target)
         usual = _USUAL[self._via]
         self._shape = shape = shape_of(
             usual, None if slab_bytes is None else size_of(slab_bytes), slots, sms
         )
-        self._decider = _decider(compression, self._codec, shape, to_host=target == HOST)
+        cost = replace(AT_BEST, slab_bytes=shape.fill_bytes)
+        links = links_of_this_machine() if target == HOST and compression == AUTO else None
+        self._decider = decider_of(compression, self._codec, cost, links)
         self._log = Log(self._decider, _LOGGED)
         self._kinds = Kinds()
         self._looks = Looks(self._decider, self._codec, self._kinds.note)
         self._choices, self._update_choices = Choices(), Choices()
-        self._loaded: set[str] = set()
-        self._lock = Lock()
         self._copiers = {}
         self._closed = False
         if restore_by not in ("staged", "mapped"):
@@ -136,6 +141,7 @@ class Channel(PageTransfers):
                 if self._target is None
                 else self._to_gpu(self._target, shape, patience_seconds)
             )
+        self._kernels = Kernels(self._core, self._codec)
 
     def _to_host(self, shape: Shape, patience: float, restore_by: str) -> native.HostChannel:
         return native.HostChannel(
@@ -424,32 +430,10 @@ class Channel(PageTransfers):
         self._looks.before(transfer, array, stream, base)
         decision = self._decider.decide(transfer)
         if not isinstance(self._decider, Always) or decision.compress:
-            self._load(transfer.dtype)
-        if not decision.compress or array.bytes == 0:
-            return replace(decision, compress=False, codec=Codec.RAW)
-        dimensionality = decision.dimensionality
-        if self._codec is not None:
-            codec = self._codec
-        elif decision.codec != AUTO:
-            codec = _codec(decision.codec)
-        else:
-            codec, dimensionality = self._choose(transfer, array, stream, base)
-        if codec is Codec.RAW:
-            reason = f"{decision.reason}, but no codec makes it smaller"
-            return replace(decision, compress=False, codec=codec, reason=reason)
-        return replace(decision, codec=codec, dimensionality=dimensionality)
-
-    def _load(self, dtype: str) -> None:
-        """Load the kernels that may be needed, so that no transfer that is timed waits for it."""
-        with self._lock:
-            if dtype in self._loaded:
-                return
-            self._loaded.add(dtype)
-        given = () if self._codec in (None, Codec.RAW) else (self._codec,)
-        for codec in given or CODECS_BY_DTYPE.get(dtype, ()):
-            if takes(codec, dtype):
-                with suppress(native.NativeError):  # which is told where they are needed
-                    self._core.load(native.Codec[codec], dtype_of(dtype))
+            self._kernels.load(transfer.dtype)
+        return with_codec(
+            decision, transfer, self._codec, lambda: self._choose(transfer, array, stream, base)
+        )
 
     def _choose(
         self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None
@@ -468,33 +452,6 @@ class Channel(PageTransfers):
     def _require_host(self) -> None:
         if self._target is not None:
             raise InputError('this channel goes to a GPU; call send, or name "host" as the target')
-
-
-def _codec(name: str) -> Codec:
-    names = ", ".join([AUTO, *(one for one in Codec if not one.by_nvcomp)])
-    try:
-        codec = Codec(name)
-    except ValueError:
-        raise InputError(f"there is no codec {shown(name)}; give one of {names}") from None
-    if codec.by_nvcomp:
-        raise InputError(
-            f"codec {codec} is one of streams, for compress, and not of channels; give one of "
-            f"{names}"
-        )
-    return codec
-
-
-def _decider(
-    compression: str | Decider, codec: Codec | None, shape: Shape, *, to_host: bool
-) -> Decider:
-    if not isinstance(compression, str):
-        return compression
-    if compression == AUTO:
-        links = links_of_this_machine() if to_host else None
-        return Rule(links, cost=replace(AT_BEST, slab_bytes=shape.fill_bytes), codec=codec)
-    if compression not in ("on", "off"):
-        raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
-    return Always(compression == "on")
 
 
 def _gpu_number(place: int | str, what: str) -> int:

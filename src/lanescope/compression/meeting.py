@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Protocol
 
+from lanescope.calls import checked
 from lanescope.engine.messages import Message, received, send
 from lanescope.errors import InputError, LanescopeError
 
@@ -48,6 +49,7 @@ class AtPath:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class InStore:
     """By a store of ``torch.distributed``, or any that has `set`, `get` and `delete_key`.
 
@@ -82,6 +84,7 @@ class InStore:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class ByMpi:
     """By a communicator of mpi4py.
 

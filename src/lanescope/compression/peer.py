@@ -15,9 +15,16 @@ from lanescope._version import __version__
 from lanescope.calls import checked
 from lanescope.compression import meeting
 from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
+from lanescope.compression.codec_choice import (
+    AUTO,
+    Kernels,
+    codec_of_transfers,
+    decider_of,
+    with_codec,
+)
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
-from lanescope.compression.rule import AT_BEST, CODECS_BY_DTYPE, Rule, takes
+from lanescope.compression.rule import AT_BEST
 from lanescope.compression.shapes import TO_GPU, shape_of
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import (
@@ -32,8 +39,8 @@ from lanescope.engine.messages import Message
 from lanescope.errors import InputError, LanescopeError
 from lanescope.units.sizes import Size, size_of
 
-AUTO = "auto"
 _LOGGED = 1000
+_ALIGNMENT = 16
 _NOT_ALIGNED = "the array is not aligned to 16 bytes"
 
 
@@ -260,25 +267,19 @@ class PeerSender(_Half):
         _require_gpu(gpu)
         require_patience(patience_seconds)
         place = meeting.meeting_of(meet)
-        self._codec = None if codec == AUTO else _codec(codec)
+        self._codec = codec_of_transfers(codec)
         shape = shape_of(TO_GPU, None if slab_bytes is None else size_of(slab_bytes), slots, sms)
-        self._decider: Decider
-        if compression == AUTO:
-            cost = replace(AT_BEST, slab_bytes=shape.fill_bytes)
-            self._decider = Rule(cost=cost, codec=self._codec)
-        elif compression in ("on", "off"):
-            self._decider = Always(compression == "on")
-        else:
-            raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
+        cost = replace(AT_BEST, slab_bytes=shape.fill_bytes)
+        self._decider = decider_of(compression, self._codec, cost)
         super().__init__(gpu, self._decider, patience_seconds)
         self._looks = Looks(self._decider, self._codec)
         self._choices = Choices()
-        self._loaded: set[str] = set()
         self._number = secrets.randbits(48)
         with core_errors():
             self._core = native.PeerSender(
                 gpu, shape.slab_bytes, shape.slots, shape.sms, patience_seconds
             )
+        self._kernels = Kernels(self._core, self._codec)
         connection = meeting.connect(place, patience_seconds)
         self._line = line = meeting.Line(connection, self._ended, self._look, patience_seconds)
         parts = {"slab_bytes": shape.slab_bytes, "slots": shape.slots, "sms": shape.sms}
@@ -329,9 +330,9 @@ class PeerSender(_Half):
         self._require_open()
         array = gpu_array(values, self._gpu, "the array to send")
         self._log.settle()
-        self._load(array.dtype)
+        self._kernels.load(array.dtype)
         stream = current_stream(array.framework, self._gpu)
-        if array.pointer % 16:
+        if array.pointer % _ALIGNMENT:
             decision = replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
         return self._put(array, values, transfer, decision, stream)
 
@@ -371,36 +372,16 @@ class PeerSender(_Half):
         self._looks.before(transfer, array, stream)
         decision = self._decider.decide(transfer)
         if not isinstance(self._decider, Always) or decision.compress:
-            self._load(transfer.dtype)
-        raw = replace(decision, compress=False, codec=Codec.RAW)
-        if not decision.compress or array.bytes == 0:
-            return raw
-        if array.pointer % 16:
-            return replace(raw, reason=_NOT_ALIGNED)
-        dimensionality = decision.dimensionality
-        if self._codec is not None:
-            codec = self._codec
-        elif decision.codec != AUTO:
-            codec = Codec(decision.codec)
-        else:
-            with core_errors():
-                codec, dimensionality = self._choices.of(transfer, lambda: choose(array, stream))
-        if codec is Codec.RAW:
-            return replace(raw, reason=f"{decision.reason}, but no codec makes it smaller")
-        if not takes(codec, transfer.dtype):
-            return replace(raw, reason=f"{codec} takes no {transfer.dtype}")
-        return replace(decision, codec=codec, dimensionality=dimensionality)
+            self._kernels.load(transfer.dtype)
+        if decision.compress and array.pointer % _ALIGNMENT:
+            return replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
+        return with_codec(
+            decision, transfer, self._codec, lambda: self._choose(transfer, array, stream)
+        )
 
-    def _load(self, dtype: str) -> None:
-        """Load the kernels that may be needed, so that no transfer that is timed waits for it."""
-        if dtype in self._loaded:
-            return
-        self._loaded.add(dtype)
-        given = () if self._codec in (None, Codec.RAW) else (str(self._codec),)
-        for codec in given or CODECS_BY_DTYPE.get(dtype, ()):
-            if takes(codec, dtype):
-                with suppress(native.NativeError):  # which is told where they are needed
-                    self._core.load(native.Codec[codec], dtype_of(dtype))
+    def _choose(self, transfer: Transfer, array: GpuArray, stream: int) -> tuple[Codec, int]:
+        with core_errors():
+            return self._choices.of(transfer, lambda: choose(array, stream))
 
 
 @checked
@@ -519,7 +500,7 @@ def _unlike(array: GpuArray, out: Any, said: Message) -> str:
             f"the sending process sent {said['dtype']} of shape {tuple(said['shape'])}, and the "
             f"array for the values is {dtype} of shape {array.shape}; give both sides like arrays"
         )
-    if said["codec"] is not None and array.pointer % 16:
+    if said["codec"] is not None and array.pointer % _ALIGNMENT:
         return (
             "the array for the values does not begin at a multiple of 16 bytes; give one that does"
         )
@@ -533,14 +514,6 @@ def _new(framework: str, said: Message, gpu: int) -> Any:
 
         dtype = getattr(torch, dtype)
     return new_array(framework, tuple(said["shape"]), dtype, gpu)
-
-
-def _codec(name: str) -> Codec:
-    own = [one for one in Codec if not one.by_nvcomp]
-    if name not in own:
-        names = ", ".join([AUTO, *own])
-        raise InputError(f"there is no codec {name!r} of channels; give one of {names}")
-    return Codec(name)
 
 
 def _require_gpu(gpu: int) -> None:

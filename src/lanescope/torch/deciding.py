@@ -13,17 +13,20 @@ from typing import Any, Protocol
 import torch
 
 from lanescope._core import native
-from lanescope.calls import shown
 from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
+from lanescope.compression.codec_choice import (
+    AUTO,
+    codec_of_transfers,
+    decider_of,
+    with_codec,
+)
 from lanescope.compression.costs import CodecCost
-from lanescope.compression.deciding import Always, Decider, Decision, Outcome, Sampled, Transfer
+from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
 from lanescope.compression.gpu_arrays import current_stream, gpu_array
-from lanescope.compression.rule import AT_BEST, Rule, takes
+from lanescope.compression.rule import AT_BEST, Rule
 from lanescope.compression.stream import Codec, describe
-from lanescope.errors import InputError
 from lanescope.torch.pieces import Tensor, encode, numpy_of, room_for
 
-AUTO = "auto"
 _LOGGED = 1000
 _UNTIMED = 8
 _MOST_THREADS = 16
@@ -106,14 +109,8 @@ class Decisions:
     """
 
     def __init__(self, kind: str, compression: str, codec: str) -> None:
-        self._codec = None if codec == AUTO else _codec(codec)
-        self._decider: Decider
-        if compression == AUTO:
-            self._decider = Rule(cost=_cost(kind), codec=self._codec)
-        elif compression in ("on", "off"):
-            self._decider = Always(compression == "on")
-        else:
-            raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
+        self._codec = codec_of_transfers(codec)
+        self._decider = decider_of(compression, self._codec, _cost(kind))
         self._learns = compression == AUTO
         self._untimed: dict[tuple[str, str], int] = {}
         self._looks = Looks(self._decider, self._codec) if kind == "cuda" else None
@@ -130,22 +127,12 @@ class Decisions:
         elif isinstance(self._decider, Rule) and self._decider.wants_sample(transfer):
             self._decider.take_sample(transfer, _sampled(tensor, pieces, self._codec))
         decision = self._decider.decide(transfer)
-        if not decision.compress:
-            return replace(decision, codec=Codec.RAW)
-        dimensionality = decision.dimensionality
-        if self._codec is not None:
-            codec = self._codec
-        elif decision.codec != AUTO:
-            codec = Codec(decision.codec)
-        else:
-            codec, dimensionality = self._choices.of(transfer, lambda: _chosen(tensor, pieces))
-        if codec is Codec.RAW:
-            reason = f"{decision.reason}, but no codec makes it smaller"
-            return replace(decision, compress=False, codec=codec, reason=reason)
-        if not takes(codec, transfer.dtype):
-            reason = f"{codec} takes no {transfer.dtype}"
-            return replace(decision, compress=False, codec=Codec.RAW, reason=reason)
-        return replace(decision, codec=codec, dimensionality=dimensionality)
+        return with_codec(
+            decision,
+            transfer,
+            self._codec,
+            lambda: self._choices.of(transfer, lambda: _chosen(tensor, pieces)),
+        )
 
     @property
     def learns(self) -> bool:
@@ -200,14 +187,6 @@ LOG: deque[Sent] = deque(maxlen=_LOGGED)
 def decisions(kind: str, compression: str, codec: str) -> Decisions:
     """Return who decides: one for all groups and peers, which are paths to it."""
     return Decisions(kind, compression, codec)
-
-
-def _codec(name: str) -> Codec:
-    own = [one for one in Codec if not one.by_nvcomp]
-    if name not in own:
-        names = ", ".join([AUTO, *own])
-        raise InputError(f"no tensor is sent by codec {shown(name)}; give one of {names}")
-    return Codec(name)
 
 
 def _cost(kind: str) -> CodecCost:

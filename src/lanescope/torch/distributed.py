@@ -9,7 +9,6 @@ from lanescope.errors import InputError
 from lanescope.torch.lanes import Transferring, behind, in_order
 
 if TYPE_CHECKING:
-    from lanescope.torch.deciding import Sent
     from lanescope.torch.exchange import Exchange
 
 AUTO = "auto"
@@ -185,7 +184,7 @@ def broadcast(
 
 
 @checked
-def transfers() -> tuple[Sent, ...]:
+def transfers() -> tuple[Any, ...]:
     """Return the last 1000 tensors that this process sent behind a header, oldest first.
 
     Returns

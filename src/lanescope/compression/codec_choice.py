@@ -1,0 +1,122 @@
+"""From what a user gives, and what a decider decides, to the codec of a transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+from lanescope._core import native
+from lanescope.calls import shown
+from lanescope.compression.choosing import dtype_of
+from lanescope.compression.costs import CodecCost
+from lanescope.compression.deciding import Always, Decider, Decision, Transfer
+from lanescope.compression.rule import CODECS_BY_DTYPE, LinkModel, Rule, takes
+from lanescope.compression.stream import Codec
+from lanescope.errors import InputError
+
+AUTO = "auto"
+
+
+def codec_of_transfers(name: str) -> Codec | None:
+    """Return the codec of a name, or None of ``auto``.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is one of streams alone.
+    """
+    if name == AUTO:
+        return None
+    names = ", ".join([AUTO, *(one for one in Codec if not one.by_nvcomp)])
+    try:
+        codec = Codec(name)
+    except ValueError:
+        raise InputError(f"there is no codec {shown(name)}; give one of {names}") from None
+    if codec.by_nvcomp:
+        raise InputError(
+            f"codec {codec} is one of streams, for compress, and not of transfers; give one of "
+            f"{names}"
+        )
+    return codec
+
+
+def decider_of(
+    compression: str | Decider, codec: Codec | None, cost: CodecCost, links: LinkModel | None = None
+) -> Decider:
+    """Return what decides: the rule of ``auto``, the same each time of ``on`` and ``off``.
+
+    Raises
+    ------
+    InputError
+        If it is another word.
+    """
+    if not isinstance(compression, str):
+        return compression
+    if compression == AUTO:
+        return Rule(links, cost=cost, codec=codec)
+    if compression not in ("on", "off"):
+        raise InputError(f"compression cannot be {compression!r}; give auto, on or off")
+    return Always(compression == "on")
+
+
+def with_codec(
+    decision: Decision,
+    transfer: Transfer,
+    codec: Codec | None,
+    find: Callable[[], tuple[Codec, int]],
+) -> Decision:
+    """Return a decision with the codec that is to be used, `Codec.RAW` if it goes as it is.
+
+    Parameters
+    ----------
+    codec
+        The only one that may be used, if any.
+    find
+        Finds a codec and its dimensionality, where the decider leaves that open.
+    """
+    if not decision.compress or transfer.bytes == 0:
+        return replace(decision, compress=False, codec=Codec.RAW)
+    dimensionality = decision.dimensionality
+    if codec is None:
+        codec = codec_of_transfers(decision.codec)
+    if codec is None:
+        codec, dimensionality = find()
+    if codec is Codec.RAW:
+        reason = f"{decision.reason}, but no codec makes it smaller"
+        return replace(decision, compress=False, codec=codec, reason=reason)
+    if not takes(codec, transfer.dtype):
+        reason = f"{codec} takes no {transfer.dtype}"
+        return replace(decision, compress=False, codec=Codec.RAW, reason=reason)
+    return replace(decision, codec=codec, dimensionality=dimensionality)
+
+
+class Kernels:
+    """Loads kernels that may be needed, so that no transfer that is timed waits for it.
+
+    Parameters
+    ----------
+    core
+        A channel of the core.
+    codec
+        The only one that is used, if any.
+    """
+
+    def __init__(self, core: Any, codec: Codec | None) -> None:
+        self._core, self._codec = core, codec
+        self._loaded: set[str] = set()
+        self._lock = Lock()
+
+    def load(self, dtype: str) -> None:
+        """Load those for values of a type, at the first call."""
+        with self._lock:
+            if dtype in self._loaded:
+                return
+            self._loaded.add(dtype)
+        given = () if self._codec in (None, Codec.RAW) else (str(self._codec),)
+        for codec in given or CODECS_BY_DTYPE.get(dtype, ()):
+            if takes(codec, dtype):
+                with suppress(native.NativeError):  # which is said where they are needed
+                    self._core.load(native.Codec[codec], dtype_of(dtype))
