@@ -2,6 +2,8 @@
 
 #include <cuda.h>
 
+#include <cstddef>
+
 namespace lanescope::boost {
 
 /// The driver's functions that carrying takes, as the driver has them and no other library: what is
