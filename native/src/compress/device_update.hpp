@@ -12,12 +12,12 @@ namespace lanescope::compress {
 // What each thread of the kernels for updates does, of so many: 16 bytes at a time, several at
 // once. The test of its arithmetic calls it on the host.
 
-/// Sums of bases, and who is told where they differ. The kernel that puts differences onto a base
-/// looks at them before it writes anything, so that nobody waits for them on the host.
+/// Sums of bases, and what learns of it where they differ. The kernel that puts differences onto a
+/// base looks at them before it writes anything, so that nobody waits for them on the host.
 struct BaseCheck {
   const unsigned long long* held = nullptr;  ///< Of the base here; in the device's memory.
   const unsigned long long* sent = nullptr;  ///< Of the sender's; memory that the device reaches.
-  unsigned long long told = 0;               ///< Of the sender's, where `sent` is null.
+  unsigned long long given = 0;              ///< Of the sender's, where `sent` is null.
   Fault* fault = nullptr;                    ///< What differing sums are put into.
 };
 
@@ -125,7 +125,7 @@ LANESCOPE_LANES inline std::uint64_t sum_share(Share share, const std::byte* dat
 /// is the sender's; where it is not, one thread says so.
 LANESCOPE_LANES inline bool may_put(Share share, const Fault* of_slab, const BaseCheck& check) {
   if (of_slab->blocks != 0) return false;
-  if (*check.held == (check.sent != nullptr ? *check.sent : check.told)) return true;
+  if (*check.held == (check.sent != nullptr ? *check.sent : check.given)) return true;
   if (share.thread == 0) *check.fault = {1, 1, kOtherBase};
   return false;
 }

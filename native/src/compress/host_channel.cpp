@@ -82,7 +82,7 @@ struct HostChannel::State {
                      std::byte* target);
   template <typename Work>
   std::shared_ptr<Ticket> restore_some(const std::shared_ptr<Parcel>& parcel,
-                                       const TransferFacts& told, cudaStream_t caller, Work work);
+                                       const TransferFacts& moved, cudaStream_t caller, Work work);
   void settle(Ticket& ticket, const Stream& stream, cudaStream_t caller);
 
   std::mutex mutex;
@@ -327,19 +327,19 @@ void HostChannel::State::decode_chosen(Ticket& ticket, const Parcel& parcel,
 /// As `restore` does; `work` puts on `in` what brings the bytes.
 template <typename Work>
 std::shared_ptr<Ticket> HostChannel::State::restore_some(const std::shared_ptr<Parcel>& parcel,
-                                                         const TransferFacts& told,
+                                                         const TransferFacts& moved,
                                                          cudaStream_t caller, Work work) {
   const auto memory = parcel->memory();
   const std::lock_guard lock(mutex);
   in_flight.reap();
-  TransferFacts its = facts("from the host to GPU ", told.bytes);
-  its.wire_bytes = told.wire_bytes;
-  its.compressed = its.decodes = told.decodes;
+  TransferFacts its = facts("from the host to GPU ", moved.bytes);
+  its.wire_bytes = moved.wire_bytes;
+  its.compressed = its.decodes = moved.decodes;
   std::unique_ptr<Report> report = its.decodes ? reports.lend(1) : nullptr;
   if (its.decodes && !report)
     throw Error("restore", cudaErrorMemoryAllocation, "no memory", "the GPU has no memory left");
   const auto ticket = std::make_shared<Ticket>(std::move(its), gpu, std::move(report));
-  if (told.wire_bytes == 0) {
+  if (moved.wire_bytes == 0) {
     ticket->settle_now();
     return ticket;
   }

@@ -42,7 +42,7 @@ void combine(std::span<const std::byte> one, const std::byte* base, std::byte* o
   throw Error("decompress", 0, "bad base", what);
 }
 
-std::string told(std::uint64_t sum) {
+std::string hex_of(std::uint64_t sum) {
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(sum));
   return digits;
@@ -89,7 +89,7 @@ void require_base(const Layout& layout, const Base& base, std::span<const std::b
     return;
   }
   if (!base)
-    refuse("the stream is an update of a base with the checksum " + told(layout.base) +
+    refuse("the stream is an update of a base with the checksum " + hex_of(layout.base) +
            ", and none is given; give that array as the base");
   if (base->size() != layout.header.bytes)
     refuse("the base has " + std::to_string(base->size()) + " bytes, and the stream is an update " +
@@ -103,8 +103,8 @@ void require_base(const Layout& layout, const Base& base, std::span<const std::b
 
 void require_sum(const Layout& layout, std::uint64_t sum) {
   if (sum == layout.base) return;
-  refuse("the base is another one: its checksum is " + told(sum) +
-         ", and the stream is an update of one with " + told(layout.base) +
+  refuse("the base is another one: its checksum is " + hex_of(sum) +
+         ", and the stream is an update of one with " + hex_of(layout.base) +
          "; give the array that it was made against");
 }
 
