@@ -38,6 +38,8 @@ def test_public_names():
             "streams",
             "sweep",
             "taruc",
+            "to_gpu",
+            "to_host",
             "topo",
             "validate",
             "watch",

@@ -2,6 +2,7 @@
 
     python benchmarks/boost/pageable.py --out FILE.json
     python benchmarks/boost/pageable.py --with torch --out FILE.json
+    python benchmarks/boost/pageable.py --with lanescope --out FILE.json
 
 Each turn is a process of its own: unboosted, boosted as `lanescope boost` does it, and boosted with
 ``--always``. In each, every size is copied to the GPU and back: from and into touched memory, and
@@ -12,7 +13,8 @@ Virtual machines may get their memory from the host as it is first used: as much
 takes is touched and freed before, unless ``--cold`` is given. Bytes are compared at each size.
 
 ``--with driver`` calls libcuda alone, by ctypes; ``--with torch`` copies tensors by ``.to("cuda")``
-and ``.cpu()``. The rows of pinned memory are to be equal.
+and ``.cpu()``, ``--with lanescope`` by ``lanescope.to_gpu`` and ``to_host``, which need no boost:
+its "unboosted" is to be set against that of ``torch``. The rows of pinned memory are to be equal.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import lanescope
 from lanescope.boosting.running import BoostOptions, boost_library, boost_variables, read_folder
 from lanescope.boosting.tally import Tally
 from lanescope.units.bandwidth import bandwidth_gbs
@@ -130,6 +133,20 @@ class Torch:
         return bool(self._torch.equal(one, other))
 
 
+class Lanescope(Torch):
+    """The same tensors by functions of ours."""
+
+    def to_gpu(self, memory: Any) -> None:
+        lanescope.to_gpu(memory, self._there[: memory.numel()])
+        self._torch.cuda.synchronize()
+
+    def from_gpu(self, memory: Any) -> None:
+        lanescope.to_host(self._there[: memory.numel()], memory)
+
+
+GPUS: dict[str, type[Driver | Torch]] = {"driver": Driver, "torch": Torch, "lanescope": Lanescope}
+
+
 def seconds_of(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
@@ -183,7 +200,7 @@ def turn(words: argparse.Namespace) -> None:
     """Measure once, and print it as JSON."""
     sizes = tuple(size for size in SIZES if size <= words.largest)
     most = max(*sizes, PINNED_BYTES)
-    gpu: Gpu = Torch(most) if words.by == "torch" else Driver(most)
+    gpu: Gpu = GPUS[words.by](most)
     if not words.cold:
         pages = mmap.mmap(-1, 2 * most, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         for at in range(0, 2 * most, 4 * KIB):
@@ -252,7 +269,7 @@ def compare(words: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--turn", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--with", dest="by", choices=("driver", "torch"), default="driver")
+    parser.add_argument("--with", dest="by", choices=tuple(GPUS), default="driver")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="bytes")
     parser.add_argument("--threads", type=int, help="that copy; default: as the library thinks")

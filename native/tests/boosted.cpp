@@ -262,6 +262,46 @@ void threads() {
   for (const auto& text : said) std::fputs(text.c_str(), stdout);
 }
 
+/// Copies by the library's own function, of threads without a context, each on one of two GPUs; by
+/// the driver where there is no such function.
+void direct() {
+  using Copy = int (*)(std::uint64_t, std::uint64_t, std::size_t, std::uint64_t, int, int);
+  const auto copy = reinterpret_cast<Copy>(dlsym(RTLD_DEFAULT, "lanescope_boost_copy"));
+  begin();
+  constexpr int kThreads = 4;
+  std::vector<std::string> said(kThreads);
+  std::vector<std::thread> all;
+  for (int number = 0; number < kThreads; ++number)
+    all.emplace_back([&, number] {
+      const int gpu = number % 2;
+      CUcontext primary = nullptr;
+      cuDevicePrimaryCtxRetain(&primary, gpu);
+      cuCtxSetCurrent(primary);
+      const std::size_t bytes = kMiB + static_cast<std::size_t>(number) * 1000;
+      const CUdeviceptr there = on_gpu(bytes);
+      const CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+      if (copy != nullptr) cuCtxSetCurrent(nullptr);
+      Bytes out = some_bytes(bytes, static_cast<unsigned>(number)), back(bytes);
+      for (int round = 0; round < 6; ++round) {
+        const auto handle = reinterpret_cast<std::uint64_t>(stream);
+        const auto to = reinterpret_cast<std::uint64_t>(back.data());
+        const auto from = reinterpret_cast<std::uint64_t>(out.data());
+        int failed = copy != nullptr ? copy(there, from, bytes, handle, gpu, 1)
+                                     : cuMemcpyHtoDAsync_v2(there, out.data(), bytes, stream);
+        failed += copy != nullptr ? copy(to, there, bytes, handle, gpu, 0)
+                                  : cuMemcpyDtoHAsync_v2(back.data(), there, bytes, stream);
+        said[static_cast<std::size_t>(number)] +=
+            std::to_string(failed) + " " + std::to_string(hash_of(back.data(), bytes)) + "\n";
+        out[0] = static_cast<unsigned char>(round);
+      }
+      CUcontext after = nullptr;
+      cuCtxGetCurrent(&after);
+      if (copy != nullptr && after != nullptr) said[0] += "a context is left\n";
+    });
+  for (auto& one : all) one.join();
+  for (const auto& text : said) std::fputs(text.c_str(), stdout);
+}
+
 /// Several contexts and GPUs by one thread, in turns; memory and streams of another one.
 void contexts() {
   const CUcontext first = begin(0), second = begin(1);
@@ -570,7 +610,8 @@ int main(int count, char** words) {
                {"threads", threads}, {"contexts", contexts},   {"others", others},
                {"fresh", fresh},     {"forbidden", forbidden}, {"capture", capture},
                {"forks", forks},     {"failing", failing},     {"early", early},
-               {"locked", locked},   {"resets", resets},       {"endless", endless}};
+               {"locked", locked},   {"resets", resets},       {"endless", endless},
+               {"direct", direct}};
   for (const auto& one : cases)
     if (count == 2 && std::strcmp(one.name, words[1]) == 0) {
       one.run();

@@ -74,6 +74,7 @@ Context* destroyed = nullptr;  // the last one
 int captures = 0;
 bool invalidated = false;
 thread_local Context* current = nullptr;
+thread_local std::vector<Context*> pushed;
 thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 std::atomic<int> pageable_copies, pinned_copies, fail_after{-1}, captured_copies;
 
@@ -284,10 +285,35 @@ API CUresult cuDeviceGet(CUdevice* to, int number) {
   return CUDA_SUCCESS;
 }
 API CUresult cuDevicePrimaryCtxRetain(CUcontext* to, CUdevice device) {
-  static CUcontext first = nullptr;
-  if (first == nullptr) cuCtxCreate_v2(&first, 0, device);
-  *to = first;
+  static CUcontext primary[2] = {};
+  if (initialised != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (device < 0 || device > 1) return CUDA_ERROR_INVALID_DEVICE;
+  static std::mutex making;
+  const std::lock_guard lock(making);
+  Context* before = current;
+  if (primary[device] == nullptr) cuCtxCreate_v2(&primary[device], 0, device);
+  current = before;
+  *to = primary[device];
   return CUDA_SUCCESS;
+}
+API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  pushed.push_back(current);
+  current = reinterpret_cast<Context*>(context);
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  if (pushed.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = reinterpret_cast<CUcontext>(current);
+  current = pushed.back();
+  pushed.pop_back();
+  return CUDA_SUCCESS;
+}
+API CUresult cuGetErrorString(CUresult error, const char** text) {
+  *text = error == CUDA_ERROR_INVALID_VALUE ? "invalid argument" : nullptr;
+  return *text == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 API CUresult cuCtxDestroy_v2(CUcontext context) {
   cuCtxSynchronize();

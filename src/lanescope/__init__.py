@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lanescope.api import streams as streams
     from lanescope.api import sweep as sweep
     from lanescope.api import validate as validate
+    from lanescope.boosting.arrays import to_gpu as to_gpu
+    from lanescope.boosting.arrays import to_host as to_host
     from lanescope.compression.channel import Channel as Channel
     from lanescope.compression.codec import compress as compress
     from lanescope.compression.codec import decompress as decompress
@@ -72,6 +74,8 @@ _HOME = {
     "nccl": "api",
     "sweep": "api",
     "validate": "api",
+    "to_gpu": "boosting.arrays",
+    "to_host": "boosting.arrays",
     "Channel": "compression.channel",
     "compress": "compression.codec",
     "decompress": "compression.codec",

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from lanescope.boosting.running import FOLDER_VARIABLE, OPTIONS_VARIABLE, read_folder
 from tests.boosting.programs import needs_boost
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
@@ -247,3 +248,78 @@ print("well")
     to_gpu, from_gpu = carried(found)
     assert to_gpu >= 7  # the weights, and x
     assert from_gpu >= 7
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch")
+@pytest.mark.parametrize("boosts", [False, True], ids=["by itself", "boosted"])
+def test_tensors_by_functions_of_ours(boosts: bool, boost: Boost, tmp_path: Path) -> None:
+    text = """
+import threading, torch, lanescope, numpy
+for size in (5, 4096, 262144, 3 * 1024 * 1024 + 1, 200_000_003):
+    source = torch.randint(0, 256, (size,), dtype=torch.uint8)
+    expected = source.clone()
+    there = lanescope.to_gpu(source)
+    source.zero_()  # it has returned
+    assert torch.equal(lanescope.to_host(there), expected)
+    assert torch.equal(there.cpu(), expected)
+large = torch.rand(64 << 20)
+for own in (False, True):
+    with torch.cuda.stream(torch.cuda.Stream() if own else torch.cuda.default_stream()):
+        work = torch.rand(4096, 4096, device="cuda")
+        for _ in range(30): work = work @ work * 1e-4
+        there = torch.empty(64 << 20, device="cuda")
+        there.fill_(7)
+        assert (lanescope.to_host(there) == 7).all()
+        for _ in range(30): work = work @ work * 1e-4
+        there.fill_(3)
+        lanescope.to_gpu(large, there)
+        twice = there * 2
+        assert torch.equal(twice.cpu(), large * 2)
+pinned = torch.rand(8 << 20).pin_memory()
+expected = pinned.clone()
+there = lanescope.to_gpu(pinned)
+pinned.zero_()
+assert torch.equal(lanescope.to_host(there), expected)
+wrong = []
+def copy(seed):
+    values = numpy.random.default_rng(seed).random(1 << 20)
+    out = torch.empty(1 << 20, dtype=torch.float64, device="cuda")
+    for _ in range(20):
+        back = numpy.empty_like(values)
+        lanescope.to_gpu(values, out)
+        lanescope.to_host(out, back)
+        if not (back == values).all(): wrong.append(seed)
+threads = [threading.Thread(target=copy, args=(seed,)) for seed in range(8)]
+for one in threads: one.start()
+for one in threads: one.join()
+assert not wrong
+graph = torch.cuda.CUDAGraph()
+static = torch.zeros(1 << 20, device="cuda")
+with torch.cuda.graph(graph):
+    static += 1
+    try:
+        lanescope.to_host(static)
+        raise SystemExit("it was taken")
+    except lanescope.LanescopeError as error:
+        assert "captured" in str(error)
+graph.replay()
+assert (static == 1).all()
+print("well")
+"""
+    if boosts:
+        assert min(carried(boost(text, begin=""))) >= 10
+        return
+    tallies = tmp_path / "tallies"
+    tallies.mkdir()
+    variables = {OPTIONS_VARIABLE: "threads=4 always", FOLDER_VARIABLE: str(tallies)}
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env={**os.environ, **variables},
+    )
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+    found = read_folder(tallies)
+    assert min(found.carried[name].copies for name in ("h2d", "d2h")) >= 10

@@ -27,6 +27,7 @@ CASES: dict[str, tuple[int, set[str]]] = {
     "forks": (2, {"forked"}),
     "failing": (1, {"failed"}),
     "early": (2, {"busy"}),
+    "direct": (24, set()),
 }
 
 
@@ -139,7 +140,9 @@ def test_the_driver_is_tried_in_turns(tmp_path: Path) -> None:
     assert both == 96  # each copy once
 
 
-@pytest.mark.parametrize("case", ["threads", "capture", "failing", "early", "fresh", "resets"])
+@pytest.mark.parametrize(
+    "case", ["threads", "direct", "capture", "failing", "early", "fresh", "resets"]
+)
 @pytest.mark.parametrize("sanitizer", ["boosted_sanitized", "boosted_threads"])
 @pytest.mark.native
 def test_sanitizers_find_nothing(case: str, sanitizer: str, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 
 import lanescope
 from lanescope import Engine, LanescopeError, Memory, Operation, Timing
+from lanescope.boosting import arrays
 from lanescope.compression import channel
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Always, Decision
@@ -113,6 +114,8 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "taruc": one | {"parameters": SMALL, "benchmarks": ["overhead"], "only": Only(gpus=(0,))},
         "compress": {"values": np.arange(9.0), "codec": "delta", "threads": 1},
         "decompress": {"stream": STREAM},
+        "to_gpu": {"array": np.arange(9.0), "out": Tensor(np.arange(9.0)), "gpu": 0},
+        "to_host": {"tensor": Tensor(np.arange(9.0)), "out": np.arange(9.0)},
         "predict": {
             "h2d_bytes": 1 << 20,
             "d2h_bytes": 64,
@@ -179,6 +182,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         graph_for: {"workload": WORK, "method": Method.STREAMS, "streams": 2},
         named_parameters: {"name": "k20"},
     }
+    _copy_nothing()
     how = {"workload": WORK, "method": Method.STREAMS, "streams": 2, "parameters": K20}
     peer, host = _channels()
     parcel = host.offload(Tensor(np.arange(9.0)))
@@ -231,6 +235,14 @@ def _channels() -> list[lanescope.Channel]:
     finally:
         for name, value in kept.items():
             setattr(channel.native, name, value)
+
+
+def _copy_nothing() -> None:
+    """Have `to_gpu` and `to_host` check what they are given, and do no more."""
+    for name in ("copy_to_gpu", "copy_to_host"):
+        setattr(arrays, name, lambda *given: None)
+    arrays.current_stream = lambda framework, gpu: 0
+    arrays.new_host_array = lambda framework, shape, dtype: np.empty(shape)
 
 
 class Evil:

@@ -169,6 +169,11 @@ def array(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iufbc"
 
 
+def nine(value: Any) -> bool:
+    """Whether it is an array like the one that is on a GPU."""
+    return type(value) is np.ndarray and value.shape == (9,) and value.dtype == np.float64
+
+
 _MACHINE = maybe(lambda value: isinstance(value, lanescope.Machine) or path(value))
 _NAMES = several(text, empty=True)
 #: What may stand where, by the name of the parameter, or by call and parameter.
@@ -438,6 +443,10 @@ RIGHT: dict[str, Right] = {
     "Channel.load.framework": maybe(member(("torch", "cupy"))),
     "read_parcel.framework": member(("numpy", "torch")),
     "Channel.prepare.size": size_or_none,
+    "to_gpu.array": nine,
+    **dict.fromkeys(("to_gpu.out", "to_host.tensor"), a(Tensor)),
+    "to_gpu.gpu": lambda value: value is None or (whole()(value) and value == 0),
+    "to_host.out": maybe(nine),
     "compress": flag,
     **dict.fromkeys(("raw_seconds", "compressed_seconds"), maybe(number)),
     **dict.fromkeys(("Equations.predict.method", "Replay.predict.method"), member(Method)),

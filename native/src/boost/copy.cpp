@@ -69,6 +69,11 @@ std::optional<Context> current_context() noexcept {
   return found;
 }
 
+bool is_pageable(CUdeviceptr memory, std::size_t bytes) noexcept {
+  const std::optional<Place> first = place_at(memory), last = place_at(memory + bytes - 1);
+  return first && last && first->is_pageable() && last->is_pageable();
+}
+
 Understood understood(const Request& request, const Context& context) noexcept {
   const std::optional<Place> to = place_at(request.to), from = place_at(request.from);
   if (!to || !from) return {{}, Reason::context};
@@ -78,9 +83,7 @@ Understood understood(const Request& request, const Context& context) noexcept {
   const bool inwards = direction == Direction::to_gpu;
   const CUdeviceptr memory = inwards ? request.from : request.to;
   const CUdeviceptr device = inwards ? request.to : request.from;
-  const std::optional<Place> last = place_at(memory + request.bytes - 1);
-  if (!(inwards ? *from : *to).is_pageable() || !last || !last->is_pageable())
-    return {{}, Reason::not_pageable};
+  if (!is_pageable(memory, request.bytes)) return {{}, Reason::not_pageable};
   if (!is_of(context, inwards ? *to : *from, device, request.bytes) ||
       !is_stream_of(context, request.stream))
     return {{}, Reason::context};

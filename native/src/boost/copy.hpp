@@ -47,6 +47,9 @@ struct Understood {
   Reason reason = Reason::not_to_a_gpu;  ///< Why.
 };
 
+/// @return whether memory is pageable, by its first and last byte.
+bool is_pageable(CUdeviceptr memory, std::size_t bytes) noexcept;
+
 /// @return the copy that a request is, as the driver says what its addresses and its stream are.
 Understood understood(const Request& request, const Context& context) noexcept;
 

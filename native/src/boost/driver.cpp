@@ -29,6 +29,10 @@ Driver found_driver() noexcept {
       find(it.cuStreamSynchronize, "cuStreamSynchronize") &&
       find(it.cuStreamWaitEvent, "cuStreamWaitEvent") && find(it.cuEventCreate, "cuEventCreate") &&
       find(it.cuEventRecord, "cuEventRecord") && find(it.cuEventQuery, "cuEventQuery") &&
+      find(it.cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain") &&
+      find(it.cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2") &&
+      find(it.cuCtxPushCurrent, "cuCtxPushCurrent_v2") &&
+      find(it.cuCtxPopCurrent, "cuCtxPopCurrent_v2") &&
       find(it.cuMemHostRegister, "cuMemHostRegister_v2") &&
       find(it.cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2") &&
       find(it.cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");

@@ -34,6 +34,8 @@ void take_word(Settings& to, std::string_view word) noexcept {
 Taken taken() noexcept {
   Taken now;
   const char* options = std::getenv(kOptions);
+  if (sched_getaffinity(0, sizeof now.settings.cpus, &now.settings.cpus) != 0)
+    CPU_ZERO(&now.settings.cpus);
   if (options == nullptr) return now;
   now.settings.wanted = true;
   std::string_view words = options;
@@ -42,8 +44,6 @@ Taken taken() noexcept {
     take_word(now.settings, words.substr(0, end));
     words.remove_prefix(end == std::string_view::npos ? words.size() : end + 1);
   }
-  if (sched_getaffinity(0, sizeof now.settings.cpus, &now.settings.cpus) != 0)
-    CPU_ZERO(&now.settings.cpus);
   const char* folder = std::getenv(kFolder);
   if (folder != nullptr && std::strlen(folder) < sizeof now.folder) std::strcpy(now.folder, folder);
   return now;

@@ -6,7 +6,8 @@
 
 namespace lanescope::boost {
 
-/// What `lanescope boost` passes on in LANESCOPE_BOOST: words such as "threads=4 ring=67108864
+/// What `lanescope boost` passes on in LANESCOPE_BOOST, or a user who calls for copies from Python:
+/// words such as "threads=4 ring=67108864
 /// from=262144 only=h2d dry". What is not understood counts as not there.
 struct Settings {
   bool wanted = false;           ///< The variable is there.

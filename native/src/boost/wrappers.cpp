@@ -1,19 +1,19 @@
 // What stands in place of the driver's calls that copy: functions that carry what they can, and
 // have the driver do the rest.
 
+#include "boost/wrappers.hpp"
+
 #include <cuda.h>
 
 #include <atomic>
 #include <cstdint>
 
-#include "boost/carry.hpp"
+#include "boost/carried_or.hpp"
 #include "boost/settings.hpp"
-#include "inject/same_errno.hpp"
 #include "intercept/captures.hpp"
 #include "intercept/entries.hpp"
 #include "intercept/hooks.hpp"
 #include "intercept/in_place_of.hpp"
-#include "watch/watch_clock.hpp"
 
 namespace lanescope::boost {
 
@@ -81,25 +81,9 @@ struct Wrapper<Api, kVariant, Request (*)(Arguments...) noexcept> {
   static CUresult call(Arguments... arguments) {
     const Function function = original.load(std::memory_order_relaxed);
     Request request = Api::request(arguments...);
-    if (request.bytes < settings().from) {
-      driver_took_small(request);
-      return function(arguments...);
-    }
     if (request.stream == nullptr)
       request.stream = kVariant == 0 ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD;
-    Verdict verdict;
-    {
-      const inject::SameErrno guard;
-      verdict = carry(request);
-    }
-    if (verdict.carried) return CUDA_SUCCESS;
-    const auto start = watch::clock_ns(CLOCK_MONOTONIC);
-    const CUresult result = function(arguments...);
-    const auto took = static_cast<std::uint64_t>(watch::clock_ns(CLOCK_MONOTONIC) - start);
-    verdict.teaches = verdict.teaches && result == CUDA_SUCCESS;
-    const inject::SameErrno guard;
-    driver_took(request, verdict, took);
-    return result;
+    return carried_or(request, [&] { return function(arguments...); });
   }
 
   static void* in_place_of(void* function) noexcept {
@@ -122,6 +106,11 @@ constexpr Entry kCarried[] = {
 };
 
 }  // namespace
+
+bool stand_before_driver(Direction direction) noexcept {
+  return direction == Direction::to_gpu ? Wrapper<HostToDeviceAsync, 0>::original.load() != nullptr
+                                        : Wrapper<DeviceToHostAsync, 0>::original.load() != nullptr;
+}
 
 }  // namespace lanescope::boost
 
