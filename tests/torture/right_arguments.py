@@ -376,7 +376,7 @@ RIGHT: dict[str, Right] = {
     **dict.fromkeys(("pid", "watch.seconds"), lambda value: value is None),
     "sources": lambda value: value is None or value in ("trace", ["trace"], ("trace",)),
     "interval_seconds": lambda value: value == 1e-3,
-    **dict.fromkeys(("watch.trace", "kernels", "managed", "addresses", "hashes"), flag),
+    **dict.fromkeys(("watch.trace", "boost", "kernels", "managed", "addresses", "hashes"), flag),
     **dict.fromkeys(("max_spool_bytes", "python_bytes"), maybe(size)),
     "shared": flag,
     "Replay.name": text,

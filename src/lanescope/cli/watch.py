@@ -20,6 +20,7 @@ from lanescope.exit_codes import ExitCode
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole
 
 if TYPE_CHECKING:
+    from lanescope.boosting.watched import BoostedLaunch
     from lanescope.findings.trace.evaluate import Evaluation
     from lanescope.trace.manifest import WatchManifest
     from lanescope.trace.run import WatchRun
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lanescope.watching.requests import LiveView
     from lanescope.watching.session import Watch
     from lanescope.watching.source_request import SourceRequest
+    from lanescope.watching.waiting import Waited
 
 
 _MAKES_THE_SUMMARY = (
@@ -50,9 +52,11 @@ def _source_names() -> Sequence[str]:
     Needs(("--keep",), ("--all",), "watches the whole machine"),
     Needs(("--metrics",), ("--keep",), "is of a watch without an end"),
     Needs(("--python-from",), ("--python",), "is the least size of copies whose line is recorded"),
+    Excludes("--boost", ("--turns",), "changes what is run; 'lanescope boost --turns' measures it"),
+    Excludes("--boost", ("--all", "--pid"), "is for a program that is run"),
     Excludes(
         "--keep",
-        ("--live", "--json", "--assert", "--seconds", "--pid", "--turns", "--python"),
+        ("--live", "--json", "--assert", "--seconds", "--pid", "--turns", "--python", "--boost"),
         "watches without an end, and has no summary",
     ),
 )
@@ -210,6 +214,14 @@ def watch(
             shown="0",
         ),
     ] = 0,
+    boost: Annotated[
+        bool,
+        typer.Option(
+            "--boost",
+            help="Carry the program's large copies of pageable memory, too, as lanescope boost "
+            "does, and tell what was carried.",
+        ),
+    ] = False,
     max_spool: Annotated[
         int | None,
         size_option(
@@ -241,6 +253,7 @@ def watch(
 
         conditions = _conditions(assertions or ())
         waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)
+        boosted = _boosted(waited) if boost else None
         if turns and not waited.traceable:
             raise InputError("--turns runs a program again and again; name one after --")
         shown_live = _live_view(launches=waited.traceable) if live else None
@@ -262,7 +275,7 @@ def watch(
         command = shlex.join(["lanescope", *sys.argv[1:]])
         what = request_watch(
             request,
-            waited,
+            boosted or waited,
             command,
             out,
             live=shown_live,
@@ -285,6 +298,8 @@ def watch(
         try:
             from lanescope.findings.trace.evaluate import evaluate_watch
 
+            if boosted is not None:
+                run = boosted.add_to(run)
             if turns:
                 run = _in_turns(what, turns, run)
             evaluation = evaluate_watch(run)
@@ -302,6 +317,12 @@ def watch(
     if not holds:
         raise ProgramEnded(ended or ExitCode.SLOW)
     raise ProgramEnded(ended if ended is not None else 0 if shown else ExitCode.INPUT)
+
+
+def _boosted(waited: Waited) -> BoostedLaunch:
+    from lanescope.boosting.watched import BoostedLaunch
+
+    return BoostedLaunch(waited)
 
 
 def _conditions(texts: Sequence[str]) -> list[Assertion]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lanescope.boosting.watched import BoostedLaunch
 from lanescope.calls import checked
 from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
@@ -101,6 +102,7 @@ def watch(
     hashes: bool = False,
     python_bytes: Size | None = None,
     out: StrPath | None = None,
+    boost: bool = False,
     max_spool_bytes: Size | None = None,
 ) -> Watched:
     """Watch what a program, a process or the whole machine moves between the host and GPUs.
@@ -131,6 +133,9 @@ def watch(
         Record which line of Python called for each copy of so many bytes or more; None: of none.
     out
         Run folder; None makes one under the runs folder.
+    boost
+        Carry the program's large copies of pageable memory, too, as ``lanescope boost`` does; what
+        was carried is in ``as_dict()["boost"]`` and the report.
     max_spool_bytes
         That sources may write while it is watched; None: a quarter of what is free.
 
@@ -148,6 +153,7 @@ def watch(
     waited = waited_for(
         [os.fspath(word) for word in words], everything=everything, pid=pid, seconds=seconds
     )
+    boosted = BoostedLaunch(waited) if boost else None
     names = (sources,) if isinstance(sources, str) else sources
     request = SourceRequest(
         None if names is None else tuple(dict.fromkeys(names)),
@@ -163,10 +169,12 @@ def watch(
     )
     what = request_watch(
         request,
-        waited,
+        boosted or waited,
         "lanescope.watch()",
         None if out is None else Path(out),
         max_spool_bytes=None if max_spool_bytes is None else size_of(max_spool_bytes),
     )
     run = run_watch(what)
+    if boosted is not None:
+        run = boosted.add_to(run)
     return Watched(run, evaluate_watch(run))

@@ -14,6 +14,7 @@ from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.results.statistics import median_interval
+from lanescope.trace.boosted import BoostOutcome
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.manifest import WATCH as WATCH
 from lanescope.trace.manifest import SourceRecord as SourceRecord
@@ -80,6 +81,8 @@ class WatchRun:
         By how much error counters rose, by GPU; empty where nobody looked.
     turns
         How long the program took with and without watching; None where that was not asked.
+    boost
+        What became of its copies that were to be carried; None where it was not boosted.
     """
 
     manifest: WatchManifest
@@ -87,3 +90,4 @@ class WatchRun:
     folder: Path | None = field(default=None)
     link_errors: tuple[LinkErrors, ...] = ()
     turns: Turns | None = None
+    boost: BoostOutcome | None = None

@@ -14,6 +14,7 @@ Layout::
     python_lines.parquet a row for each copy whose line of Python was requested
     link-errors.json     error counters of links, at the start and at the end
     turns.json           how long the program took, watched and unwatched, where asked for
+    boost.json           what became of copies that were to be carried, where asked for
     probe.parquet        a row for each record of each probe, where there was one
     report.html          the page, when it was written
 
@@ -33,6 +34,7 @@ from lanescope.codec.fields import shown
 from lanescope.codec.files import reading
 from lanescope.errors import InputError
 from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
+from lanescope.trace.boosted import read_boost
 from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_turns
@@ -132,7 +134,7 @@ def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
     before = manifest.impossible
     timeline = dataclasses.replace(timeline, impossible=timeline.impossible + before)
     errors, turns = read_link_errors(folder), read_turns(folder)
-    return WatchRun(manifest, timeline, folder, errors, turns)
+    return WatchRun(manifest, timeline, folder, errors, turns, read_boost(folder))
 
 
 def is_watch(folder: Path) -> bool:

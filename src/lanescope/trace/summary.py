@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import CopyGroup, Share
+from lanescope.trace.boosted import BoostOutcome
 from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.by_line import LineCopies
 from lanescope.trace.limits import LinkLimit
@@ -132,6 +133,8 @@ class Summary:
         What tracing may have cost the program; None when not known.
     turns
         What watching did cost it, where that was measured.
+    boost
+        What became of its copies that were to be carried; None where it was not boosted.
     in_copies
         How long the busiest threads of processes were in calls that copy.
     gpu_times
@@ -164,6 +167,7 @@ class Summary:
     managed: tuple[ManagedDirection, ...] = ()
     slowdown: Slowdown | None = None
     turns: Turns | None = None
+    boost: BoostOutcome | None = None
     in_copies: tuple[InCopies, ...] = ()
     gpu_times: tuple[GpuTime, ...] = ()
     by_call_times: bool = False

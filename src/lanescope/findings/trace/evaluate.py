@@ -90,6 +90,7 @@ def evaluate_watch(run: WatchRun, runs: Path | None = None) -> Evaluation:
         notes=notes,
         slowdown=predicted,
         turns=run.turns,
+        boost=run.boost,
     )
     return Evaluation(summary, find(run.timeline, summary, machine, ceilings))
 

@@ -431,6 +431,8 @@ def end_lines(summary: Summary) -> list[str]:
         )
     if summary.turns is not None:
         lines.append(turns_text(summary.turns))
+    if summary.boost is not None:
+        lines.extend(f"Boost: {line}" for line in summary.boost.lines)
     if summary.slowdown is not None:
         lines.append(slowdown_text(summary.slowdown))
     aligned = [f"g{gpu} {_aligned(a)}" for gpu, a in summary.alignments if a is not None]

@@ -47,6 +47,7 @@ def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str
         "managed": [asdict(one) for one in summary.managed],
         "slowdown": None if summary.slowdown is None else asdict(summary.slowdown),
         "turns": None if summary.turns is None else turns_json(summary.turns),
+        "boost": None if summary.boost is None else asdict(summary.boost),
         "probed": [_probed(one) for one in summary.probed],
         "notes": list(summary.notes),
         "findings": [_finding(finding) for finding in findings],
