@@ -470,11 +470,15 @@ void forks() {
   const CUdeviceptr gpu = on_gpu(bytes);
   const Bytes out = some_bytes(bytes, 2);
   to_gpu(gpu, out.data(), bytes);
-  std::atomic<bool> ended = false;
+  std::atomic<bool> begun = false, ended = false;
   std::thread copies([&] {
     cuCtxSetCurrent(context);
-    while (!ended) CALL(cuMemcpyHtoD_v2)(gpu, out.data(), bytes);
+    do {
+      CALL(cuMemcpyHtoD_v2)(gpu, out.data(), bytes);
+      begun = true;
+    } while (!ended);
   });
+  while (!begun) std::this_thread::yield();
   for (int i = 0; i < 10; ++i) {
     const pid_t child = fork();
     if (child == 0) _exit(CALL(cuMemcpyHtoD_v2)(gpu, out.data(), bytes));
