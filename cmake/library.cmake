@@ -8,7 +8,7 @@ add_library(lanescope_compression ${host_library_sources})
 target_link_libraries(lanescope_compression PRIVATE
   $<BUILD_INTERFACE:lanescope_codecs> Threads::Threads)
 if(LANESCOPE_CUDA)
-  target_sources(lanescope_compression PRIVATE ${gpu_library_sources})
+  target_sources(lanescope_compression PRIVATE ${gpu_library_sources} ${host_copy_sources})
   # The CUDA runtime is linked in, also where users have no CUDA compiler.
   cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_root)
   cmake_path(GET cuda_root PARENT_PATH cuda_root)
@@ -59,6 +59,7 @@ install(TARGETS lanescope_compression EXPORT lanescope ${installed})
 install(FILES
   native/include/lanescope/codecs.hpp native/include/lanescope/compression.hpp
   native/include/lanescope/version.hpp
+  $<$<BOOL:${LANESCOPE_CUDA}>:${CMAKE_CURRENT_SOURCE_DIR}/native/include/lanescope/host_copies.hpp>
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lanescope" ${installed})
 install(EXPORT lanescope NAMESPACE lanescope:: FILE lanescope-targets.cmake
   DESTINATION "${package_folder}" ${installed})

@@ -40,7 +40,13 @@ folder_of(gpu_codec_sources compress/*.cpp compress/*.cu
 paths_of(rule_sources library/always.cpp library/rule.cpp library/rule_costs.cpp
   library/rule_evidence.cpp)
 paths_of(host_library_sources library/codec.cpp library/seam.cpp)
-folder_of(gpu_library_sources library/*.cpp LESS ${rule_sources} ${host_library_sources})
+# Its copies of pageable memory, with what carries them, which needs the driver alone.
+paths_of(boost_seam boost/exported.cpp boost/wrappers.cpp)
+folder_of(host_copy_sources boost/*.cpp LESS ${boost_seam})
+paths_of(host_copies library/host_copies.cpp)
+list(APPEND host_copy_sources ${host_copies})
+folder_of(gpu_library_sources library/*.cpp
+  LESS ${rule_sources} ${host_library_sources} ${host_copies})
 
 # The measuring core. Each build has values of its own to compile `build_info_source` with.
 paths_of(build_info_source build_info.cpp)

@@ -231,13 +231,14 @@ def test_the_program_of_the_docs(prefix, tmp_path, a_cmake):
 
 def test_the_header_its_codecs_and_its_version_are_all_that_is_installed(prefix):
     headers = sorted(path.relative_to(prefix).as_posix() for path in prefix.rglob("*.h*"))
-    names = ["codecs.hpp", "compression.hpp", "version.hpp"]
+    names = ["codecs.hpp", "compression.hpp", "host_copies.hpp", "version.hpp"]
     assert headers == [f"include/lanescope/{name}" for name in names]
     assert headers == sorted(f"include/lanescope/{path.name}" for path in HEADER.parent.iterdir())
     text = "".join(path.read_text() for path in HEADER.parent.iterdir())
     included = re.findall(r"#include (\S+)", text)
     assert {one for one in included if '"' in one or "/" in one} == {
         '"codecs.hpp"',
+        '"compression.hpp"',
         '"version.hpp"',
     }
 

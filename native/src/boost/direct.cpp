@@ -1,19 +1,16 @@
-// One copy of this process, which Python calls for: carried as those of boosted programs are, in a
-// library that is loaded behind the others, too. These functions have names and arguments of C.
+// One copy of this process, which Python or C++ calls for: carried as those of boosted programs
+// are, also where this code does not stand before the driver.
+
+#include "boost/direct.hpp"
 
 #include <cuda.h>
 #include <dlfcn.h>
-
-#include <cstddef>
-#include <cstdint>
 
 #include "boost/carried_or.hpp"
 #include "boost/copy.hpp"
 #include "boost/driver.hpp"
 #include "boost/wrappers.hpp"
 #include "intercept/real_dlsym.hpp"
-
-#define LANESCOPE_BOOST_EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace lanescope::boost {
 
@@ -101,10 +98,6 @@ CUresult copy_now(const Request& request, Direction direction) noexcept {
 
 }  // namespace lanescope::boost
 
-/// Copy between memory of the host and of a GPU, in the primary context of `gpu`, behind what
-/// `stream` (0: the default one of all threads) was given before; what it is given later comes
-/// behind the copy. Returns when the host's memory may be changed, or has the bytes.
-/// @return a CUresult; CUDA_ERROR_NOT_SUPPORTED for a driver older than CUDA 12.
 LANESCOPE_BOOST_EXPORTED int lanescope_boost_copy(std::uint64_t to, std::uint64_t from,
                                                   std::size_t bytes, std::uint64_t stream, int gpu,
                                                   int is_to_gpu) {
@@ -122,7 +115,6 @@ LANESCOPE_BOOST_EXPORTED int lanescope_boost_copy(std::uint64_t to, std::uint64_
   return copy_now({to, from, bytes, where, true, direction}, direction);
 }
 
-/// @return what the driver says of a CUresult; null where it knows none such.
 LANESCOPE_BOOST_EXPORTED const char* lanescope_boost_error(int result) {
   const auto describe = reinterpret_cast<CUresult (*)(CUresult, const char**)>(
       lanescope::intercept::driver_symbol("cuGetErrorString"));
