@@ -85,7 +85,13 @@ def test_it_holds_the_package_and_nothing_else(wheel):
     built = {name for name in names - ours if ".dist-info/" not in name}
     library = {name for name in built if name.startswith("lanescope/cpp/")}
     assert {Path(name).name for name in library} == {
-        *("codecs.hpp", "compression.hpp", "host_copies.hpp", "version.hpp", "liblanescope_compression.a"),
+        *(
+            "codecs.hpp",
+            "compression.hpp",
+            "host_copies.hpp",
+            "version.hpp",
+            "liblanescope_compression.a",
+        ),
         *("lanescope-config.cmake", "lanescope-config-version.cmake", "lanescope-cudart.cmake"),
         *("lanescope-targets.cmake", "lanescope-targets-release.cmake"),
     }
