@@ -108,6 +108,11 @@ def refused() -> None:
     mock.call("cuStreamBeginCapture_v2", ctypes.c_void_p(stream), 0)
     say(lambda: lanescope.to_host(there))
     say(lambda: lanescope.to_gpu(some(MIB, 2), there))
+    mock.streams[0] = mock.new_stream()  # another thread's copies harm no capture
+    values = mock.pinned(MIB)
+    lanescope.to_gpu(values, there)
+    lanescope.to_host(there, values)
+    lanescope.to_host(there)
     graph = ctypes.c_void_p()
     mock.call("cuStreamEndCapture", ctypes.c_void_p(stream), ctypes.byref(graph))
     mock.streams[0] = 0

@@ -13,6 +13,7 @@
 #include "boost/lane.hpp"
 #include "boost/pages.hpp"
 #include "boost/settings.hpp"
+#include "boost/undisturbed.hpp"
 #include "boost/workers.hpp"
 #include "intercept/captures.hpp"
 #include "watch/watch_clock.hpp"
@@ -138,27 +139,6 @@ Lane* locked_lane(const Context& context, Direction direction) noexcept {
     }
   return nullptr;
 }
-
-/// While a copy is carried: the thread is not cancelled amid it, and what it does in streams of our
-/// own harms no capture that another thread has begun.
-class Undisturbed {
- public:
-  Undisturbed() noexcept {
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled_);
-    exchanged_ = driver().cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
-  }
-  ~Undisturbed() {
-    if (exchanged_) driver().cuThreadExchangeStreamCaptureMode(&mode_);
-    pthread_setcancelstate(cancelled_, nullptr);
-  }
-  Undisturbed(const Undisturbed&) = delete;
-  Undisturbed& operator=(const Undisturbed&) = delete;
-
- private:
-  int cancelled_ = PTHREAD_CANCEL_ENABLE;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool exchanged_ = false;
-};
 
 class Unlocked {
  public:

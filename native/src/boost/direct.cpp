@@ -9,6 +9,7 @@
 #include "boost/carried_or.hpp"
 #include "boost/copy.hpp"
 #include "boost/driver.hpp"
+#include "boost/undisturbed.hpp"
 #include "boost/wrappers.hpp"
 #include "intercept/real_dlsym.hpp"
 
@@ -84,6 +85,7 @@ CUresult why_not_now(CUstream stream) noexcept {
 
 CUresult copy_now(const Request& request, Direction direction) noexcept {
   if (const CUresult why = why_not_now(request.stream); why != CUDA_SUCCESS) return why;
+  const Undisturbed undisturbed;
   const LookedUp& calls = looked_up();  // by which it is seen whether this library stands before
   const auto by_driver = [&] { return calls.copy(request, direction); };
   const CUresult result =
