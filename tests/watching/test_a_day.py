@@ -175,6 +175,7 @@ def finished(folder, hours):
     return json.loads(done.stdout)
 
 
+@pytest.mark.native  # ten seconds
 def test_the_end_of_a_day_takes_no_more_memory_than_that_of_six_hours(tmp_path):
     short, day = finished(tmp_path, 6), finished(tmp_path, 24)
     assert day["records"] == 24 * HOUR_NS // INTERVAL_NS
@@ -187,6 +188,7 @@ def test_the_end_of_a_day_takes_no_more_memory_than_that_of_six_hours(tmp_path):
     assert next(each) == pytest.approx(next(each), rel=0.1)  # work for a record stays as it is
 
 
+@pytest.mark.native  # ten seconds
 def test_the_live_view_of_a_day_holds_a_minute_and_reads_each_record_once(tmp_path):
     """A look each minute; memory is that of the first hours, and so is what a look reads."""
     live, now_ns, number = (

@@ -89,8 +89,10 @@ def watched(run: Path, cupti: Path, *words):
 
 @pytest.mark.parametrize(
     ("count", "most", "more"),
-    [(64, 64, ("stay",)), (1000, 8, ())],
-    ids=["64 at the same time", "1000 in turn"],
+    [
+        pytest.param(64, 64, ("stay",), id="64 at the same time"),
+        pytest.param(1000, 8, (), id="1000 in turn", marks=pytest.mark.native),  # ten seconds
+    ],
 )
 def test_every_process_is_traced_and_its_bytes_counted(
     tmp_path,

@@ -82,6 +82,7 @@ def main(what: str, count: int) -> None:
     print(peak_bytes())
 
 
+@pytest.mark.native  # ten seconds each
 @pytest.mark.parametrize(("what", "count"), [("summary", 60_000), ("perfetto", 20_000)])
 def test_four_times_the_operations_take_no_more_memory(what, count, tmp_path):
     if what == "perfetto":

@@ -389,6 +389,7 @@ def test_nothing_but_its_entry_is_exported() -> None:
     ]
 
 
+@pytest.mark.native  # seven seconds
 def test_a_million_copies_are_read_in_seconds(run: Run, tmp_path: Path) -> None:
     run("copies(1_000_000, 8)")
     begin = time.process_time()
