@@ -57,11 +57,14 @@ BROKEN = 'name = "x"\n[[nodes]]\nindex = 0\n[[links]]\na = "h0"\nb = "g7"\nkind 
     ],
     ids=" ".join,
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(lanescope, tmp_path, arguments):
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    lanescope_here, tmp_path, monkeypatch, arguments
+):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "BROKEN.toml").write_text(BROKEN)
     (tmp_path / "USED").mkdir()
     (tmp_path / "USED" / "file").write_text("mine")
-    done = lanescope(*arguments, cwd=tmp_path)
+    done = lanescope_here(*arguments)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1

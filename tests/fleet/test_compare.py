@@ -65,6 +65,7 @@ def test_many_slow_nodes_do_not_hide_each_other():
     assert {one.host for one in outliers(nodes)} == {f"bad{n}" for n in range(12)}
 
 
+@pytest.mark.native  # five seconds each
 @pytest.mark.parametrize("spread", [0.0005, 0.004, 0.02])
 def test_sound_nodes_are_blamed_seldom(spread):
     """1 in 1,000 is allowed: of 1,000 nodes more than 5 are blamed less than once in 1,000."""

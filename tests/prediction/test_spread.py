@@ -41,6 +41,7 @@ def test_what_ships_is_what_the_stored_runs_give():
     assert all(one.low <= 1 <= one.high for one in spreads())
 
 
+@pytest.mark.native  # six seconds
 def test_intervals_hold_on_machines_that_did_not_make_them():
     """Of pinned memory; docs/model.md has all of them."""
     covered = defaultdict(list)

@@ -27,6 +27,7 @@ def run():
     return unresolved(made, 4096)
 
 
+@pytest.mark.native  # six seconds
 def test_every_chart_is_a_png_and_an_svg(run, tmp_path: Path):
     paths = write_charts(run_plots(run), tmp_path / "new" / "plots")
     keys = [c.key for c in run_plots(run)]
