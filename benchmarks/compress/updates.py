@@ -63,7 +63,7 @@ class Row:
     def take(self, name: str, seconds: float) -> None:
         self.seconds.setdefault(name, []).append(seconds)
 
-    def told(self) -> str:
+    def text(self) -> str:
         text = (
             f"{self.path}: {self.data}, {self.dtype}, {self.step} step: {self.codec} of "
             f"{self.difference}, {self.changed_share:.2%} of values changed, ratio {self.ratio:.2f}"
@@ -244,7 +244,7 @@ def main() -> None:
             row = Row(name, dtype, kind, new.nbytes, path, changed_share=changed)
             (on_gpu if options.gpu else on_host)(row, old, new, options.turns)
             rows.append(row)
-            print(row.told(), flush=True)
+            print(row.text(), flush=True)
             if options.out is not None:
                 told = {**machine(options.gpu), "rows": [asdict(one) for one in rows]}
                 options.out.write_text(json.dumps(told, indent=1) + "\n")

@@ -8,8 +8,8 @@ namespace lanescope::compress {
 namespace {
 
 /// Both halves, attached to each other.
-struct Halves {
-  Halves(int from, int to, const ChannelOptions& options)
+struct SenderAndReceiver {
+  SenderAndReceiver(int from, int to, const ChannelOptions& options)
       : sender(from, options), receiver(to, options) {
     sender.attach(receiver.handle());
     receiver.attach(sender.handle());
@@ -42,7 +42,7 @@ void send_across_processes(int from, int to) {
   std::vector<std::unique_ptr<Apart>> all;
   const Stream sending(from), receiving(to);
   {
-    Halves halves(from, to, some_options());
+    SenderAndReceiver halves(from, to, some_options());
     const auto count = 1 + bits() % 8;
     for (std::uint64_t number = 0; number < count; ++number)
       all.push_back(some_apart(number, some_size()));
@@ -91,7 +91,7 @@ void lose_a_process(int lost) {
   std::vector<std::unique_ptr<Apart>> all;
   const Stream sending(0), receiving(1);
   {
-    Halves halves(0, 1, some_options());
+    SenderAndReceiver halves(0, 1, some_options());
     for (std::uint64_t number = 0; number < 1 + bits() % 6; ++number)
       all.push_back(some_apart(number, kBlockBytes + some_size()));
     const auto hear = [](const auto& action) {

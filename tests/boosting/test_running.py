@@ -81,7 +81,7 @@ def test_few_cores_are_named_with_what_helps(boost: Boost) -> None:
     assert "--threads N takes as many threads as you say" in told
 
 
-def test_a_program_without_cuda_is_told_and_ends_as_it_does(boost: Boost) -> None:
+def test_a_program_without_cuda_is_an_error_and_ends_as_it_does(boost: Boost) -> None:
     done = boost("--", "sh", "-c", "echo mine; exit 7")
     assert (done.returncode, done.stdout) == (7, "mine\n")
     assert "No process of the program was reached that uses CUDA" in done.stderr
@@ -105,7 +105,7 @@ def test_turns_tell_what_the_program_gains(boost: Boost, tmp_path: Path) -> None
     assert len(runs.read_text().splitlines()) == 5
 
 
-def test_a_program_that_cannot_run_again_is_told(boost: Boost, tmp_path: Path) -> None:
+def test_a_program_that_cannot_run_again_is_reported(boost: Boost, tmp_path: Path) -> None:
     once = f"mkdir {tmp_path / 'once'} || exit 9; {program('boosted')} default; exit 0"
     done = boost("--threads", "2", "--turns", "3", "--", "sh", "-c", once)
     assert done.returncode == 0  # the program's own
@@ -128,7 +128,7 @@ def test_what_cannot_be_run_is_one_sentence() -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_no_driver_is_told_and_the_program_runs(
+def test_no_driver_is_an_error_and_the_program_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(injection, "_DRIVERS", (tmp_path / "none",))

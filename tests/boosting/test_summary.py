@@ -34,7 +34,7 @@ def lines(tally: Tally, *, dry_run: bool = False) -> list[str]:
     return lines_of(tally, from_bytes=1 << 18, dry_run=dry_run)
 
 
-def test_a_gain_is_told_with_what_it_is_known_of() -> None:
+def test_a_gain_is_reported_with_what_it_is_known_of() -> None:
     whole, part = Count(100, 14 << 30, 0.41), Count(98, 13 << 30, 0.38)
     known = Compared(part, 1.3)
     by_driver = {
@@ -69,13 +69,13 @@ def test_a_dry_run_predicts_and_says_that_it_does() -> None:
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_no_process_is_told(dry_run: bool) -> None:
+def test_no_process_is_reported(dry_run: bool) -> None:
     (line,) = lines(NOTHING, dry_run=dry_run)
     assert line.startswith("No process of the program was reached")
     assert as_dict(NOTHING, from_bytes=1, dry_run=dry_run)["processes"] == 0
 
 
-def test_turns_are_told_either_way() -> None:
+def test_turns_are_reported_for_gain_and_loss() -> None:
     assert Turns().text() == ""
     assert Turns((2.0, 3.0, 2.5), (1.5, 1.7, 1.6)).text() == (
         "In 3 turns with and without, the program ended 0.9 s earlier boosted: 1.6 s (1.5 to 1.7) "

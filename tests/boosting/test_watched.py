@@ -59,7 +59,7 @@ def test_the_summary_tells_what_was_carried_and_each_copy_is_recorded_once(
 
 
 @needs_boost
-def test_a_program_that_cannot_be_boosted_runs_and_that_is_told(
+def test_a_program_that_cannot_be_boosted_runs_and_that_is_reported(
     watch: Watch, tmp_path: Path
 ) -> None:
     told = tmp_path / "told.json"

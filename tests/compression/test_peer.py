@@ -164,7 +164,7 @@ def test_an_array_that_does_not_fit_is_refused_and_the_next_one_comes(tmp_path):
     close(sender, receiver)
 
 
-def test_gpus_that_cannot_use_each_others_memory_are_told_on_both_sides(
+def test_gpus_that_cannot_use_each_others_memory_are_errors_on_both_sides(
     tmp_path, cores, monkeypatch
 ):
     monkeypatch.setattr(Half, "attach", _refuse)
@@ -190,7 +190,7 @@ def _refuse(self, handle):
 
 
 @pytest.mark.parametrize("lost", ["sender", "receiver"])
-def test_a_process_that_ends_is_told_of_and_streams_go_on(tmp_path, cores, lost):
+def test_a_process_that_ends_is_an_error_and_streams_go_on(tmp_path, cores, lost):
     sender, receiver = both(tmp_path / "meet", compression="off")
     sender.send(Tensor(VALUES))
     receiver.receive()
@@ -210,7 +210,7 @@ def test_a_process_that_ends_is_told_of_and_streams_go_on(tmp_path, cores, lost)
     other.close()
 
 
-def test_a_process_that_is_late_is_told_of(tmp_path, cores, monkeypatch):
+def test_a_process_that_is_late_is_an_error(tmp_path, cores, monkeypatch):
     monkeypatch.setattr(meeting, "_LOOK_SECONDS", 0.05)
     sender, receiver = both(tmp_path / "meet", compression="off", patience=0.3)
     sender.send(Tensor(VALUES))
@@ -245,7 +245,7 @@ def test_an_array_that_the_gpu_refuses_ends_the_channel_on_both_sides(tmp_path, 
     receiver.close()
 
 
-def test_who_decides_elsewhere_is_told_what_became_of_it(tmp_path, cores):
+def test_who_decides_elsewhere_gets_the_outcome(tmp_path, cores):
     sender, receiver = both(tmp_path / "meet", compression="off")
     transfer = Transfer("5", "group: r0>r1", "float32", VALUES.nbytes)
     decided = Decision(True, "delta", 1, None, None, "so it is")
@@ -321,7 +321,7 @@ def test_they_meet_by_mpi():
 
 
 @pytest.mark.parametrize("place", ["path", "store", "mpi"])
-def test_who_does_not_come_is_told_of_in_time(tmp_path, place):
+def test_who_does_not_come_is_an_error_in_time(tmp_path, place):
     places = {"path": tmp_path / "m", "store": InStore(Store()), "mpi": ByMpi(Communicator(), 1)}
     with pytest.raises(LanescopeError, match="receiv"):
         PeerSender(0, places[place], patience_seconds=0.1)

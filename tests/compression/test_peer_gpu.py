@@ -97,7 +97,7 @@ def test_arrays_reach_another_process_as_they_were(tmp_path, process, pair, comp
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_a_sending_process_that_ends_is_told_of(tmp_path, process, pair):
+def test_a_sending_process_that_ends_is_an_error(tmp_path, process, pair):
     process("die-sending", pair[0])
     channel = PeerReceiver(pair[1], tmp_path / "meet", patience_seconds=60)
     assert same(channel.receive(), made_up(torch.float32, 1 << 20, 0, pair[1]))
@@ -113,7 +113,7 @@ def test_a_sending_process_that_ends_is_told_of(tmp_path, process, pair):
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("compression", ["off", "on"])
-def test_a_receiving_process_that_ends_is_told_of(tmp_path, process, pair, compression):
+def test_a_receiving_process_that_ends_is_an_error(tmp_path, process, pair, compression):
     process("die-receiving", pair[1])
     channel = PeerSender(
         pair[0], tmp_path / "meet", compression=compression, patience_seconds=60, **SHAPE

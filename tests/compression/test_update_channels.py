@@ -187,7 +187,7 @@ def test_kinds_are_held_of_so_many_arrays():
     assert kinds.of(transfers[0], "zvc") is KIND.subtraction
 
 
-def test_another_base_is_told_once_with_what_to_do(cores):
+def test_another_base_is_one_error_with_what_to_do(cores):
     channel = lanescope.Channel(0, 1, compression="on", codec="zvc")
     new, old, there = Tensor(NEW), Tensor(OLD), Tensor(OLD, 1)
     channel.send(new, out=there, base=old)

@@ -173,7 +173,7 @@ def test_many_updates_follow_each_other_without_a_wait(pair):
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_another_base_there_is_told_and_stays(pair):
+def test_another_base_there_is_an_error_and_stays(pair):
     old, new = old_and_new(torch.float32, 5 << 20)
     there = old.to(f"cuda:{pair[1]}", copy=True)
     there.view(torch.int32)[-1] ^= 1
@@ -209,7 +209,7 @@ def test_a_damaged_block_is_named_and_not_put_onto_the_base(pair, block):
 
 @pytest.mark.parametrize("direction", ["staged", "mapped"])
 @pytest.mark.parametrize(("codec", "dtype"), CODED)
-def test_parcels_are_put_onto_the_base_or_beside_it(direction, codec, dtype):
+def test_parcels_are_put_onto_the_base_or_into_other_memory(direction, codec, dtype):
     options = {"compression": "on", "codec": codec, "slab_bytes": 512 << 10}
     with (
         lanescope.Channel(0, "host", **options) as out,

@@ -201,7 +201,7 @@ def dies(rank: int, who: int, late: bool) -> None:
 
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("late", [False, True])
-def test_a_process_that_dies_is_told_of(tmp_path: Path, who: int, late: bool) -> None:
+def test_a_process_that_dies_is_an_error(tmp_path: Path, who: int, late: bool) -> None:
     begun = time.monotonic()
     told = run(tmp_path, 2, dies, who, late)
     assert told[who] == GONE
@@ -249,7 +249,7 @@ def fails_to_compress(rank: int) -> None:
         lt.recv(tensor, 0)
 
 
-def test_what_cannot_be_compressed_is_told_on_both_sides(tmp_path: Path) -> None:
+def test_what_cannot_be_compressed_is_an_error_on_both_sides(tmp_path: Path) -> None:
     sender, receiver = run(tmp_path, 2, fails_to_compress)
     assert sender.error == "no memory is left"
     assert receiver.error.startswith("rank 0 could not compress its tensor")
@@ -278,7 +278,7 @@ def damaged(rank: int) -> str:
     return str(told.value)
 
 
-def test_damage_is_told_and_the_next_tensor_comes(tmp_path: Path) -> None:
+def test_damage_is_an_error_and_the_next_tensor_comes(tmp_path: Path) -> None:
     _, told = values(tmp_path, 2, damaged)
     assert told.startswith("what rank 0 sent came in damaged: ")
     assert told.endswith("; send it again")

@@ -122,7 +122,7 @@ def alone(rank: int) -> None:
 
 
 @pytest.mark.parametrize("backend", [NCCL, BOTH])
-def test_who_gets_no_header_is_told(tmp_path: Path, backend: str) -> None:
+def test_who_gets_no_header_is_reported(tmp_path: Path, backend: str) -> None:
     _, receiver = run(tmp_path, 2, alone, timeout=3, backend=backend)
     assert receiver.kind == "LanescopeError"
     assert "broke off: " in receiver.error

@@ -90,7 +90,7 @@ def test_they_are_switched_on_by_hand(both: Any, monkeypatch: pytest.MonkeyPatch
     assert both() == (None, None)
 
 
-def test_a_rank_that_does_not_come_is_told_of() -> None:
+def test_a_rank_that_does_not_come_is_an_error() -> None:
     with pytest.raises(RuntimeError):
         links.link(Group(), Store(), (0, 1), True, 0, timedelta(seconds=0.05))
 

@@ -113,6 +113,31 @@ struct PeerHalf {
     }
   }
 
+  /// Puts a transfer onto streams, behind the caller's and before what comes on that later. What
+  /// fails is said by its ticket, too.
+  template <typename Put, typename Settle>
+  void carry(const std::shared_ptr<Ticket>& ticket, cudaStream_t stream, const Put& put,
+             const Settle& settle) {
+    if (ticket->facts().bytes == 0) {
+      ticket->settle_now();
+      return;
+    }
+    all_of(
+        [&] {
+          begin_behind(stream);
+          put();
+        },
+        [&] {
+          try {
+            settle();
+          } catch (const Error& error) {
+            ticket->fail(error);
+            throw;
+          }
+        },
+        [&] { let_wait(stream, ended); });
+  }
+
   /// Does all of some steps, whatever fails; throws the first failure.
   template <typename... Steps>
   static void all_of(const Steps&... steps) {

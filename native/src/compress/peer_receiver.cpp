@@ -101,13 +101,9 @@ std::shared_ptr<Ticket> PeerReceiver::receive(std::byte* target, const Crossing&
   const ScopedDevice scope(state.device);
   const auto ticket =
       state.open(crossing, "from another process to GPU " + std::to_string(state.device), false);
-  if (crossing.bytes == 0) {
-    ticket->settle_now();
-    return ticket;
-  }
-  PeerHalf::all_of(
+  state.carry(
+      ticket, stream,
       [&] {
-        state.begin_behind(stream);
         state.clear_faults(*ticket);
         ticket->begin(state.lane(0));
         if (crossing.choice)
@@ -115,15 +111,7 @@ std::shared_ptr<Ticket> PeerReceiver::receive(std::byte* target, const Crossing&
         else
           state.get_raw(*ticket, target);
       },
-      [&] {
-        try {
-          state.settle(*ticket);
-        } catch (const Error& error) {
-          ticket->fail(error);
-          throw;
-        }
-      },
-      [&] { let_wait(stream, state.ended); });
+      [&] { state.settle(*ticket); });
   return ticket;
 }
 

@@ -123,27 +123,15 @@ std::shared_ptr<Ticket> PeerSender::send(const std::byte* source, const Crossing
   const ScopedDevice scope(state.device);
   const auto ticket = state.open(
       crossing, "from GPU " + std::to_string(state.device) + " to another process", true);
-  if (crossing.bytes == 0) {
-    ticket->settle_now();
-    return ticket;
-  }
-  PeerHalf::all_of(
+  state.carry(
+      ticket, stream,
       [&] {
-        state.begin_behind(stream);
         if (crossing.choice)
           state.put_coded(*ticket, crossing, source);
         else
           state.put_raw(*ticket, source);
       },
-      [&] {
-        try {
-          state.settle(*ticket);
-        } catch (const Error& error) {
-          ticket->fail(error);
-          throw;
-        }
-      },
-      [&] { let_wait(stream, state.ended); });
+      [&] { state.settle(*ticket); });
   return ticket;
 }
 

@@ -16,6 +16,7 @@ from lanescope.compression.codec_choice import (
     Kernels,
     codec_of_transfers,
     decider_of,
+    require_gpus,
     with_codec,
 )
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
@@ -117,7 +118,7 @@ class Channel(PageTransfers):
             None if target == HOST else _gpu_number(target, 'to send to; give a GPU or "host"')
         )
         self._codec = codec_of_transfers(codec)
-        _require_gpus(self._source, *([] if self._target is None else [self._target]))
+        require_gpus(self._source, *([] if self._target is None else [self._target]))
         self._via = None if self._target is None else _via(via, self._source, self._target)
         usual = _USUAL[self._via]
         self._shape = shape = shape_of(
@@ -469,16 +470,6 @@ def _via(via: str, source: int, target: int) -> str:
         return via
     with core_errors():
         return PEER if source == target or native.reach_each_other(source, target) else HOST
-
-
-def _require_gpus(*gpus: int) -> None:
-    try:
-        count = len(native.cuda_devices())
-    except native.NativeError as error:
-        raise InputError(f"a channel needs a GPU: {error.args[3]}") from error
-    for gpu in gpus:
-        if not 0 <= gpu < count:
-            raise InputError(f"there is no GPU {gpu}; CUDA shows {count}, counted from 0")
 
 
 @contextmanager

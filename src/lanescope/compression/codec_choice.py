@@ -1,4 +1,4 @@
-"""From what a user gives, and what a decider decides, to the codec of a transfer."""
+"""What all kinds of channels begin with: their GPUs, their decider, and the codec of a transfer."""
 
 from __future__ import annotations
 
@@ -41,6 +41,17 @@ def codec_of_transfers(name: str) -> Codec | None:
             f"{names}"
         )
     return codec
+
+
+def require_gpus(*gpus: int) -> None:
+    """Refuse GPUs that are not there. Raises `InputError`."""
+    try:
+        count = len(native.cuda_devices())
+    except native.NativeError as error:
+        raise InputError(f"a channel needs a GPU: {error.args[3]}") from error
+    for gpu in gpus:
+        if not 0 <= gpu < count:
+            raise InputError(f"there is no GPU {gpu}; CUDA shows {count}, counted from 0")
 
 
 def decider_of(

@@ -20,6 +20,7 @@ from lanescope.compression.codec_choice import (
     Kernels,
     codec_of_transfers,
     decider_of,
+    require_gpus,
     with_codec,
 )
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
@@ -264,7 +265,7 @@ class PeerSender(_Half):
         slots: int | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        _require_gpu(gpu)
+        require_gpus(gpu)
         require_patience(patience_seconds)
         place = meeting.meeting_of(meet)
         self._codec = codec_of_transfers(codec)
@@ -407,7 +408,7 @@ class PeerReceiver(_Half):
     _who = "sending"
 
     def __init__(self, gpu: int, meet: Any, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        _require_gpu(gpu)
+        require_gpus(gpu)
         require_patience(patience_seconds)
         place = meeting.meeting_of(meet)
         super().__init__(gpu, Always(False), patience_seconds)
@@ -514,12 +515,3 @@ def _new(framework: str, said: Message, gpu: int) -> Any:
 
         dtype = getattr(torch, dtype)
     return new_array(framework, tuple(said["shape"]), dtype, gpu)
-
-
-def _require_gpu(gpu: int) -> None:
-    try:
-        count = len(native.cuda_devices())
-    except native.NativeError as error:
-        raise InputError(f"a channel needs a GPU: {error.args[3]}") from error
-    if not 0 <= gpu < count:
-        raise InputError(f"there is no GPU {gpu}; CUDA shows {count}, counted from 0")
