@@ -398,7 +398,7 @@ def main() -> None:
     Path("machine.toml").write_text('name = "x"\n[[nodes]]\nindex = 0\n')
     lanescope.check(H200S, cases=["h2d/g0"], out="stored")
     rng = random.Random(seed)
-    channel._require_gpus = _require_two
+    channel.require_gpus = _require_two
     known = calls()
     for number_ in range(count):
         trial = make(rng, known)

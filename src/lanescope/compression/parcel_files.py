@@ -205,12 +205,6 @@ def read_arrays(
     return pages[0] if description.kind == "array" else pages
 
 
-def describe_parcel(source: Any) -> Description:
-    """Return what a parcel that was saved says of itself."""
-    with _opened(source) as reader:
-        return reader.description(None)
-
-
 class Reader:
     """Reads a parcel from a file or a stream, whose errors name it."""
 
