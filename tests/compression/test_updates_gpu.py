@@ -77,7 +77,8 @@ def test_streams_are_those_of_the_host(codec, dtype):
         assert np.array_equal(stream.cpu().numpy(), on_host)
         assert describe(stream).update == describe(on_host).update is not None
         assert same(lanescope.decompress(stream, base=old), new)
-        assert same(torch.from_numpy(lanescope.decompress(on_host, base=old.cpu()).copy()), new)
+        back = lanescope.decompress(on_host, base=old.cpu())
+        assert np.array_equal(back.view(np.uint8), bits(new))
         there = old.clone()
         assert lanescope.decompress(stream, base=there, out=there) is there
         assert same(there, new)
@@ -222,7 +223,7 @@ def test_parcels_are_put_onto_the_base_or_into_other_memory(direction, codec, dt
             assert same(back.restore(parcel, base=old), new), size
             assert same(back.restore(parcel, out=there, base=there), new), size
             back.synchronize()
-            if new.numel():
+            if not same(old, new):
                 assert parcel.held.is_update
                 back.restore(parcel, out=there, base=there)
                 with pytest.raises(LanescopeError, match="the base differs: GPU 0 holds another"):

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kLeastPiece = 128 << 10, kPieceUnit = 64 << 10;
 constexpr std::size_t kPiecesOfThread = 2;
+/// Pieces up to here are moved also by the thread that calls: it is awake.
+constexpr std::size_t kMostHelped = 256 << 10;
 /// A GPU takes some µs to say that a stream has nothing to do.
 constexpr std::int64_t kAtOnceNs = 30'000;
 constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED of newer headers
@@ -59,6 +61,15 @@ struct Lane::Pieces {
   Workers& workers;
   CUstream stream;
   Job& job;
+  /// After a look at all there is to do: move a piece, or wait a moment.
+  void go_on(bool moved) noexcept {
+    if (!moved) moved = job.piece_bytes <= kMostHelped && job.move_next();
+    if (moved)
+      patience.begin_again();
+    else
+      patience.wait();
+  }
+
   std::uint64_t count, issued = 0;
   bool at_once = false;
   Patience patience;
@@ -188,10 +199,7 @@ Ended Lane::to_gpu(Pieces& its) noexcept {
         moved = true;
       }
     }
-    if (moved)
-      its.patience.begin_again();
-    else
-      its.patience.wait();
+    its.go_on(moved);
   }
   return Ended::carried;
 }
@@ -230,10 +238,7 @@ Ended Lane::from_gpu(Pieces& its) noexcept {
       ++moved_out;
       moved = true;
     }
-    if (moved)
-      its.patience.begin_again();
-    else
-      its.patience.wait();
+    its.go_on(moved);
   }
   tail_ = job.first_slot + its.count;
   return Ended::carried;

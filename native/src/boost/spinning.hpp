@@ -22,14 +22,16 @@ inline void pause_briefly() noexcept {
 #endif
 }
 
-/// A short time: that of two pieces over a link.
+/// How long a thread that copies waits for more: what sleeps is woken too late to be of use for
+/// small copies, and a program that copies once copies again.
 class Spinning {
  public:
-  bool goes_on() noexcept {
-    constexpr int kPauses = 64;
-    constexpr std::int64_t kMostNs = 50'000;
+  /// @param amid whether a copy is under way.
+  bool goes_on(bool amid) noexcept {
+    constexpr int kPauses = 16;
+    constexpr std::int64_t kMostNs = 100'000, kMostAmidNs = 1'000'000;
     for (int i = 0; i < kPauses; ++i) pause_briefly();
-    return watch::clock_ns(CLOCK_MONOTONIC) - since_ < kMostNs;
+    return watch::clock_ns(CLOCK_MONOTONIC) - since_ < (amid ? kMostAmidNs : kMostNs);
   }
 
  private:

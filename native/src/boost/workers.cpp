@@ -53,52 +53,68 @@ void block_signals() noexcept {
 
 }  // namespace
 
-struct Workers::State {
-  std::mutex mutex;
-  std::condition_variable work;
-  std::array<Job*, kMostJobs> jobs{};
-  int asleep = 0;
-  std::atomic<std::uint32_t> changes{0};  ///< Of what is allowed.
+bool Job::move_next() noexcept {
+  std::uint64_t piece = next.load(std::memory_order_relaxed);
+  do
+    if (piece >= allowed.load(std::memory_order_acquire) || failed.load()) return false;
+  while (!next.compare_exchange_weak(piece, piece + 1));
+  if (move_piece(*this, piece))
+    set_done(piece);
+  else
+    failed.store(true);
+  return true;
+}
 
-  /// @return a job with a piece to move, which is counted as at work; null if there is none.
-  Job* take() noexcept {
-    for (Job* job : jobs)
-      if (job != nullptr && job->next < job->allowed && !job->failed.load()) {
-        ++job->at_work;
-        return job;
-      }
-    return nullptr;
+struct Workers::State {
+  /// A job has a place as long as it is there. Who looks at it is counted before.
+  struct alignas(64) Place {
+    std::atomic<bool> taken{false};
+    std::atomic<Job*> job{nullptr};
+    std::atomic<int> users{0};
+  };
+
+  std::array<Place, kMostJobs> places;
+  alignas(64) std::atomic<std::uint32_t> changes{0};  ///< Of what is allowed.
+  std::atomic<int> jobs{0}, asleep{0};
+  std::mutex mutex;  // for sleep alone
+  std::condition_variable work;
+
+  /// @return whether there was a piece to move.
+  bool move_any() noexcept {
+    for (Place& place : places) {
+      if (place.job.load(std::memory_order_relaxed) == nullptr) continue;
+      place.users.fetch_add(1);
+      Job* job = place.job.load();
+      const bool moved = job != nullptr && job->move_next();
+      place.users.fetch_sub(1);
+      if (moved) return true;
+    }
+    return false;
   }
 
   void work_for_ever() noexcept {
-    std::unique_lock lock(mutex);
     for (;;) {
-      if (Job* job = take()) {
-        const std::uint64_t piece = job->next++;
-        lock.unlock();
-        if (move_piece(*job, piece))
-          job->set_done(piece);
-        else
-          job->failed.store(true);
-        lock.lock();
-        --job->at_work;
-        continue;
-      }
-      wait(lock);
+      const std::uint32_t before = changes.load();
+      if (!move_any()) wait_for_change(before);
     }
   }
 
-  /// Wait a moment for more of the same copy, then sleep.
-  void wait(std::unique_lock<std::mutex>& lock) noexcept {
-    const std::uint32_t before = changes.load();
-    lock.unlock();
-    bool changed = false;
-    for (Spinning spinning; !changed && spinning.goes_on();) changed = changes.load() != before;
-    lock.lock();
-    if (changes.load() != before) return;
-    ++asleep;
-    work.wait(lock);
-    --asleep;
+  /// Wait a while for more to move, then sleep.
+  void wait_for_change(std::uint32_t before) noexcept {
+    for (Spinning spinning; spinning.goes_on(jobs.load() > 0);)
+      if (changes.load() != before) return;
+    std::unique_lock lock(mutex);
+    asleep.fetch_add(1);
+    if (changes.load() == before) work.wait(lock);
+    asleep.fetch_sub(1);
+  }
+
+  void wake(std::uint64_t most) noexcept {
+    const auto sleeping = static_cast<std::uint64_t>(std::max(asleep.load(), 0));
+    if (sleeping == 0) return;
+    { const std::lock_guard lock(mutex); }  // who is about to sleep sleeps now
+    if (most >= sleeping) return work.notify_all();
+    for (; most > 0; --most) work.notify_one();
   }
 };
 
@@ -132,34 +148,31 @@ Workers* Workers::start(int count, const cpu_set_t& cpus) noexcept {
 }
 
 bool Workers::add(Job& job) noexcept {
-  const std::lock_guard lock(state_->mutex);
-  const auto free = std::find(state_->jobs.begin(), state_->jobs.end(), nullptr);
-  if (free == state_->jobs.end()) return false;
-  *free = &job;
-  return true;
+  for (std::size_t i = 0; i < kMostJobs; ++i) {
+    State::Place& place = state_->places[i];
+    if (place.taken.exchange(true)) continue;
+    job.place = i;
+    state_->jobs.fetch_add(1);
+    place.job.store(&job);
+    return true;
+  }
+  return false;
 }
 
 void Workers::allow(Job& job, std::uint64_t pieces) noexcept {
-  bool asleep = false;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (pieces <= job.allowed) return;
-    job.allowed = pieces;
-    state_->changes.fetch_add(1);
-    asleep = state_->asleep > 0;
-  }
-  if (asleep) state_->work.notify_all();
+  const std::uint64_t before = job.allowed.load(std::memory_order_relaxed);
+  if (pieces <= before) return;
+  job.allowed.store(pieces, std::memory_order_release);
+  state_->changes.fetch_add(1);
+  state_->wake(pieces - before);
 }
 
 void Workers::remove(Job& job) noexcept {
-  {
-    const std::lock_guard lock(state_->mutex);
-    std::replace(state_->jobs.begin(), state_->jobs.end(), &job, static_cast<Job*>(nullptr));
-  }
-  for (Patience patience;; patience.wait()) {
-    const std::lock_guard lock(state_->mutex);
-    if (job.at_work == 0) return;
-  }
+  State::Place& place = state_->places[job.place];
+  place.job.store(nullptr);
+  for (Patience patience; place.users.load() > 0;) patience.wait();
+  state_->jobs.fetch_sub(1);
+  place.taken.store(false);
 }
 
 }  // namespace lanescope::boost

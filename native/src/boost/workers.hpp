@@ -19,9 +19,9 @@ struct Job {
   const PinnedRing* ring = nullptr;
   std::uint64_t first_slot = 0;
 
-  // Of `Workers`, which guards them.
-  std::uint64_t next = 0, allowed = 0;
-  int at_work = 0;
+  // Of `Workers`.
+  std::atomic<std::uint64_t> next{0}, allowed{0};
+  std::size_t place = 0;
 
   /// Memory could not be read or written; no piece is begun any more.
   std::atomic<bool> failed{false};
@@ -46,10 +46,16 @@ struct Job {
     const std::uint64_t position = first_slot + piece;
     done[ring->index(position)].store(position + 1, std::memory_order_release);
   }
+
+  /// Take the next piece that is allowed, and move it.
+  /// @return whether there was one.
+  bool move_next() noexcept;
 };
 
 /// Threads that move bytes of jobs. They call nothing of CUDA and wait for no GPU: a job whose
-/// pieces are not allowed yet holds up no other one.
+/// pieces are not allowed yet holds up no other one. They hold no lock while there is something to
+/// move: a thread that waits for one gives up its CPU, and in a virtual machine has it back tens of
+/// µs later, which is longer than a piece takes.
 class Workers {
  public:
   /// @return `count` threads that run on some CPUs, or fewer where no more can be had; null where
@@ -62,7 +68,7 @@ class Workers {
   /// @return whether there is room for it.
   bool add(Job& job) noexcept;
 
-  /// Allow all pieces before `pieces`.
+  /// Allow all pieces before `pieces`. Called by one thread at a time for a job.
   void allow(Job& job, std::uint64_t pieces) noexcept;
 
   /// Wait for the pieces at work, and forget the job.
