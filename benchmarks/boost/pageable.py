@@ -41,7 +41,7 @@ from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import size_text
 
 KIB, MIB = 1 << 10, 1 << 20
-SIZES = (64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
+SIZES = (64 * KIB, 256 * KIB, 512 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
 PINNED_BYTES = 64 * MIB
 KINDS = ("unboosted", "boosted", "always")
 

@@ -86,16 +86,20 @@ class Making {
   bool got_;
 };
 
-/// @return the threads near a GPU; null where there are too few.
-Workers* workers_near(int gpu) noexcept {
+/// @return the threads near a GPU; null where there are none, for the moment or for ever.
+Workers* workers_near(int gpu, Reason& why) noexcept {
   const int count = threads_for(gpu, settings().threads);
+  why = Reason::cores;
   if (count < 1) return nullptr;
   const Neighbourhood& near = host().near[static_cast<std::size_t>(gpu)];
   const bool known = near.node >= 0 && static_cast<std::size_t>(near.node) < kMostNodes;
   auto& there = shared().workers[known ? static_cast<std::size_t>(near.node) : kMostNodes];
   if (Workers* found = there.load(std::memory_order_acquire)) return found;
   const Making making;
-  if (!making) return nullptr;
+  if (!making) {
+    why = Reason::busy;
+    return nullptr;
+  }
   if (Workers* found = there.load(std::memory_order_acquire)) return found;
   Workers* made = Workers::start(count, near.cpus);
   if (made != nullptr) tally().threads.fetch_add(static_cast<std::uint64_t>(made->count()));
@@ -247,8 +251,9 @@ Verdict carry(const Request& request) noexcept {
   if (!can_look_at_memory()) return not_carried(Reason::memory, kind);
   if (settings().dry) return not_carried(Reason::dry, kind);
   const Undisturbed undisturbed;
-  Workers* workers = workers_near(context->device);
-  if (workers == nullptr) return not_carried(Reason::cores, kind);
+  Reason why_none{};
+  Workers* workers = workers_near(context->device, why_none);
+  if (workers == nullptr) return not_carried(why_none, kind);
   Lane* lane = locked_lane(*context, copy.direction);
   if (lane == nullptr) return not_carried(Reason::busy, kind);
   const Unlocked unlocked(*lane);

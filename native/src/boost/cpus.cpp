@@ -16,7 +16,7 @@ namespace lanescope::boost {
 
 namespace {
 
-constexpr int kLeastCpus = 4, kMostThreads = 8;
+constexpr int kLeastCpus = 4, kMostThreads = 12;
 constexpr std::uint64_t kShareOfSpare = 8;
 
 using Text = std::array<char, 4096>;
@@ -179,7 +179,7 @@ int threads_for(int gpu, int wanted) noexcept {
   const int there = CPU_COUNT(&host().near[static_cast<std::size_t>(gpu)].cpus);
   const double quota = host().quota;
   const int usable = quota > 0 ? std::min(there, static_cast<int>(quota)) : there;
-  return usable < kLeastCpus ? 0 : std::min(usable / 2, kMostThreads);
+  return usable < kLeastCpus ? 0 : std::min(usable * 3 / 4, kMostThreads);
 }
 
 std::size_t ring_within_limits(std::size_t wanted) noexcept {

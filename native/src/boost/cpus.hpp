@@ -32,8 +32,8 @@ struct Host {
 /// @return what is known of the host; read from /sys and /proc at the first call.
 const Host& host() noexcept;
 
-/// @return threads that shall copy for a GPU: `wanted`, where that is not 0; else half of the CPUs
-/// that may be used near it, 8 at most, and 0 where there are less than four.
+/// @return threads that shall copy for a GPU: `wanted`, where that is not 0; else three of four
+/// CPUs that may be used near it, 12 at most, and 0 where there are less than four.
 int threads_for(int gpu, int wanted) noexcept;
 
 /// @return `wanted` bytes of pinned memory, or less: an eighth of what a cgroup has left.

@@ -15,7 +15,10 @@ namespace {
 constexpr std::size_t kLeastPiece = 128 << 10, kPieceUnit = 64 << 10;
 constexpr std::size_t kPiecesOfThread = 2;
 /// Pieces up to here are moved also by the thread that calls: it is awake.
-constexpr std::size_t kMostHelped = 256 << 10;
+constexpr std::size_t kMostHelped = 128 << 10;
+/// Each event takes about as long to record as a copy to begin. What waits for an event is a slot
+/// to be free, or a piece to have come.
+constexpr std::uint64_t kRecordedTogether = 2;
 /// A GPU takes some µs to say that a stream has nothing to do.
 constexpr std::int64_t kAtOnceNs = 30'000;
 constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED of newer headers
@@ -70,7 +73,7 @@ struct Lane::Pieces {
       patience.wait();
   }
 
-  std::uint64_t count, issued = 0;
+  std::uint64_t count, issued = 0, recorded = 0;
   bool at_once = false;
   Patience patience;
 };
@@ -124,18 +127,32 @@ bool Lane::prepare(std::size_t bytes, int threads, int node) noexcept {
   return ring_.slots() > before;
 }
 
+/// Record that the GPU has come so far, for the pieces of some positions.
+bool Lane::record(std::uint64_t begin, std::uint64_t end, CUstream stream) noexcept {
+  for (std::uint64_t i = begin; i < end; ++i) recorded_by_[ring_.index(i)] = end - 1;
+  return driver().cuEventRecord(arrivals_[ring_.index(end - 1)], stream) == CUDA_SUCCESS;
+}
+
+/// @return what the event says that was recorded for a position.
 CUresult Lane::arrived(std::uint64_t position) const noexcept {
-  return driver().cuEventQuery(arrivals_[ring_.index(position)]);
+  return driver().cuEventQuery(arrivals_[ring_.index(recorded_by_[ring_.index(position)])]);
 }
 
 void Lane::reap() noexcept {
   while (tail_ < head_ && arrived(tail_) == CUDA_SUCCESS) ++tail_;
 }
 
+/// Use the first slots again: what was there last is still in a cache.
+void Lane::begin_again_where_empty() noexcept {
+  if (head_ == tail_) head_ = tail_ = (head_ + ring_.slots() - 1) / ring_.slots() * ring_.slots();
+}
+
 Ended Lane::carry(const Copy& copy, Workers& workers, bool& at_once) noexcept {
   const Driver& cuda = driver();
   if (is_broken_) return Ended::failed;
   if (ring_.slots() == 0) return Ended::room;
+  reap();
+  begin_again_where_empty();
   Job job;
   job.memory = copy.memory;
   job.bytes = copy.bytes;
@@ -144,7 +161,6 @@ Ended Lane::carry(const Copy& copy, Workers& workers, bool& at_once) noexcept {
   job.ring = &ring_;
   job.first_slot = head_;
   job.done = done_.data();
-  reap();
   if (head_ != tail_ && pending_ != copy.stream && job.pieces() > free_slots()) return Ended::busy;
   const bool returns_early = copy.asynchronous && copy.direction == Direction::to_gpu;
   Pieces pieces(copy, workers, returns_early ? copy.stream : own_, job);
@@ -167,30 +183,40 @@ Ended Lane::carry(const Copy& copy, Workers& workers, bool& at_once) noexcept {
   return ended;
 }
 
+/// Record the pieces that were begun since the last event, where there are `together` or no more.
+bool Lane::record_some(Pieces& its, std::uint64_t together) noexcept {
+  if (its.issued < its.count && its.issued - its.recorded < together) return true;
+  if (its.issued == its.recorded) return true;
+  const std::uint64_t first = its.job.first_slot;
+  if (!record(first + its.recorded, first + its.issued, its.stream)) return false;
+  its.recorded = its.issued;
+  return true;
+}
+
 Ended Lane::to_gpu(Pieces& its) noexcept {
   const Driver& cuda = driver();
   Job& job = its.job;
   const std::uint64_t end = job.first_slot + its.count;
   const bool returns_early = its.stream == its.copy.stream;
+  const std::uint64_t together = its.count <= free_slots() ? its.count : kRecordedTogether;
   const auto allow = [&] {
     its.workers.allow(job, std::min(its.count, tail_ + ring_.slots() - job.first_slot));
   };
   allow();
   while (its.issued < its.count || (!returns_early && tail_ < end)) {
     bool moved = false;
-    if (job.failed.load()) return Ended::memory;
+    if (job.failed.load()) return record_some(its, 1) ? Ended::memory : Ended::failed;
     if (its.issued < its.count && job.is_done(its.issued)) {
       if (its.issued == 0) its.at_once = has_started();
-      const std::size_t at = ring_.index(job.first_slot + its.issued);
       if (cuda.cuMemcpyHtoDAsync(its.device(its.issued), job.slot_of(its.issued),
-                                 job.bytes_of(its.issued), its.stream) != CUDA_SUCCESS ||
-          cuda.cuEventRecord(arrivals_[at], its.stream) != CUDA_SUCCESS)
+                                 job.bytes_of(its.issued), its.stream) != CUDA_SUCCESS)
         return Ended::failed;
       ++its.issued;
+      if (!record_some(its, together)) return Ended::failed;
       moved = true;
     }
     // Slots of earlier copies are free before those of this one.
-    if (tail_ < job.first_slot + its.issued) {
+    if (tail_ < job.first_slot + its.recorded) {
       const CUresult there = arrived(tail_);
       if (there != CUDA_SUCCESS && there != CUDA_ERROR_NOT_READY) return Ended::failed;
       if (there == CUDA_SUCCESS) {
@@ -209,24 +235,25 @@ Ended Lane::from_gpu(Pieces& its) noexcept {
   Job& job = its.job;
   std::uint64_t ready = 0, moved_out = 0;
   bool started = false;
+  const std::uint64_t together = its.count < 4 * kRecordedTogether ? 1 : kRecordedTogether;
   const std::int64_t begun = watch::clock_ns(CLOCK_MONOTONIC);
   while (moved_out < its.count) {
     bool moved = false;
     if (job.failed.load()) return Ended::memory;
     if (its.issued < its.count && its.issued - moved_out < ring_.slots()) {
-      const std::size_t at = ring_.index(job.first_slot + its.issued);
       if (cuda.cuMemcpyDtoHAsync(job.slot_of(its.issued), its.device(its.issued),
-                                 job.bytes_of(its.issued), its.stream) != CUDA_SUCCESS ||
-          cuda.cuEventRecord(arrivals_[at], its.stream) != CUDA_SUCCESS)
+                                 job.bytes_of(its.issued), its.stream) != CUDA_SUCCESS)
         return Ended::failed;
       ++its.issued;
+      const bool full = its.issued - moved_out == ring_.slots();
+      if (!record_some(its, full ? 1 : together)) return Ended::failed;
       moved = true;
     }
     if (!started && has_started()) {
       started = true;
       its.at_once = watch::clock_ns(CLOCK_MONOTONIC) - begun <= kAtOnceNs;
     }
-    if (started && ready < its.issued) {
+    if (started && ready < its.recorded) {
       const CUresult there = arrived(job.first_slot + ready);
       if (there != CUDA_SUCCESS && there != CUDA_ERROR_NOT_READY) return Ended::failed;
       if (there == CUDA_SUCCESS) {

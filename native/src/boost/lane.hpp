@@ -86,8 +86,11 @@ class Lane {
 
   [[nodiscard]] std::size_t free_slots() const noexcept { return ring_.slots() - (head_ - tail_); }
   void reap() noexcept;
+  void begin_again_where_empty() noexcept;
   [[nodiscard]] bool has_started() const noexcept;
   [[nodiscard]] CUresult arrived(std::uint64_t position) const noexcept;
+  bool record(std::uint64_t begin, std::uint64_t end, CUstream stream) noexcept;
+  bool record_some(Pieces& pieces, std::uint64_t together) noexcept;
   Ended to_gpu(Pieces& pieces) noexcept;
   Ended from_gpu(Pieces& pieces) noexcept;
 
@@ -100,6 +103,8 @@ class Lane {
   CUevent start_ = nullptr;
   PinnedRing ring_;
   std::array<CUevent, PinnedRing::kMostSlots> arrivals_{};
+  /// Of each slot: the last of the pieces that were recorded together with its own, by their event.
+  std::array<std::uint64_t, PinnedRing::kMostSlots> recorded_by_{};
   std::size_t events_ = 0;
   std::array<std::atomic<std::uint64_t>, PinnedRing::kMostSlots> done_{};
   /// Slots [tail, head) may still be read by the GPU for copies that have returned.

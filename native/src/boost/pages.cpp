@@ -16,7 +16,7 @@ namespace {
 // Linux 5.14 has these two, and headers of an older C library lack them.
 constexpr int kPopulateRead = 22, kPopulateWrite = 23;
 constexpr std::size_t kHugePage = 2 << 20;
-constexpr std::size_t kSampled = 8;
+constexpr std::size_t kMostSampled = 8, kSampledEach = 128 << 10;
 
 enum class Means { none, populate, single_bytes };
 
@@ -100,14 +100,15 @@ bool make_writable(char* data, std::size_t bytes) noexcept {
 }
 
 bool is_fresh(const char* data, std::size_t bytes) noexcept {
+  const std::size_t sampled = std::clamp<std::size_t>(bytes / kSampledEach, 1, kMostSampled);
   std::size_t missing = 0;
-  for (std::size_t i = 0; i < kSampled; ++i) {
+  for (std::size_t i = 0; i < sampled; ++i) {
     unsigned char there = 1;
-    const char* at = data + bytes / kSampled * i + bytes / (2 * kSampled);
+    const char* at = data + bytes / sampled * i + bytes / (2 * sampled);
     const auto page = reinterpret_cast<void*>(pages_of(at, 1).begin);
     if (mincore(page, page_bytes(), &there) == 0 && (there & 1) == 0) ++missing;
   }
-  return missing > kSampled / 2;
+  return missing > sampled / 2;
 }
 
 void request_huge_pages(char* data, std::size_t bytes) noexcept {

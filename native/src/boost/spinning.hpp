@@ -29,7 +29,7 @@ class Spinning {
   /// @param amid whether a copy is under way.
   bool goes_on(bool amid) noexcept {
     constexpr int kPauses = 16;
-    constexpr std::int64_t kMostNs = 100'000, kMostAmidNs = 1'000'000;
+    constexpr std::int64_t kMostNs = 50'000, kMostAmidNs = 1'000'000;
     for (int i = 0; i < kPauses; ++i) pause_briefly();
     return watch::clock_ns(CLOCK_MONOTONIC) - since_ < (amid ? kMostAmidNs : kMostNs);
   }

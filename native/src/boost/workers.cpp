@@ -112,7 +112,9 @@ struct Workers::State {
   void wake(std::uint64_t most) noexcept {
     const auto sleeping = static_cast<std::uint64_t>(std::max(asleep.load(), 0));
     if (sleeping == 0) return;
-    { const std::lock_guard lock(mutex); }  // who is about to sleep sleeps now
+    {
+      const std::lock_guard lock(mutex);
+    }  // who is about to sleep sleeps now
     if (most >= sleeping) return work.notify_all();
     for (; most > 0; --most) work.notify_one();
   }

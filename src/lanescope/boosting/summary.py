@@ -120,7 +120,7 @@ def _gain(compared: Compared, found: Count) -> str:
 def _by_driver(tally: Tally, from_bytes: int, dry_run: bool) -> str:
     texts = dict(REASONS, small=f"smaller than {size_text(from_bytes)}")
     return "; ".join(
-        f"{_text(count)} {texts[reason]}"
+        f"{_text(count, timed=reason != 'not_pageable')} {texts[reason]}"
         for reason, count in tally.by_reason().items()
         if not (dry_run and reason == "dry")
     )
@@ -142,9 +142,10 @@ def _count_dict(count: Count) -> dict[str, Any]:
     return {"copies": count.copies, "bytes": count.total_bytes, "seconds": count.seconds}
 
 
-def _text(count: Count) -> str:
+def _text(count: Count, *, timed: bool = True) -> str:
+    """Say how many, how much and how fast; calls for copies of pinned memory return before."""
     copies = "1 copy" if count.copies == 1 else f"{count.copies:,} copies"
-    if not count.seconds:
+    if not count.seconds or not timed:
         return f"{copies} of {size_text(count.total_bytes)}"
     gbs = bandwidth_gbs(count.total_bytes, count.seconds)
     return (

@@ -33,7 +33,7 @@ def boost(
         option(
             Whole("--threads", 1, 64, "more copy no faster"),
             metavar="N",
-            help="Threads that copy; default: half of the CPUs near the GPU, 8 at most, and "
+            help="Threads that copy; default: three of four CPUs near the GPU, 12 at most, and "
             "nothing is carried where there are less than four CPUs.",
         ),
     ] = None,
