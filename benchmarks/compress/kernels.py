@@ -4,11 +4,14 @@
 
     python benchmarks/compress/kernels.py --out kernels.json [--fpc FOLDER] [--mib 256]
     python benchmarks/compress/kernels.py --out now.json --before kernels.json
+    python benchmarks/compress/kernels.py --out alp.json --codecs alp delta --data fp64 --sms 132 80
 
 For each kind of data, each codec that takes it, and all SMs, 48 and 16 of them: the ratio (with
 the 16 bytes that tell of each block), GB/s of the array in encoding and in decoding, each the
 median of the repeats, and the spread, (most - least) / median. Arrays are tiled from 16 MiB of the
-examples of ``lanescope bench compress``, or from the ``.f64`` files of a folder. GFC gets the
+examples of ``lanescope bench compress``, or from the ``.f64`` files of a folder; of ``0.1 x
+integers`` a third are not the nearest doubles to decimals. ``--data`` takes those whose names have
+a part. GFC gets the
 dimensionality that is best on 1 MiB. What is decoded is compared by the blocks' checksums.
 PyTorch brings arrays to the GPU. ``--before`` compares with what an earlier run found, on the same
 GPU: how many times as fast each row is now, and the range over all rows.
@@ -30,6 +33,7 @@ from lanescope.studies.compress.examples import example_arrays
 from lanescope.units.bandwidth import bandwidth_gbs
 
 TILE = 16 << 20
+CODECS = ["raw", "exponent", "delta", "gfc", "zvc", "alp"]
 ENTRY_BYTES, BLOCK_BYTES = 16, 64 << 10
 
 
@@ -39,6 +43,9 @@ def arrays(folder):
         yield entry.name, entry.dtype, entry.load()
     bits = np.random.default_rng(5).integers(0, 256, TILE, dtype=np.uint8)
     yield "random bytes", "uint8", bits
+    integers = np.random.default_rng(5).integers(-400, 400, TILE // 8)
+    yield "integers / 10, fp64", "float64", integers / 10
+    yield "0.1 x integers, fp64", "float64", integers * 0.1
     for path in sorted(folder.glob("*.f64")) if folder else ():
         yield f"FPC {path.stem}", "float64", np.fromfile(path, np.float64)
 
@@ -120,18 +127,23 @@ def main():
     parser.add_argument("--fpc", type=Path, help="folder of .f64 files")
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--codecs", nargs="+", default=CODECS, choices=CODECS)
+    parser.add_argument("--data", nargs="+", default=[""], help="parts of names of data")
+    parser.add_argument("--sms", nargs="+", type=int, default=[0, 48, 16], help="0: all")
     parser.add_argument("--before", type=Path, help="an earlier --out, to compare with")
     arguments = parser.parse_args()
     rows = []
     for name, dtype, words in arrays(arguments.fpc):
+        if not any(part in name for part in arguments.data):
+            continue
         values = tiled(words, arguments.mib << 20)
         kind = native.Dtype["bytes" if dtype == "uint8" else dtype]
-        for codec in ("raw", "exponent", "delta", "gfc", "zvc", "alp"):
+        for codec in arguments.codecs:
             if not native.can_compress(native.Codec[codec], kind):
                 continue
             dimensionality = best_dimensionality(words, dtype) if codec == "gfc" else 1
-            for sms in (None, 48, 16):
-                row = measured(values, codec, kind, dimensionality, sms, arguments.repeats)
+            for sms in arguments.sms:
+                row = measured(values, codec, kind, dimensionality, sms or None, arguments.repeats)
                 rows.append({"data": name, "dtype": dtype, **row})
                 print(line_of(rows[-1]), flush=True)
     device = torch.cuda.get_device_properties(0)

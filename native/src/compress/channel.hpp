@@ -30,15 +30,15 @@ inline constexpr ChannelOptions kToHost{8 << 20, 4};
 inline constexpr ChannelOptions kOverHost{32 << 20, 4};
 
 /// SMs that code as fast as a link carries what is left, NVLink 4 or PCIe 5.0, by measurement. More
-/// would have more blocks on the way at once, which end together.
-/// Of an update little crosses the link: enough to code it fast, and some are left for differences.
+/// would have more blocks on the way at once, which end together. All that there are, up to so
+/// many, for values of 64 bits between devices, which take longest, and for updates.
 int sms_that_fill(Via link, const Choice& choice);
 
-/// The most that `sms_that_fill` says.
-inline constexpr int kMostSmsOfPeer = 80, kMostSmsOfHost = 48;
+/// The most that `sms_that_fill` says; a GPU that has fewer uses all. And what is usual.
+inline constexpr int kUsualSmsOfPeer = 80, kMostSmsOfPeer = 256, kMostSmsOfHost = 48;
 
 /// How much is coded before all parts of the pipeline are at work, at most.
-inline constexpr std::size_t kPeerFill = std::size_t{kMostSmsOfPeer} * kMostGroups * kBlockBytes;
+inline constexpr std::size_t kPeerFill = std::size_t{kUsualSmsOfPeer} * kMostGroups * kBlockBytes;
 inline constexpr std::size_t kOverHostFill = 8 << 20;
 
 /// Throws `Error` where one is out of range.

@@ -61,6 +61,16 @@ struct DeviceWarp {
     return {sum - values.value};
   }
 
+  __device__ __forceinline__ std::uint32_t sum_of_all(const Lanes<std::uint32_t>& values) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(kAllLanes, values.value);
+#else
+    std::uint32_t total;
+    static_cast<void>(sum_before(values, total));
+    return total;
+#endif
+  }
+
   template <int bits>
   __device__ __forceinline__ Lanes<std::uint32_t> sum_bits_before(
       const Lanes<std::uint32_t>& values, std::uint32_t& total) const {
@@ -85,6 +95,12 @@ struct DeviceWarp {
   __device__ __forceinline__ T most(const Lanes<T>& values) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (sizeof(T) == 4) return __reduce_max_sync(kAllLanes, values.value);
+    if constexpr (sizeof(T) == 8) {  // The upper halves first, and then the lower ones of those.
+      const auto upper = static_cast<std::uint32_t>(values.value >> 32);
+      const std::uint32_t top = __reduce_max_sync(kAllLanes, upper);
+      const auto lower = upper == top ? static_cast<std::uint32_t>(values.value) : 0;
+      return static_cast<T>(top) << 32 | __reduce_max_sync(kAllLanes, lower);
+    }
 #endif
     Movable<T> largest = values.value;
 #pragma unroll

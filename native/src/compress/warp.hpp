@@ -70,7 +70,14 @@ struct HostWarp {
     return sums;
   }
 
-  /// The same for values of a few bits. On a GPU lanes vote on each bit: no step waits for another.
+  std::uint32_t sum_of_all(const Lanes<std::uint32_t>& values) const {
+    std::uint32_t total = 0;
+    for (int lane = 0; lane < kLanes; ++lane) total += values[lane];
+    return total;
+  }
+
+  /// The same as `sum_before` for values of a few bits. On a GPU lanes vote on each bit: no step
+  /// waits for another.
   template <int bits>
   Lanes<std::uint32_t> sum_bits_before(const Lanes<std::uint32_t>& values,
                                        std::uint32_t& total) const {

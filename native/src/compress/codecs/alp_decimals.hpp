@@ -98,9 +98,30 @@ struct Decimal<std::uint64_t> {
   static constexpr std::uint64_t kTop = std::uint64_t{0x433} << 52;  ///< Above the code's 52 bits.
   static constexpr std::uint32_t kMostWidth = 52;
 
+  /// The lower half of the code of a value that comes back.
+  LANESCOPE_LANES static std::uint32_t low_of(std::uint64_t value, const DecimalPower& power) {
+    return static_cast<std::uint32_t>(same_bits<std::uint64_t>(sum_of(value, power)));
+  }
+
+  /// A code as what it exceeds that of -2^31 by. It is `narrow` where this has 32 bits.
+  static constexpr Code kLeastNarrow = (Code{1} << 51) - (Code{1} << 31);
+  struct Narrow {
+    std::uint32_t number;
+    bool good, narrow;
+  };
+  LANESCOPE_LANES static Narrow narrow_of(std::uint64_t value, const DecimalPower& power) {
+    const double sum = sum_of(value, power);
+    const auto bits = same_bits<std::uint64_t>(sum);
+    const auto low = static_cast<std::uint32_t>(bits),
+               high = static_cast<std::uint32_t>(bits >> 32);
+    constexpr auto kHigh = static_cast<std::uint32_t>(kTop >> 32);
+    return {low + (1U << 31), value_of(sum, power) == value && (high - kHigh) >> 20 == 0,
+            high + (low >> 31) == kHigh + (1U << 19)};
+  }
+
   /// 0 for a value that does not come back.
   LANESCOPE_LANES static Code code_of(std::uint64_t value, const DecimalPower& power) {
-    const double sum = rounded_sum(rounded_product(same_bits<double>(value), power.up), kZero);
+    const double sum = sum_of(value, power);
     const auto code = static_cast<Code>(same_bits<std::uint64_t>(sum) - kTop);
     const bool good = value_of(sum, power) == value && code >> 52 == 0;
     return good ? code : 0;
@@ -112,6 +133,10 @@ struct Decimal<std::uint64_t> {
   }
 
  private:
+  LANESCOPE_LANES static double sum_of(std::uint64_t value, const DecimalPower& power) {
+    return rounded_sum(rounded_product(same_bits<double>(value), power.up), kZero);
+  }
+
   LANESCOPE_LANES static std::uint64_t value_of(double sum, const DecimalPower& power) {
     const double integer = rounded_sum(sum, -kZero);
     return same_bits<std::uint64_t>(
@@ -127,9 +152,13 @@ struct Decimal<std::uint32_t> {
   static constexpr std::uint64_t kTop = std::uint64_t{0x43300000} << 32;
   static constexpr std::uint32_t kMostWidth = 32;
 
+  /// The code of a value that comes back.
+  LANESCOPE_LANES static std::uint32_t low_of(std::uint32_t value, const DecimalPower& power) {
+    return static_cast<std::uint32_t>(same_bits<std::uint64_t>(sum_of(value, power)));
+  }
+
   LANESCOPE_LANES static Code code_of(std::uint32_t value, const DecimalPower& power) {
-    const double given = static_cast<double>(same_bits<float>(value));
-    const double sum = rounded_sum(rounded_product(given, power.up), kZero);
+    const double sum = sum_of(value, power);
     const auto bits = same_bits<std::uint64_t>(sum);
     const bool good = value_of(sum, power) == value && bits >> 32 == kTop >> 32;
     return good ? static_cast<Code>(bits) : 0;
@@ -140,6 +169,11 @@ struct Decimal<std::uint32_t> {
   }
 
  private:
+  LANESCOPE_LANES static double sum_of(std::uint32_t value, const DecimalPower& power) {
+    return rounded_sum(rounded_product(static_cast<double>(same_bits<float>(value)), power.up),
+                       kZero);
+  }
+
   LANESCOPE_LANES static std::uint32_t value_of(double sum, const DecimalPower& power) {
     const double integer = rounded_sum(sum, -kZero);
     return same_bits<std::uint32_t>(static_cast<float>(rounded_product(integer, power.down)));
@@ -180,7 +214,7 @@ class CodeFinder {
     FoundCodes<Code> all;
     all.most = warp.most(most_);
     all.least = warp.most(least_);
-    static_cast<void>(warp.sum_before(good_, all.good));
+    all.good = warp.sum_of_all(good_);
     return all;
   }
 

@@ -7,6 +7,7 @@
 #include "compress/codecs/alp_fields.hpp"
 #include "compress/codecs/alp_group.hpp"
 #include "compress/codecs/alp_search.hpp"
+#include "compress/codecs/alp_whole.hpp"
 #include "compress/warp.hpp"
 #include "compress/words.hpp"
 
@@ -57,6 +58,10 @@ struct AlpPut {
                                   const DecimalPower& power, const Group& group,
                                   [[maybe_unused]] Coded<Warp>& coded, std::uint8_t* out) {
     if (group.as_they_are()) return copy_to(warp, in, count, out);
+#ifdef LANESCOPE_ON_DEVICE
+    if (count == Group::kMost && group.width <= 32)
+      return AlpWhole<Word>::put(warp, in, filler, power, group, out);
+#endif
     typename FieldRows::Writer<Warp> lower(group.lower().width, out);
     typename FieldRows::Writer<Warp> upper(group.upper().width, out + group.upper_at(count));
     const auto put_codes = [&](auto code_of_lane) {
@@ -136,6 +141,13 @@ struct AlpPut {
   LANESCOPE_LANES static FoundCodes<Code> find_codes(Warp warp, const Word* in, std::uint32_t count,
                                                      const DecimalPower& power,
                                                      [[maybe_unused]] Coded<Warp>& coded) {
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (sizeof(Word) == 8) {
+      FoundCodes<Code> narrow;
+      if (count == Group::kMost && AlpWhole<Word>::find_narrow(warp, in, power, narrow))
+        return narrow;
+    }
+#endif
     CodeFinder<Warp, Code> finder(warp);
     for_rows(warp, in, count, [&](std::uint32_t first, const auto& row) {
       const Lanes<Warp, Code> codes = codes_of(warp, row, first, count, power);
