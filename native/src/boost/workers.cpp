@@ -1,13 +1,14 @@
 #include "boost/workers.hpp"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 #include "boost/pages.hpp"
@@ -18,6 +19,7 @@ namespace lanescope::boost {
 namespace {
 
 constexpr std::size_t kMostJobs = 32;
+constexpr std::uint64_t kMostWoken = 1024;
 constexpr std::size_t kStackBytes = 256 << 10;  // a handler of the program's may run on it
 /// memcpy writes past the caches what is longer than it thinks good, and the ring shall be in them.
 constexpr std::size_t kThroughCaches = 64 << 10;
@@ -76,8 +78,6 @@ struct Workers::State {
   std::array<Place, kMostJobs> places;
   alignas(64) std::atomic<std::uint32_t> changes{0};  ///< Of what is allowed.
   std::atomic<int> jobs{0}, asleep{0};
-  std::mutex mutex;  // for sleep alone
-  std::condition_variable work;
 
   /// @return whether there was a piece to move.
   bool move_any() noexcept {
@@ -103,20 +103,19 @@ struct Workers::State {
   void wait_for_change(std::uint32_t before) noexcept {
     for (Spinning spinning; spinning.goes_on(jobs.load() > 0);)
       if (changes.load() != before) return;
-    std::unique_lock lock(mutex);
     asleep.fetch_add(1);
-    if (changes.load() == before) work.wait(lock);
+    futex(FUTEX_WAIT_PRIVATE, before);  // which looks at `changes` once more
     asleep.fetch_sub(1);
   }
 
   void wake(std::uint64_t most) noexcept {
-    const auto sleeping = static_cast<std::uint64_t>(std::max(asleep.load(), 0));
-    if (sleeping == 0) return;
-    {
-      const std::lock_guard lock(mutex);
-    }  // who is about to sleep sleeps now
-    if (most >= sleeping) return work.notify_all();
-    for (; most > 0; --most) work.notify_one();
+    if (asleep.load() <= 0) return;
+    futex(FUTEX_WAKE_PRIVATE, static_cast<std::uint32_t>(std::min(most, kMostWoken)));
+  }
+
+  /// A condition variable would have who wakes wait for its lock, one behind the other.
+  void futex(int operation, std::uint32_t value) noexcept {
+    syscall(SYS_futex, &changes, operation, value, nullptr, nullptr, 0);
   }
 };
 
