@@ -58,7 +58,20 @@ std::pair<std::vector<std::byte>, BlockMode> payload_of(const std::byte* data, s
   return {made, BlockMode::coded};
 }
 
-void encode_one(const std::byte* data, std::size_t bytes, const Sink& sink, std::size_t block) {
+/// Differences of a block to its base, whose sum is kept.
+std::vector<std::byte> taken_of(const std::byte* data, std::size_t bytes, const Sink& sink,
+                                std::size_t block) {
+  std::vector<std::byte> differences(data, data + bytes);
+  if (sink.taken.base == nullptr) return differences;
+  const std::byte* base = sink.taken.base + block * kBlockBytes;
+  sink.taken.sums[block] = checksum_sum(base, bytes);
+  take_differences(sink.taken.differing, {data, bytes}, base, differences.data());
+  return differences;
+}
+
+void encode_one(const std::byte* values, std::size_t bytes, const Sink& sink, std::size_t block) {
+  const auto differences = taken_of(values, bytes, sink, block);
+  const std::byte* data = differences.data();
   const auto [made, mode] = payload_of(data, bytes);
   const std::size_t size = made.size(), offset = *sink.used;
   require(offset + padded(size) <= sink.room, "payloads outrun their room");
@@ -102,6 +115,22 @@ void decode_one(const Entry& entry, const std::byte* payloads, std::size_t room,
     if (checksum_of(out, bytes, place) != entry.descriptor.checksum) what = 2;
   }
   if (what != 0) tell(fault, block, what);
+}
+
+/// Where the block is good, and its base is the sender's.
+void put_one(const Entry& entry, const std::byte* payloads, std::size_t room, const PutBase& put,
+             std::byte* out, std::size_t bytes, const Binding& binding, Fault* fault,
+             unsigned block) {
+  std::vector<std::byte> differences(bytes);
+  Fault found{};
+  decode_one(entry, payloads, room, differences.data(), bytes, binding, &found, block);
+  if (found.blocks != 0) return tell(fault, block, found.what);
+  const std::byte* base = put.base + block * kBlockBytes;
+  if (checksum_sum(base, bytes) != put.sums[block]) {
+    *put.fault = {1, 1, kOtherBase};
+    return;
+  }
+  put_differences(put.differing, differences, base, out);
 }
 
 bool came(const Arrival& arrival, std::size_t block) {
@@ -150,6 +179,24 @@ void decode_blocks(const Choice&, const Binding& binding, const Entry* entries,
           decode_one(entries[block], payloads, room, out + begin,
                      std::min(kBlockBytes, bytes - begin), binding, fault,
                      static_cast<unsigned>(block));
+        });
+  }
+}
+
+void decode_onto_base(const Choice&, const Binding& binding, const Entry* entries,
+                      const std::byte* payloads, std::size_t room, const PutBase& put,
+                      std::byte* out, std::size_t bytes, Fault* fault, int, cudaStream_t stream,
+                      const Arrival& arrival) {
+  check(pretended::called_for(stream), "decode_onto_base");
+  for (std::size_t block = 0; block < blocks_of(bytes); ++block) {
+    const std::size_t begin = block * kBlockBytes;
+    pretended::put_when(
+        stream, [=] { return came(arrival, block) || given_up(arrival); },
+        [=] {
+          if (!came(arrival, block)) return tell(fault, block, 4);
+          put_one(entries[block], payloads, room, put, out + begin,
+                  std::min(kBlockBytes, bytes - begin), binding, fault,
+                  static_cast<unsigned>(block));
         });
   }
 }
@@ -305,7 +352,8 @@ void send_between(int from, int to) {
 /// An array on the sender's side, its base there, and what the receiver holds.
 struct Updating : Sending {
   Array base, held, made_base;
-  bool differs = false;  // the receiver's base
+  bool differs = false;    // the receiver's base
+  bool by_blocks = false;  // blocks whose base is the same are new then
 };
 
 void require_updated(const Updating& one, bool limited) {
@@ -333,7 +381,17 @@ void require_updated(const Updating& one, bool limited) {
   // differences of a block that is damaged are not put onto the base, either
   require(said.starts_with("the base differs") || (one.damaged >= 0 && said.starts_with("block ")),
           "another base was told as: " + said);
-  require(one.target == one.held, "another base was changed");
+  if (!one.by_blocks) return require(one.target == one.held, "another base was changed");
+  for (std::size_t begin = 0; begin < one.held.size(); begin += kBlockBytes) {
+    const std::size_t size = std::min(kBlockBytes, one.held.size() - begin);
+    const auto same = [&](const Array& other, const Array& array) {
+      return std::memcmp(other.data() + begin, array.data() + begin, size) == 0;
+    };
+    const bool old = static_cast<long>(begin / kBlockBytes) == one.damaged ||
+                     !same(one.made_base, one.held);
+    require(same(one.target, old ? one.held : one.expected),
+            old ? "a block of another base was changed" : "a block is not new");
+  }
 }
 
 /// Updates between devices, several at a time; some receivers hold another base.
@@ -349,6 +407,7 @@ void send_updates(int from, int to) {
     one.made_base = one.held = made_up(bytes);
     one.expected = changed(one.held);
     one.differs = bytes > 0 && bits() % 4 == 0;
+    one.by_blocks = true;
     if (one.differs) one.held[bits() % bytes] ^= std::byte{1};
     one.base.resize(bytes);
     one.source.resize(bytes);

@@ -6,7 +6,11 @@
 //   emulated_codec decode CODEC DTYPE DIMENSIONALITY VERSION ARRAY FIRST BYTES
 //   < entries, payloads  > faults, values
 //
-// Codec and type are the numbers that streams have; blocks are bound to an array, where the first
+//   emulated_codec encode ... KIND  < values, base  > entries, payloads, sums of the base
+//   emulated_codec decode ... BYTES KIND  < entries, payloads, sums, base  > faults, values
+//
+// With a kind of update differences are coded, and put onto the base, in whose place the values
+// then are. Codec and type are the numbers that streams have; blocks are bound to an array, where the first
 // one has a number. A fault is 4 bytes for each block, 0 if none.
 
 #include "emulated_bytes.hpp"
@@ -14,6 +18,7 @@
 // After it:
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "compress/device_decode.cuh"
 #include "compress/device_encode.cuh"
@@ -28,52 +33,77 @@ struct Job {
   Dtype dtype;
   Settings settings;
   Binding binding;
+  UpdateKind kind = UpdateKind::none;
+
+  Differing differing() const { return Differing::of(kind, bytes_of(dtype)); }
 };
 
 std::size_t blocks_of(std::size_t bytes) {
   return (bytes + kBlockBytes - 1) / kBlockBytes;
 }
 
-template <typename Strip>
-void encode(const Job& job, const std::vector<std::byte>& values) {
+template <typename Strip, bool update>
+void encode(const Job& job, const std::vector<std::byte>& given) {
+  const std::vector<std::byte> values(
+      given.begin(), given.begin() + static_cast<long>(given.size() / (update ? 2 : 1)));
   const std::size_t blocks = blocks_of(values.size());
   Exact in(values.size()), payloads(padded(values.size()));
+  Exact base(given.size() - values.size()), differences(kBlockBytes);
+  if (base.size > 0) std::memcpy(base.data, given.data() + values.size(), base.size);
+  std::vector<unsigned long long> sums(update ? blocks : 0);
   Exact staging(DeviceShape<Strip>::kEncodeRoom * kStrips);
   if (!values.empty()) std::memcpy(in.data, values.data(), values.size());
   std::vector<Entry> entries(blocks);
   unsigned long long used = 0;
   Sink sink{entries.data(), payloads.data, padded(values.size()), &used};
   sink.binding = job.binding;
+  if (update) sink.taken = {base.data, job.differing(), sums.data(), differences.data};
   GroupShared shared{};
   emulated::Threads::only().run([&] {
-    GroupEncoder<Strip> encoder{Group::mine(&shared), staging.data, sink, job.settings,
-                                static_cast<std::uint32_t>(bytes_of(job.dtype))};
+    GroupEncoder<Strip, update> encoder{Group::mine(&shared), staging.data, sink, job.settings,
+                                        static_cast<std::uint32_t>(bytes_of(job.dtype))};
+    encoder.differences = differences.data;
     for (std::size_t i = 0; i < blocks; ++i)
       encoder.encode(in.data + i * kBlockBytes, block_bytes(values.size(), i), i, [] {});
   });
   write_all(entries.data(), blocks * sizeof(Entry));
   write_all(payloads.data, bytes_used(used));
+  write_all(sums.data(), sums.size() * sizeof(unsigned long long));
 }
 
-template <typename Strip>
+template <typename Strip, bool update>
 void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t bytes) {
   using Shape = DeviceShape<Strip>;
   constexpr std::size_t kStaging = Shape::kDecodeRoom + Shape::kTileBytes;
-  const std::size_t blocks = blocks_of(bytes), room = coded.size() - blocks * sizeof(Entry);
+  const std::size_t blocks = blocks_of(bytes);
+  std::vector<unsigned long long> sums(update ? blocks : 0);
+  const std::size_t behind = update ? blocks * sizeof(unsigned long long) + bytes : 0;
+  const std::size_t room = coded.size() - blocks * sizeof(Entry) - behind;
   std::vector<Entry> entries(blocks);
   std::memcpy(entries.data(), coded.data(), blocks * sizeof(Entry));
   Exact payloads(room), out(bytes);
   std::memcpy(payloads.data, coded.data() + blocks * sizeof(Entry), room);
+  Exact kept(kBlockBytes);
+  Fault of_base{};
+  PutBase put{};
+  if (update) {
+    const std::byte* from = coded.data() + coded.size() - behind;
+    std::memcpy(sums.data(), from, blocks * sizeof(unsigned long long));
+    std::memcpy(out.data, from + blocks * sizeof(unsigned long long), bytes);
+    put = {out.data, job.differing(), sums.data(), kept.data, &of_base};
+  }
   std::vector<std::unique_ptr<Exact>> staging;
   for (std::size_t i = 0; i < kStrips; ++i) staging.push_back(std::make_unique<Exact>(kStaging));
   std::vector<Wrong> wrong(blocks);
   GroupShared shared{};
   emulated::Threads::only().run([&] {
     const Group group = Group::mine(&shared);
-    GroupDecoder<Strip> decoder{group,         staging[group.warp]->data,
-                                payloads.data, room,
-                                job.settings,  static_cast<std::uint32_t>(bytes_of(job.dtype)),
-                                job.binding,   0};
+    GroupDecoder<Strip, update> decoder{
+        group,         staging[group.warp]->data,
+        payloads.data, room,
+        job.settings,  static_cast<std::uint32_t>(bytes_of(job.dtype)),
+        job.binding,   0,
+        put};
     for (std::size_t i = 0; i < blocks; ++i) {
       const Wrong found =
           decoder.decode(entries[i], out.data + i * kBlockBytes, block_bytes(bytes, i), i);
@@ -87,17 +117,23 @@ void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t byt
 int run(int count, char** arguments) {
   if (count < 8) return 1;
   const auto version = static_cast<std::uint32_t>(std::atoi(arguments[5]));
+  const bool encodes = std::string(arguments[1]) == "encode";
+  const int kind_at = encodes ? 8 : 9;
   const Job job{static_cast<Codec>(std::atoi(arguments[2])),
                 static_cast<Dtype>(std::atoi(arguments[3])),
                 {std::atoi(arguments[4]), version},
                 {std::strtoull(arguments[6], nullptr, 10), std::strtoull(arguments[7], nullptr, 10),
-                 version >= kFirstBoundVersion}};
+                 version >= kFirstBoundVersion},
+                static_cast<UpdateKind>(count > kind_at ? std::atoi(arguments[kind_at]) : 0)};
   const auto given = read_all();
   const auto go = [&]<typename Strip>(Strip) {
-    if (std::string(arguments[1]) == "encode")
-      encode<Strip>(job, given);
-    else
-      decode<Strip>(job, given, std::strtoull(arguments[8], nullptr, 10));
+    const auto go_on = [&]<bool update>(std::bool_constant<update>) {
+      if (encodes)
+        encode<Strip, update>(job, given);
+      else
+        decode<Strip, update>(job, given, std::strtoull(arguments[8], nullptr, 10));
+    };
+    job.kind == UpdateKind::none ? go_on(std::false_type()) : go_on(std::true_type());
   };
   if (!with_strip(job.codec, job.dtype, go)) go(NoStrip{});
   return 0;

@@ -56,6 +56,10 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
     for (std::size_t at = 0, block = 0; at < bytes; at += kBlockBytes, ++block) {
       const std::size_t size = std::min(kBlockBytes, bytes - at);
       std::memcpy(sink.payloads + at, data + at, size);
+      if (const std::byte* base = sink.taken.base; base != nullptr) {
+        sink.taken.sums[block] = checksum_sum(base + at, size);
+        take_differences(sink.taken.differing, {data + at, size}, base + at, sink.payloads + at);
+      }
       sink.entries[block] = {Descriptor::of(BlockMode::raw, size, checksum_of(data + at, size)),
                              at};
     }
@@ -73,6 +77,21 @@ void decode_blocks(const Choice&, const Binding&, const Entry* entries, const st
     for (std::size_t at = 0, block = 0; at < bytes; at += kBlockBytes, ++block)
       std::memcpy(out + at, payloads + entries[block].offset, std::min(kBlockBytes, bytes - at));
     if (damages) *fault = {1, 1, 2};
+  });
+}
+
+void decode_onto_base(const Choice&, const Binding&, const Entry* entries,
+                      const std::byte* payloads, std::size_t, const PutBase& put, std::byte* out,
+                      std::size_t bytes, Fault*, int, cudaStream_t stream, const Arrival&) {
+  pretended::put(stream, [=] {
+    for (std::size_t at = 0, block = 0; at < bytes; at += kBlockBytes, ++block) {
+      const std::size_t size = std::min(kBlockBytes, bytes - at);
+      if (checksum_sum(put.base + at, size) == put.sums[block])
+        put_differences(put.differing, {payloads + entries[block].offset, size}, put.base + at,
+                        out + at);
+      else
+        *put.fault = {1, 1, kOtherBase};
+    }
   });
 }
 

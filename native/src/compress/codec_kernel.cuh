@@ -10,10 +10,10 @@ template <typename Job, typename Strip>
 struct StripKernel;
 
 template <typename Job, Codec codec>
-Kernel<Job> kernel_of(Dtype dtype) {
+Kernel<Job> kernel_of(Dtype dtype, bool update) {
   Kernel<Job> found;
   CodecOf<codec>::with_strip(
-      dtype, [&]<typename Strip>(Strip) { found = StripKernel<Job, Strip>::get(); });
+      dtype, [&]<typename Strip>(Strip) { found = StripKernel<Job, Strip>::get(update); });
   return found;
 }
 

@@ -24,18 +24,23 @@ inline __device__ void report(Fault* fault, unsigned int block, Wrong what) {
 
 /// Decodes on one group of warps a CTA: CTAs of several kernels share an SM, and one that has
 /// nothing to do any more makes room.
-template <typename Strip>
+template <typename Strip, bool update>
 __global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGroups)
     decode_kernel(const Entry* entries, const std::byte* payloads, std::size_t room, std::byte* out,
                   std::size_t bytes, Fault* fault, Settings settings, std::uint32_t value_bytes,
-                  Binding binding, Arrival arrival, Chosen chosen) {
+                  Binding binding, Arrival arrival, Chosen chosen, PutBase put) {
   using Shape = DeviceShape<Strip>;
   extern __shared__ uint4 shared_memory[];
   __shared__ GroupShared shared;
   const Group group = Group::only(&shared);
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
                   group.warp * static_cast<int>(Shape::kDecodeRoom + Shape::kTileBytes);
-  GroupDecoder<Strip> decoder{group, staging, payloads, room, settings, value_bytes, binding, 0};
+  GroupDecoder<Strip, update> decoder{group,    staging,     payloads, room,
+                                      settings, value_bytes, binding,  0};
+  if constexpr (update) {
+    decoder.put = put;
+    decoder.put.values += blockIdx.x * kBlockBytes;
+  }
   const std::size_t count = chosen.blocks != nullptr ? chosen.count : blocks_of(bytes);
   for (std::size_t place = blockIdx.x; place < count; place += gridDim.x) {
     const std::size_t block = chosen.blocks != nullptr ? chosen.blocks[place] : place;
@@ -43,25 +48,32 @@ __global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGrou
     if (arrival.stored == nullptr || !group.any(group.leads() && !await(arrival, block)))
       wrong = decoder.decode(entries[block], out + place * kBlockBytes,
                              bytes_of_block(bytes, block), block);
-    if (group.leads() && wrong != Wrong::nothing)
+    if (group.leads() && wrong == Wrong::base)
+      *put.fault = {1, 1, static_cast<unsigned int>(Wrong::base)};
+    else if (group.leads() && wrong != Wrong::nothing)
       report(fault, static_cast<unsigned int>(block), wrong);
   }
 }
 
-template <typename Strip>
+template <typename Strip, bool update>
 void launch_decode(const Launch& launch, const Decoding& decoding) {
-  decode_kernel<Strip><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
+  decode_kernel<Strip, update><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
       decoding.entries, decoding.payloads, decoding.room, decoding.out, decoding.bytes,
       decoding.fault, decoding.settings, decoding.value_bytes, decoding.binding, decoding.arrival,
-      decoding.chosen);
+      decoding.chosen, decoding.put);
 }
 
 template <typename Strip>
 struct StripKernel<Decoding, Strip> {
   using Shape = DeviceShape<Strip>;
-  static Kernel<Decoding> get() {
-    return {reinterpret_cast<const void*>(&decode_kernel<Strip>), Shape::kDecodeGroups,
-            (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips, true, &launch_decode<Strip>};
+  static Kernel<Decoding> get(bool update) { return update ? of<true>() : of<false>(); }
+
+ private:
+  template <bool update>
+  static Kernel<Decoding> of() {
+    return {reinterpret_cast<const void*>(&decode_kernel<Strip, update>), Shape::kDecodeGroups,
+            (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips, true,
+            &launch_decode<Strip, update>};
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "compress/blocks.hpp"
+#include "compress/difference.hpp"
 #include "compress/lanes.hpp"
 
 namespace lanescope::compress {
@@ -31,6 +32,16 @@ struct Progress {
                                   ///< the encoding device's own memory.
 };
 
+/// What an encoder takes differences to, as it reads values: the base of an update.
+struct TakenBase {
+  const std::byte* base = nullptr;  ///< Aligned to 16 bytes. Null: values are coded themselves.
+  Differing differing = {};
+  unsigned long long* sums = nullptr;  ///< Gets the sum of each block of the base; memory as that
+                                       ///< of `Sink`.
+  std::byte* differences = nullptr;    ///< In the encoding device's own memory, a block for each
+                                       ///< group that the device has room for.
+};
+
 /// Where payloads go: memory that the encoding device can write, which may be its own, a peer's, or
 /// mapped memory of the host.
 struct Sink {
@@ -41,6 +52,7 @@ struct Sink {
   int apart_clocks = 0;      ///< By so much later each further group of an SM begins.
   Progress progress = {};
   Binding binding = {};
+  TakenBase taken = {};
 };
 
 /// Across a link the first payload counts, and what groups compute meanwhile does not: one after
@@ -72,6 +84,19 @@ inline constexpr unsigned int kGivenUpAll = ~0U;
 struct Chosen {
   const std::uint32_t* blocks = nullptr;  ///< Their numbers, where kernels read them; null: all.
   std::size_t count = 0;
+};
+
+struct Fault;
+
+/// What a decoder puts differences onto. A block of values is written when it is known that it is
+/// not damaged, and that the base of this block is the sender's; else that stays as it is.
+struct PutBase {
+  const std::byte* base = nullptr;  ///< Aligned to 16 bytes; may be where the values go to.
+  Differing differing = {};
+  const unsigned long long* sums = nullptr;  ///< Those of `TakenBase`.
+  std::byte* values = nullptr;  ///< In the decoding device's own memory, a block for each group
+                                ///< that the device has room for.
+  Fault* fault = nullptr;       ///< What says that the base of a block is another one.
 };
 
 /// What a decoder found wrong; in the decoding device's own memory, all zeros before.

@@ -87,7 +87,7 @@ struct DeviceChannel::State {
   void send_raw_over_host(const std::byte* source, std::byte* target, std::size_t bytes);
   void send_coded(Ticket& ticket, const Choice& choice, const std::byte* source, std::byte* target,
                   cudaStream_t source_stream, cudaStream_t target_stream, const std::byte* base);
-  void prepare(Ticket& ticket, const std::byte* target, const std::byte* base);
+  void prepare(Ticket& ticket);
   void send_slab(const Ticket& ticket, const Choice& choice, const Slab& slab, std::size_t part,
                  const std::byte* source, std::byte* target, const std::byte* base);
   void damage(const Room& room, const Slab& slab, cudaStream_t encoder, cudaStream_t decoder);
@@ -107,7 +107,7 @@ struct DeviceChannel::State {
   // Recorded again and again: a stream waits for what an event meant when it was told to.
   Event source_ready, target_ready, encoding_ready, decoding_ready, encoded, decoded, brought;
   std::vector<Room> rooms;
-  UpdateLanes taking, putting;  // of the sender and the receiver, for updates
+  UpdateLanes taking, putting;  // what kernels of updates keep, of the sender and the receiver
   std::size_t room_turn = 0;
   std::mutex rooms_mutex;  // of those that make, mark, or give up
   bool no_memory = false;  // for rooms
@@ -132,8 +132,8 @@ DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions
       encoded(event_on(from, Timing::none)),
       decoded(event_on(to, Timing::none)),
       brought(event_on(to, Timing::none)),
-      taking(from, kSlabsAtOnce, given.slab_bytes),
-      putting(to, kSlabsAtOnce, given.slab_bytes),
+      taking(from, kSlabsAtOnce, bytes_kept_on(sms_of(from, given))),
+      putting(to, kSlabsAtOnce, bytes_kept_on(sms_of(to, given))),
       reports(from, to),
       in_flight(reports) {
   for (int lane = 0; lane < kSlabsAtOnce; ++lane) {
@@ -257,21 +257,19 @@ void DeviceChannel::State::send_raw_over_host(const std::byte* source, std::byte
   let_wait(out, decoded);
 }
 
-/// Counters and faults are zero before the first slab, on every lane, and sums of bases are there.
-void DeviceChannel::State::prepare(Ticket& ticket, const std::byte* target, const std::byte* base) {
-  const std::size_t parts = ticket.facts().reported_parts(), bytes = ticket.facts().bytes;
+/// Counters and faults are zero before the first slab, on every lane.
+void DeviceChannel::State::prepare(Ticket& ticket) {
+  const std::size_t parts = ticket.facts().reported_parts();
   const Report& report = ticket.report();
   {
     const ScopedDevice scope(to);
     report.clear_faults(parts, decoding[0].get());
-    if (base != nullptr) sum_base(target, bytes, report.held_sum(), decoding[0].get());
     record(decoding_ready, decoding[0].get());
     for (const Stream& lane : decoding) let_wait(lane.get(), decoding_ready);
   }
   const ScopedDevice scope(from);
   report.clear_used(parts, encoding[0].get());
   ticket.begin(encoding[0].get());
-  if (base != nullptr) sum_base(base, bytes, report.used(ticket.facts().parts), encoding[0].get());
   record(encoding_ready, encoding[0].get());
   for (const Stream& lane : encoding) let_wait(lane.get(), encoding_ready);
 }
@@ -280,7 +278,7 @@ void DeviceChannel::State::send_coded(Ticket& ticket, const Choice& choice, cons
                                       std::byte* target, cudaStream_t source_stream,
                                       cudaStream_t target_stream, const std::byte* base) {
   begin_behind(source_stream, target_stream);
-  prepare(ticket, target, base);
+  prepare(ticket);
   ++last_number;
   const auto slabs = cut(ticket.facts().bytes, options.slab_bytes);
   for (std::size_t part = 0; part < slabs.size(); ++part)
@@ -299,16 +297,14 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
   const Binding binding{last_number, slab.first_block};
   const cudaStream_t encoder = encoding[lane].get();
   const cudaStream_t decoder = decoding[lane].get();
-  const std::byte* coded = source + slab.begin;
+  const Differing differing = base != nullptr ? differing_of(choice) : Differing{};
   {
     const ScopedDevice scope(from);
-    if (base != nullptr)  // while the slab before is encoded
-      coded = taking.take(lane, choice, coded, base + slab.begin, slab.bytes, encoder);
     let_wait(encoder, room.free);
     let_wait(encoder, room.written);
     if (taken != nullptr) wait_for_value(encoder, taken, before);
     next_mark(room);
-    const Sink sink{room.entries(),
+    Sink sink{room.entries(),
                     room.payloads(),
                     padded(slab.bytes),
                     report.used(part),
@@ -316,23 +312,23 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
                     room.progress(),
                     binding};
     if (base != nullptr)
-      check(cudaMemcpyAsync(room.base_sum(), report.used(parts), sizeof(unsigned long long),
-                            cudaMemcpyDefault, encoder),
-            "cudaMemcpyAsync");
-    encode_blocks(choice, coded, slab.bytes, sink, encoding_sms(choice), encoder);
+      sink.taken = {base + slab.begin, differing, room.base_sums(), taking.room(lane)};
+    encode_blocks(choice, source + slab.begin, slab.bytes, sink, encoding_sms(choice), encoder);
     record(room.written, encoder);
   }
   const ScopedDevice scope(to);
   wait_for_value(decoder, room.stored(), room.mark());
   damage(room, slab, encoder, decoder);
-  decode_blocks(choice, binding, room.entries(), room.payloads(), padded(slab.bytes),
-                base != nullptr ? putting.room(lane) : target + slab.begin, slab.bytes,
-                report.fault(part), decoding_sms(choice), decoder,
-                room.arrival(options.patience_s));
+  std::byte* out = target + slab.begin;
+  const std::size_t payload_room = padded(slab.bytes);
+  const Arrival arrival = room.arrival(options.patience_s);
   if (base != nullptr)
-    putting.put(lane, choice, target + slab.begin, target + slab.begin, slab.bytes,
-                report.fault(part), {report.held_sum(), room.base_sum(), 0, report.fault(parts)},
-                decoder);
+    decode_onto_base(choice, binding, room.entries(), room.payloads(), payload_room,
+                     {out, differing, room.base_sums(), putting.room(lane), report.fault(parts)},
+                     out, slab.bytes, report.fault(part), decoding_sms(choice), decoder, arrival);
+  else
+    decode_blocks(choice, binding, room.entries(), room.payloads(), payload_room, out, slab.bytes,
+                  report.fault(part), decoding_sms(choice), decoder, arrival);
   record(room.free, decoder);
 }
 

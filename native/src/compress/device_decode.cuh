@@ -2,17 +2,18 @@
 
 #include "compress/device_blocks.hpp"
 #include "compress/device_group.cuh"
+#include "compress/device_onto.cuh"
 #include "compress/device_shape.hpp"
 #include "compress/strip_codec.hpp"
 
 namespace lanescope::compress {
 
 /// What is wrong with a block, as `Fault` has it.
-enum class Wrong : unsigned int { nothing = 0, payload = 1, checksum = 2, mode = 3, late = 4 };
+enum class Wrong : unsigned int { nothing = 0, payload = 1, checksum = 2, mode = 3, late = 4, base = 5 };
 
 /// Values that a warp decodes, by way of shared memory: from there they are stored, 16 bytes a
-/// lane, and get into the checksum.
-template <typename Strip>
+/// lane, and get into the checksum. Differences of an update are put onto its base.
+template <typename Strip, bool update>
 struct TileOut {
   using Word = typename Strip::Word;
   using Shape = DeviceShape<Strip>;
@@ -22,6 +23,18 @@ struct TileOut {
   std::uint32_t values;  ///< Of the strip.
   std::uint32_t place;   ///< Of the strip in its block, in words of 8 bytes.
   std::uint64_t sum;     ///< Of parts of the checksum, this lane's.
+  OntoBase* onto = nullptr;
+  uint4 ahead[Shape::kTileBytes / 16 / kLanes] = {};  ///< The base under the next tile.
+
+  /// Has the base under a tile on its way.
+  __device__ __forceinline__ void look_ahead(DeviceWarp warp, std::uint32_t begin) {
+    if constexpr (update) {
+      if (begin + Shape::kTileBytes > values * sizeof(Word)) return;
+#pragma unroll
+      for (std::uint32_t k = 0; k < kEach; ++k)
+        ahead[k] = onto->base_of(begin / 16 + k * kLanes + warp.lane);
+    }
+  }
 
   __device__ __forceinline__ Word* at(std::uint32_t first) const {
     return tile + first % Shape::kTileValues;
@@ -40,8 +53,9 @@ struct TileOut {
   }
 
  private:
+  static constexpr std::uint32_t kEach = Shape::kTileBytes / 16 / kLanes;
+
   __device__ __forceinline__ void store_tile(DeviceWarp warp, std::uint32_t begin) {
-    constexpr std::uint32_t kEach = Shape::kTileBytes / 16 / kLanes;
     const auto* from = reinterpret_cast<const uint4*>(tile) + warp.lane;
     auto* to = reinterpret_cast<uint4*>(out + begin) + warp.lane;
     uint4 held[kEach];
@@ -49,9 +63,13 @@ struct TileOut {
     for (std::uint32_t k = 0; k < kEach; ++k) held[k] = from[k * kLanes];
 #pragma unroll
     for (std::uint32_t k = 0; k < kEach; ++k) {
-      to[k * kLanes] = held[k];
+      if constexpr (update)
+        onto->put(held[k], ahead[k], begin / 16 + k * kLanes + warp.lane);
+      else
+        to[k * kLanes] = held[k];
       add_parts(sum, held[k], place + begin / 8 + 2 * (k * kLanes + warp.lane));
     }
+    look_ahead(warp, begin + Shape::kTileBytes);
   }
 
   /// The last values of a strip that is not whole.
@@ -60,15 +78,20 @@ struct TileOut {
 #pragma unroll 1
     for (std::uint32_t i = 16 * warp.lane; i < bytes; i += 16 * kLanes) {
       const std::uint32_t there = bytes - i < 16 ? bytes - i : 16;
+      const uint4 unit = load_rest(from + i, there);
+      if constexpr (update) {
+        onto->put_rest(unit, (begin + i) / 16, there);
+      } else {
 #pragma unroll 1
-      for (std::uint32_t k = 0; k < there; ++k) out[begin + i + k] = from[i + k];
-      add_parts(sum, load_rest(from + i, there), place + (begin + i) / 8, there);
+        for (std::uint32_t k = 0; k < there; ++k) out[begin + i + k] = from[i + k];
+      }
+      add_parts(sum, unit, place + (begin + i) / 8, there);
     }
   }
 };
 
-/// Decodes blocks, one after another, by one group of warps.
-template <typename Strip>
+/// Decodes blocks, one after another, by one group of warps; those of an update onto their base.
+template <typename Strip, bool update = false>
 struct GroupDecoder {
   using Word = typename Strip::Word;
   using Shape = DeviceShape<Strip>;
@@ -80,27 +103,55 @@ struct GroupDecoder {
   Settings settings;
   std::uint32_t value_bytes;
   Binding binding;
-  int turn;  ///< 0 and 1 by turns.
+  int turn;          ///< 0 and 1 by turns.
+  PutBase put = {};  ///< `values` is the group's own.
 
   /// Returns, in the leading thread, what is wrong.
   __device__ Wrong decode(const Entry& entry, std::byte* out, std::uint32_t bytes,
                           std::size_t block) {
     const StripPart mine = StripPart::of(group.warp, bytes);
     std::uint64_t sum = 0;
-    const Wrong wrong = restore(entry, out, bytes, mine, sum);
+    OntoBase onto = base_under(mine, block);
+    const Wrong wrong = restore(entry, out, bytes, mine, sum, onto);
     sum = sum_of(sum);
     turn ^= 1;
     if (group.lanes.lane == 0) group.shared->sums[turn][group.warp] = sum;
+    if constexpr (update) {
+      onto.sum = sum_of(onto.sum);
+      if (group.lanes.lane == 0) group.shared->base_sums[group.warp] = onto.sum;
+    }
     if (group.any(wrong != Wrong::nothing))
       return wrong == Wrong::mode ? Wrong::mode : Wrong::payload;
-    if (!group.leads()) return Wrong::nothing;
+    Wrong found = group.leads() ? wrong_sum(entry, bytes, block) : Wrong::nothing;
+    if constexpr (update) {
+      if (group.leads() && found == Wrong::nothing) found = wrong_base(bytes, block);
+      if (!group.any(found != Wrong::nothing))
+        onto.store(group.lanes, out + mine.begin, static_cast<std::uint32_t>(mine.bytes));
+    }
+    return found;
+  }
+
+ private:
+  __device__ Wrong wrong_sum(const Entry& entry, std::uint32_t bytes, std::size_t block) const {
     std::uint64_t all = checksum_begin(bytes) + checksum_place(binding, block);
 #pragma unroll
     for (std::size_t strip = 0; strip < kStrips; ++strip) all += group.shared->sums[turn][strip];
     return checksum_end(all) == entry.descriptor.checksum ? Wrong::nothing : Wrong::checksum;
   }
 
- private:
+  __device__ Wrong wrong_base(std::uint32_t bytes, std::size_t block) const {
+    std::uint64_t all = checksum_begin(bytes);
+#pragma unroll
+    for (std::size_t strip = 0; strip < kStrips; ++strip) all += group.shared->base_sums[strip];
+    return all == put.sums[block] ? Wrong::nothing : Wrong::base;
+  }
+
+  __device__ __forceinline__ OntoBase base_under(StripPart mine, std::size_t block) const {
+    if constexpr (!update) return {};
+    return {reinterpret_cast<const uint4*>(put.base + block * kBlockBytes + mine.begin),
+            reinterpret_cast<uint4*>(put.values + mine.begin), mine.begin / 8, put.differing};
+  }
+
   /// How many bytes before a strip are read with it: from where its line of memory begins, or
   /// 16 bytes of it where that lies before the first payload.
   __device__ std::uint32_t bytes_before(const std::byte* strip) const {
@@ -109,7 +160,7 @@ struct GroupDecoder {
   }
 
   __device__ __forceinline__ Wrong restore(const Entry& entry, std::byte* out, std::uint32_t bytes,
-                                           StripPart mine, std::uint64_t& sum) {
+                                           StripPart mine, std::uint64_t& sum, OntoBase& onto) {
     const auto size = static_cast<std::uint32_t>(entry.descriptor.payload_bytes());
     const std::size_t whole = padded(size);
     if (entry.descriptor.mode() > static_cast<std::uint8_t>(BlockMode::coded)) return Wrong::mode;
@@ -119,12 +170,12 @@ struct GroupDecoder {
     bool good = ends_in_zeros(payload, size);
     if (entry.descriptor.mode() == static_cast<std::uint8_t>(BlockMode::raw)) {
       good = good && size == bytes;
-      if (good) copy(payload + mine.begin, out + mine.begin, mine, sum);
+      if (good) copy(payload + mine.begin, out + mine.begin, mine, sum, onto);
     } else if (entry.descriptor.mode() == static_cast<std::uint8_t>(BlockMode::constant)) {
       good = good && size == value_bytes && size <= bytes;
-      if (good) fill(repeat(load_part(payload, size), size), out + mine.begin, mine, sum);
+      if (good) fill(repeat(load_part(payload, size), size), out + mine.begin, mine, sum, onto);
     } else if constexpr (Shape::kCodes) {
-      good = good && decode_strip(payload, size, out, bytes, mine, sum);
+      good = good && decode_strip(payload, size, out, bytes, mine, sum, onto);
     } else {
       good = false;
     }
@@ -139,42 +190,57 @@ struct GroupDecoder {
   }
 
   __device__ void copy(const std::byte* from, std::byte* to, StripPart mine,
-                       std::uint64_t& sum) const {
+                       std::uint64_t& sum, OntoBase& onto) const {
     const std::uint32_t place = mine.begin / 8;
     auto* units = reinterpret_cast<uint4*>(to);
     for_units(
         group.lanes, from, mine.bytes,
         [&](uint4 unit, std::uint32_t number) {
-          units[number] = unit;
+          if constexpr (update)
+            onto.put(unit, onto.base_of(number), number);
+          else
+            units[number] = unit;
           add_parts(sum, unit, place + 2 * number);
         },
         [&](uint4 unit, std::uint32_t number, std::uint32_t rest) {
-          for (std::uint32_t i = 16 * number; i < mine.bytes; ++i) to[i] = from[i];
+          if constexpr (update)
+            onto.put_rest(unit, number, rest);
+          else
+            for (std::uint32_t i = 16 * number; i < mine.bytes; ++i) to[i] = from[i];
           add_parts(sum, unit, place + 2 * number, rest);
         });
   }
 
   __device__ void fill(std::uint64_t pattern, std::byte* to, StripPart mine,
-                       std::uint64_t& sum) const {
+                       std::uint64_t& sum, OntoBase& onto) const {
     const std::uint32_t place = mine.begin / 8;
+    const bool nothing = update && pattern == 0;
+    if (nothing)
+      onto.put_nothing(group.lanes, static_cast<std::uint32_t>(mine.bytes),
+                       reinterpret_cast<const std::byte*>(onto.base) == to);
     const uint4 unit = unit_of(pattern, pattern);
     const std::uint32_t whole = mine.bytes / 16, rest = mine.bytes % 16;
 #pragma unroll 4
     for (std::uint32_t i = group.lanes.lane; i < whole; i += kLanes) {
-      reinterpret_cast<uint4*>(to)[i] = unit;
+      if constexpr (!update)
+        reinterpret_cast<uint4*>(to)[i] = unit;
+      else if (!nothing)
+        onto.put(unit, onto.base_of(i), i);
       add_parts(sum, unit, place + 2 * i);
     }
     if (rest == 0 || group.lanes.lane != 0) return;
-    for (std::uint32_t i = 0; i < rest; ++i)
-      to[16 * whole + i] = static_cast<std::byte>(pattern >> i % 8 * 8);
+    if constexpr (!update)
+      for (std::uint32_t i = 0; i < rest; ++i)
+        to[16 * whole + i] = static_cast<std::byte>(pattern >> i % 8 * 8);
     const std::uint64_t low = pattern & low_bytes(rest < 8 ? rest : 8);
     const std::uint64_t high = rest > 8 ? pattern & low_bytes(rest - 8) : 0;
+    if (update && !nothing) onto.put_rest(unit_of(low, high), whole, rest);
     add_parts(sum, unit_of(low, high), place + 2 * whole, rest);
   }
 
   __device__ __forceinline__ bool decode_strip(const std::byte* payload, std::uint32_t size,
                                                std::byte* out, std::uint32_t bytes, StripPart mine,
-                                               std::uint64_t& sum) const {
+                                               std::uint64_t& sum, OntoBase& onto) const {
     if (bytes % sizeof(Word) != 0 || size < kStripTable) return false;
     if (mine.bytes == 0) return true;
     const std::uint64_t table = *reinterpret_cast<const std::uint64_t*>(payload);
@@ -192,7 +258,8 @@ struct GroupDecoder {
 
     auto* tile = reinterpret_cast<Word*>(staging + Shape::kDecodeRoom);
     const auto values = static_cast<std::uint32_t>(mine.bytes / sizeof(Word));
-    TileOut<Strip> to{tile, out + mine.begin, values, mine.begin / 8, 0};
+    TileOut<Strip, update> to{tile, out + mine.begin, values, mine.begin / 8, 0, &onto};
+    to.look_ahead(group.lanes, 0);
     bool good;
     const std::uint32_t before = bytes_before(payload + begin);
     const std::uint32_t count = (before + used + 15) / 16;

@@ -9,8 +9,8 @@
 
 namespace lanescope::compress {
 
-/// Codes blocks, one after another, by one group of warps.
-template <typename Strip>
+/// Codes blocks, one after another, by one group of warps; of an update their differences.
+template <typename Strip, bool update = false>
 struct GroupEncoder {
   using Word = typename Strip::Word;
   using Shape = DeviceShape<Strip>;
@@ -20,14 +20,24 @@ struct GroupEncoder {
   Sink sink;
   Settings settings;
   std::uint32_t value_bytes;
-  std::uint32_t untold = kNoNote;  ///< 1 + the block that is stored, and not noted yet.
+  std::uint32_t untold = kNoNote;    ///< 1 + the block that is stored, and not noted yet.
+  std::byte* differences = nullptr;  ///< Of an update: the group's own, of a block.
 
   /// Calls `ahead` when the block's values were read for the last time, but where it is stored raw.
   template <typename Ahead>
   __device__ void encode(const std::byte* in, std::uint32_t bytes, std::size_t block, Ahead ahead) {
     const StripPart mine = StripPart::of(group.warp, bytes);
-    const std::uint64_t first = first_value(in, bytes);
-    const bool constant = look_over(in, mine, repeat(first, value_bytes)) && bytes > value_bytes;
+    std::uint64_t first = first_value(in, bytes);
+    bool constant;
+    if constexpr (update) {
+      const std::byte* base = sink.taken.base + block * kBlockBytes;
+      first = sink.taken.differing.take(first, first_value(base, bytes));
+      constant = look_over(in, base, mine, repeat(first, value_bytes));
+      in = differences;
+    } else {
+      constant = look_over(in, mine, repeat(first, value_bytes));
+    }
+    constant = constant && bytes > value_bytes;
     note();  // The block before: all warps have come by what they stored of it.
     untold = static_cast<std::uint32_t>(block) + 1;
     Descriptor descriptor = Descriptor::of(BlockMode::raw, bytes, 0);
@@ -96,6 +106,39 @@ struct GroupEncoder {
     return !group.any(other != 0);
   }
 
+  /// The same of differences, which it keeps; and finds the share of the base's sum.
+  __device__ __forceinline__ bool look_over(const std::byte* in, const std::byte* base,
+                                            StripPart mine, std::uint64_t pattern) {
+    std::uint64_t sum = 0, base_sum = 0, other = 0;
+    const std::uint32_t place = mine.begin / 8;
+    const Differing differing = sink.taken.differing;
+    auto* to = reinterpret_cast<uint4*>(differences + mine.begin);
+    for_unit_pairs(
+        group.lanes, in + mine.begin, base + mine.begin, mine.bytes,
+        [&](uint4 values, uint4 of, std::uint32_t number) {
+          const uint4 unit = take_unit(differing, values, of);
+          to[number] = unit;
+          add_parts(sum, unit, place + 2 * number);
+          add_parts(base_sum, of, place + 2 * number);
+          other |= (low_word(unit) ^ pattern) | (high_word(unit) ^ pattern);
+        },
+        [&](uint4 values, uint4 of, std::uint32_t number, std::uint32_t bytes) {
+          const uint4 unit = take_unit(differing, values, of);
+          to[number] = unit;
+          add_parts(sum, unit, place + 2 * number, bytes);
+          add_parts(base_sum, of, place + 2 * number, bytes);
+          other |= (low_word(unit) ^ pattern) & low_bytes(bytes < 8 ? bytes : 8);
+          if (bytes > 8) other |= (high_word(unit) ^ pattern) & low_bytes(bytes - 8);
+        });
+    sum = sum_of(sum);
+    base_sum = sum_of(base_sum);
+    if (group.lanes.lane == 0) {
+      group.shared->sums[0][group.warp] = sum;
+      group.shared->base_sums[group.warp] = base_sum;
+    }
+    return !group.any(other != 0);
+  }
+
   /// Codes each warp's part into its staging, and returns the bytes of the payload. `overfull` is
   /// set where a strip did not fit there.
   __device__ __forceinline__ std::uint32_t code_strips(const std::byte* in, StripPart mine,
@@ -128,6 +171,13 @@ struct GroupEncoder {
       const unsigned long long used = atomicAdd(sink.used, kOneTaken + size);
       const std::uint64_t offset = bytes_used(used);
       sink.entries[block] = {descriptor, offset};
+      if constexpr (update) {
+        std::uint64_t base_sum = checksum_begin(bytes);
+#pragma unroll
+        for (std::size_t strip = 0; strip < kStrips; ++strip)
+          base_sum += group.shared->base_sums[strip];
+        sink.taken.sums[block] = base_sum;
+      }
       group.shared->place = offset;
       group.shared->taken = used >> kUsedBits;
       std::uint32_t begin = kStripTable / 4;

@@ -17,6 +17,7 @@ namespace lanescope::compress {
 /// What the warps of a group tell each other.
 struct GroupShared {
   std::uint64_t sums[2][kStrips];  ///< Of checksums; by turns, so that one wait a block is enough.
+  std::uint64_t base_sums[kStrips];  ///< Of an update's base.
   std::uint32_t used[kStrips];     ///< Bytes of coded strips.
   std::uint32_t begin[kStrips + 1];  ///< Of coded strips in the payload, and its end, in words.
   std::uint64_t place;               ///< Of the block's payload.
@@ -171,6 +172,62 @@ __device__ __forceinline__ void for_units(DeviceWarp warp, const std::byte* in, 
   for (std::uint32_t i = rounds_end + warp.lane; i < whole; i += kLanes) take(units[i], i);
   if (bytes % 16 != 0 && warp.lane == 0)
     rest(load_rest(in + 16 * whole, bytes % 16), whole, bytes % 16);
+}
+
+/// 16 bytes that nobody reads again: what else is in the caches stays there.
+__device__ __forceinline__ uint4 load_once(const uint4* from) {
+#ifdef LANESCOPE_EMULATED
+  return *from;
+#else
+  return __ldcs(from);
+#endif
+}
+
+/// The same for two pieces of memory of one size: `take(unit, other, number)`, and `rest(unit,
+/// other, number, bytes)`.
+template <typename Take, typename Rest>
+__device__ __forceinline__ void for_unit_pairs(DeviceWarp warp, const std::byte* one,
+                                               const std::byte* other, std::uint32_t bytes,
+                                               Take take, Rest rest) {
+  constexpr std::uint32_t kAtOnce = 4, kRound = kAtOnce * kLanes;
+  const auto* ones = reinterpret_cast<const uint4*>(one) + warp.lane;
+  const auto* others = reinterpret_cast<const uint4*>(other) + warp.lane;
+  const std::uint32_t whole = bytes / 16, rounds_end = whole / kRound * kRound;
+  uint4 first[kAtOnce], second[kAtOnce];
+  const auto load = [&](std::uint32_t k, std::uint32_t number) {
+    first[k] = load_once(ones + number);
+    second[k] = load_once(others + number);
+  };
+  if (rounds_end > 0) {
+#pragma unroll
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) load(k, k * kLanes);
+  }
+#pragma unroll 1
+  for (std::uint32_t begin = 0; begin < rounds_end; begin += kRound) {
+    const std::uint32_t next = begin + kRound;
+#pragma unroll
+    for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+      take(first[k], second[k], begin + k * kLanes + warp.lane);
+      if (next < rounds_end) load(k, next + k * kLanes);
+    }
+  }
+#pragma unroll 1
+  for (std::uint32_t i = rounds_end; i + warp.lane < whole; i += kLanes)
+    take(ones[i], others[i], i + warp.lane);
+  if (bytes % 16 != 0 && warp.lane == 0)
+    rest(load_rest(one + 16 * whole, bytes % 16), load_rest(other + 16 * whole, bytes % 16), whole,
+         bytes % 16);
+}
+
+/// Differences of 16 bytes of values to a base, and values again.
+__device__ __forceinline__ uint4 take_unit(const Differing& differing, uint4 values, uint4 base) {
+  return unit_of(differing.take(low_word(values), low_word(base)),
+                 differing.take(high_word(values), high_word(base)));
+}
+__device__ __forceinline__ uint4 put_unit(const Differing& differing, uint4 differences,
+                                          uint4 base) {
+  return unit_of(differing.put(low_word(differences), low_word(base)),
+                 differing.put(high_word(differences), high_word(base)));
 }
 
 /// A block's part that is a warp's.

@@ -88,14 +88,15 @@ unsigned int ctas_of(const KernelLayout& layout, std::size_t bytes, int sms) {
   return static_cast<unsigned int>(std::min(std::size_t{wanted} * layout.ctas_per_sm, blocks));
 }
 
-/// Throws `Error` where there is none.
+/// Throws `Error` where there is none. That of an update reads a base, too.
 template <typename Job>
-Kernel<Job> kernel_for(const Choice& choice) {
+Kernel<Job> kernel_for(const Choice& choice, bool update) {
   require_possible(choice);
   switch (choice.codec) {
 #define LANESCOPE_CASE(name, number, coder, ...)                                                   \
   case Codec::name:                                                                                \
-    if constexpr (Coder::coder != Coder::nvcomp) return kernel_of<Job, Codec::name>(choice.dtype); \
+    if constexpr (Coder::coder != Coder::nvcomp) \
+      return kernel_of<Job, Codec::name>(choice.dtype, update);                                    \
     break;
     LANESCOPE_CODECS(LANESCOPE_CASE)
 #undef LANESCOPE_CASE
@@ -114,7 +115,7 @@ void decode(const Choice& choice, const Decoding& decoding, std::size_t bytes, i
             cudaStream_t stream) {
   require_aligned(decoding.payloads);
   require_aligned(decoding.out);
-  const auto kernel = kernel_for<Decoding>(choice);
+  const auto kernel = kernel_for<Decoding>(choice, decoding.put.base != nullptr);
   if (bytes == 0) return;
   const KernelLayout layout = layout_on_device(kernel);
   kernel.launch({ctas_of(layout, bytes, sms), kGroupThreads, layout.shared_bytes, stream},
@@ -125,8 +126,11 @@ void decode(const Choice& choice, const Decoding& decoding, std::size_t bytes, i
 }  // namespace
 
 void load_kernels(const Choice& choice) {
-  layout_on_device(kernel_for<Encoding>(choice));
-  layout_on_device(kernel_for<Decoding>(choice));
+  for (const bool update : {false, true}) {
+    if (update && choice.difference == UpdateKind::none) continue;
+    layout_on_device(kernel_for<Encoding>(choice, update));
+    layout_on_device(kernel_for<Decoding>(choice, update));
+  }
 }
 
 void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
@@ -135,7 +139,8 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
   require_aligned(sink.payloads);
   if (bytes >= kMostBytes)
     throw Error("compress", 0, "bad values", "an array of 512 GiB or more has to go in parts");
-  const auto kernel = kernel_for<Encoding>(choice);
+  if (sink.taken.base != nullptr) require_aligned(sink.taken.base);
+  const auto kernel = kernel_for<Encoding>(choice, sink.taken.base != nullptr);
   if (bytes == 0) return;
   const KernelLayout layout = layout_on_device(kernel);
   const auto threads =
@@ -154,6 +159,27 @@ void decode_blocks(const Choice& choice, const Binding& binding, const Entry* en
       {entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality, choice.version},
        static_cast<std::uint32_t>(bytes_of(choice.dtype)), binding, arrival},
       bytes, sms, stream);
+}
+
+void decode_onto_base(const Choice& choice, const Binding& binding, const Entry* entries,
+                      const std::byte* payloads, std::size_t room, const PutBase& put,
+                      std::byte* out, std::size_t bytes, Fault* fault, int sms, cudaStream_t stream,
+                      const Arrival& arrival) {
+  require_aligned(put.base);
+  decode(choice,
+         {entries,
+          payloads,
+          room,
+          out,
+          bytes,
+          fault,
+          Settings{choice.dimensionality, choice.version},
+          static_cast<std::uint32_t>(bytes_of(choice.dtype)),
+          binding,
+          arrival,
+          {},
+          put},
+         bytes, sms, stream);
 }
 
 void decode_chosen_blocks(const Choice& choice, const Binding& binding, const Entry* entries,

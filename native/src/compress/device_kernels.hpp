@@ -9,7 +9,8 @@
 
 namespace lanescope::compress {
 
-/// Codes `bytes` bytes at `data` (aligned to 16) on so many SMs (0: all) of the current device.
+/// Codes `bytes` bytes at `data` (aligned to 16) on so many SMs (0: all) of the current device; or
+/// their differences, where the sink says what to.
 /// Returns at once; throws `Error` where the launch fails or the choice is impossible.
 void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
                    int sms, cudaStream_t stream);
@@ -32,5 +33,16 @@ void decode_chosen_blocks(const Choice& choice, const Binding& binding, const En
                           const std::byte* payloads, std::size_t room, std::byte* out,
                           std::size_t bytes, const Chosen& chosen, Fault* fault, int sms,
                           cudaStream_t stream);
+
+/// Decodes the blocks of an update, whose differences are put onto a base; see `PutBase` for what is written.
+void decode_onto_base(const Choice& choice, const Binding& binding, const Entry* entries,
+                      const std::byte* payloads, std::size_t room, const PutBase& put,
+                      std::byte* out, std::size_t bytes, Fault* fault, int sms, cudaStream_t stream,
+                      const Arrival& arrival = {});
+
+/// Of an update, what its kernels keep meanwhile: so many bytes on a device with so many SMs.
+constexpr std::size_t bytes_kept_on(int sms) {
+  return static_cast<std::size_t>(sms) * kMostGroups * kBlockBytes;
+}
 
 }  // namespace lanescope::compress

@@ -6,7 +6,7 @@
 namespace lanescope::compress {
 
 /// Codes on groups of warps, and one more warp where somebody follows.
-template <typename Strip>
+template <typename Strip, bool update>
 __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThreads + kLanes, 1)
     encode_kernel(const std::byte* data, std::size_t bytes, Sink sink, Settings settings,
                   std::uint32_t value_bytes) {
@@ -22,7 +22,10 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
   if (sink.apart_clocks > 0) stagger(group.number, sink.apart_clocks);
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
                   group.number * static_cast<int>(DeviceShape<Strip>::kEncodeRoom * kStrips);
-  GroupEncoder<Strip> encoder{group, staging, sink, settings, value_bytes};
+  GroupEncoder<Strip, update> encoder{group, staging, sink, settings, value_bytes};
+  if constexpr (update)
+    encoder.differences =
+        sink.taken.differences + (group.number * gridDim.x + blockIdx.x) * kBlockBytes;
   // Blocks are taken in order, so that payloads are nearly in order, too, whatever holds a group
   // up. All SMs get one before any gets a second one.
   const std::size_t blocks = blocks_of(bytes);
@@ -42,6 +45,8 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
                      if (next >= blocks || group.lanes.lane != 0) return;
                      const StripPart part = StripPart::of(group.warp, bytes_of_block(bytes, next));
                      bring_near(data + next * kBlockBytes + part.begin, part.bytes);
+                     if constexpr (update)
+                       bring_near(sink.taken.base + next * kBlockBytes + part.begin, part.bytes);
                    });
   }
   if (sink.progress.taken != nullptr && group.leads())
@@ -49,18 +54,22 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
   encoder.finish();
 }
 
-template <typename Strip>
+template <typename Strip, bool update>
 void launch_encode(const Launch& launch, const Encoding& encoding) {
-  encode_kernel<Strip><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
+  encode_kernel<Strip, update><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
       encoding.data, encoding.bytes, encoding.sink, encoding.settings, encoding.value_bytes);
 }
 
 template <typename Strip>
 struct StripKernel<Encoding, Strip> {
   using Shape = DeviceShape<Strip>;
-  static Kernel<Encoding> get() {
-    return {reinterpret_cast<const void*>(&encode_kernel<Strip>), Shape::kEncodeGroups,
-            Shape::kEncodeRoom * kStrips, false, &launch_encode<Strip>};
+  static Kernel<Encoding> get(bool update) { return update ? of<true>() : of<false>(); }
+
+ private:
+  template <bool update>
+  static Kernel<Encoding> of() {
+    return {reinterpret_cast<const void*>(&encode_kernel<Strip, update>), Shape::kEncodeGroups,
+            Shape::kEncodeRoom * kStrips, false, &launch_encode<Strip, update>};
   }
 };
 

@@ -219,7 +219,7 @@ bool HostChannel::State::has_slots() {
 /// An array is one slab to kernels that read it where it lies, but for an update, whose differences
 /// have to have room.
 std::size_t HostChannel::State::mapped_slab_bytes(const Parcel& parcel) const {
-  return parcel.is_update() ? std::min(parcel.slab_bytes_, putting.slab_bytes())
+  return parcel.is_update() ? std::min(parcel.slab_bytes_, putting.lane_bytes())
                             : blocks_of(parcel.bytes_) * kBlockBytes;
 }
 

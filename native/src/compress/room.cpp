@@ -34,8 +34,8 @@ Room::Room(int from, int to, std::size_t slab_bytes, Via via)
     : free(event_on(to, Timing::none)),
       written(event_on(from, Timing::none)),
       blocks_(blocks_of(slab_bytes)),
-      base_sum_at_(padded((blocks_ + 1) * sizeof(unsigned int))),
-      entries_at_(lined(base_sum_at_ + sizeof(unsigned long long))),
+      base_sums_at_(padded((blocks_ + 1) * sizeof(unsigned int))),
+      entries_at_(lined(base_sums_at_ + blocks_ * sizeof(unsigned long long))),
       payloads_at_(entries_at_ + lined(blocks_ * sizeof(Entry))),
       memory_(memory_for(to, payloads_at_ + slab_bytes, via)),
       taken_(from, sizeof(unsigned int)) {

@@ -27,9 +27,9 @@ class Room {
 
   unsigned int* stored() const { return reinterpret_cast<unsigned int*>(data()); }
   unsigned int* given_up() const { return stored() + blocks_; }
-  /// Of an update: the sum of the sender's base.
-  unsigned long long* base_sum() const {
-    return reinterpret_cast<unsigned long long*>(data() + base_sum_at_);
+  /// Of an update: the sum of each block of the sender's base.
+  unsigned long long* base_sums() const {
+    return reinterpret_cast<unsigned long long*>(data() + base_sums_at_);
   }
   Entry* entries() const { return reinterpret_cast<Entry*>(data() + entries_at_); }
   std::byte* payloads() const { return data() + payloads_at_; }
@@ -49,7 +49,7 @@ class Room {
  private:
   std::byte* data() const;
 
-  std::size_t blocks_, base_sum_at_, entries_at_, payloads_at_;
+  std::size_t blocks_, base_sums_at_, entries_at_, payloads_at_;
   std::variant<DeviceMemory, DriverMemory> memory_;
   DeviceMemory taken_;  // of the sender
   unsigned int mark_ = 0;

@@ -32,6 +32,7 @@ struct Decoding {
   Binding binding;
   Arrival arrival;
   Chosen chosen = {};
+  PutBase put = {};
 };
 
 struct Launch {
@@ -52,8 +53,8 @@ struct Kernel {
 
 /// The kernel of a codec that encodes (`Job` is `Encoding`) or decodes values of a type. Each codec
 /// and job has a file, written by cmake/codecs.cmake: these compile at the same time, and a change
-/// of one leaves the others alone.
+/// of one leaves the others alone. Updates have kernels of their own, which also read a base.
 template <typename Job, Codec codec>
-Kernel<Job> kernel_of(Dtype dtype);
+Kernel<Job> kernel_of(Dtype dtype, bool update);
 
 }  // namespace lanescope::compress

@@ -2,13 +2,9 @@
 
 namespace lanescope::compress {
 
-namespace {
-
 Differing differing_of(const Choice& choice) {
   return Differing::of(choice.difference, bytes_of(choice.dtype));
 }
-
-}  // namespace
 
 void require_possible(const Choice& choice, const std::byte* base, const std::byte* target,
                       std::size_t bytes) {
@@ -26,7 +22,7 @@ void require_possible(const Choice& choice, const std::byte* base, const std::by
 bool UpdateLanes::are_there() {
   if (!rooms_.empty() || no_memory_) return !no_memory_;
   try {
-    for (std::size_t i = 0; i < lanes_; ++i) rooms_.emplace_back(device_, slab_bytes_);
+    for (std::size_t i = 0; i < lanes_; ++i) rooms_.emplace_back(device_, lane_bytes_);
     const ScopedDevice scope(device_);
     load_update_kernels();
   } catch (const Error& error) {

@@ -17,15 +17,15 @@ namespace lanescope::compress {
 void require_possible(const Choice& choice, const std::byte* base, const std::byte* target,
                       std::size_t bytes);
 
-/// Memory of a device for the differences of slabs, one for each lane of a channel, taken when the
-/// first update is sent.
+/// Memory of a device for the differences of slabs, or for what the kernels of updates keep; one
+/// piece for each lane of a channel, taken when the first update is sent.
 class UpdateLanes {
  public:
-  UpdateLanes(int device, std::size_t lanes, std::size_t slab_bytes)
-      : device_(device), lanes_(lanes), slab_bytes_(slab_bytes) {}
+  UpdateLanes(int device, std::size_t lanes, std::size_t lane_bytes)
+      : device_(device), lanes_(lanes), lane_bytes_(lane_bytes) {}
 
   int device() const noexcept { return device_; }
-  std::size_t slab_bytes() const noexcept { return slab_bytes_; }
+  std::size_t lane_bytes() const noexcept { return lane_bytes_; }
 
   /// Whether there is memory; asked for once. Throws `Error` where something else fails.
   bool are_there();
@@ -44,10 +44,13 @@ class UpdateLanes {
 
  private:
   int device_;
-  std::size_t lanes_, slab_bytes_;
+  std::size_t lanes_, lane_bytes_;
   std::vector<DeviceMemory> rooms_;
   bool no_memory_ = false;
 };
+
+/// How values and their base become differences.
+Differing differing_of(const Choice& choice);
 
 /// Puts the sum of a base's checksum to memory of the device, in the order of a stream. Throws
 /// `Error`.

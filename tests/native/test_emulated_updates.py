@@ -1,0 +1,118 @@
+"""What kernels of updates do with a block, tried on the host: differences to a base, and back."""
+
+import numpy as np
+import pytest
+
+import lanescope
+from lanescope._core import native
+from tests.compression.stream_format import BLOCK, array_number
+from tests.native.emulated import emulated
+from tests.native.test_emulated_codec import (
+    ENTRY,
+    VERSION,
+    blocks_of_stream,
+    data_of,
+    every_class,
+    numbers,
+)
+
+pytestmark = pytest.mark.native
+
+RANDOM = np.random.default_rng(29)
+XOR, SUBTRACTION = (
+    int(native.UpdateKind.xor.value),
+    int(native.UpdateKind.subtraction.value),
+)
+PAYLOAD, BASE = 1, 5
+
+
+@pytest.fixture(scope="module")
+def group():
+    return emulated("emulated_codec")
+
+
+def differences(words, base, kind):
+    return words ^ base if kind == XOR else words - base
+
+
+def sent(group, words, base, codec, dtype, kind):
+    """Entries, payloads and sums of the base; and how, for the decoder."""
+    blocks = -(-words.nbytes // BLOCK)
+    stream = lanescope.compress(differences(words, base, kind), codec, dtype=dtype)
+    how = (*numbers(codec, dtype), 1, VERSION, array_number(stream), 0)
+    told, payloads = blocks_of_stream(stream)
+    data = group("encode", *how, kind, data=words.tobytes() + base.tobytes())
+    entries = np.frombuffer(data, ENTRY, blocks)
+    assert [(one["size_and_mode"], one["checksum"]) for one in entries] == list(map(tuple, told))
+    coded = data[blocks * ENTRY.itemsize : -8 * blocks]
+    for entry, payload in zip(entries, payloads, strict=True):
+        assert coded[entry["offset"] :][: len(payload)] == payload
+    return data, how
+
+
+def received(group, data, how, base, kind):
+    back = group("decode", *how, base.nbytes, kind, data=data + base.tobytes())
+    blocks = -(-base.nbytes // BLOCK)
+    values = np.frombuffer(back[4 * blocks :], base.dtype)
+    return np.frombuffer(back, "<u4", blocks).tolist(), values
+
+
+@every_class
+@pytest.mark.parametrize("kind", [XOR, SUBTRACTION])
+def test_differences_are_those_of_the_host_and_are_put_onto_the_base(
+    group, codec, dtype, word, kind
+):
+    count = (BLOCK + 9 * 1024 + 8) // np.dtype(word).itemsize
+    base = RANDOM.integers(0, 1 << np.dtype(word).itemsize * 8, count, dtype=word)
+    for step in [*data_of(word, count), np.zeros(count, word)]:
+        words = base ^ step if kind == XOR else base + step
+        data, how = sent(group, words, base, codec, dtype, kind)
+        faults, values = received(group, data, how, base, kind)
+        assert faults == [0, 0]
+        assert np.array_equal(values, words)
+
+
+@pytest.mark.parametrize("length", [1, 15, 17, 1000, BLOCK + 1])
+@pytest.mark.parametrize("step", [0, 3])
+def test_bytes_of_any_length(group, length, step):
+    base = RANDOM.integers(0, 256, length, dtype=np.uint8)
+    words = base + np.uint8(step)
+    data, how = sent(group, words, base, "raw", "uint8", SUBTRACTION)
+    faults, values = received(group, data, how, base, SUBTRACTION)
+    assert not any(faults)
+    assert np.array_equal(values, words)
+
+
+@pytest.mark.parametrize("codec", ["raw", "delta", "exponent", "zvc"])
+@pytest.mark.parametrize("changes", [0, 1, 700])
+def test_blocks_of_another_base_stay(group, codec, changes):
+    """Each differing bit counts, where differences are none, too; other blocks become new."""
+    count = 3 * BLOCK // 4
+    base = RANDOM.normal(size=count).astype(np.float32).view(np.uint32)
+    words = base.copy()
+    words[RANDOM.integers(0, count, changes)] += 1
+    data, how = sent(group, words, base, codec, "float32", SUBTRACTION)
+    for place in [*RANDOM.integers(0, count, 3), 0, count - 1]:
+        other = base.copy()
+        other[place] ^= 1 << RANDOM.integers(32)
+        faults, values = received(group, data, how, other, SUBTRACTION)
+        block, each = place // (BLOCK // 4), BLOCK // 4
+        assert faults == [BASE if i == block else 0 for i in range(3)]
+        expected = words.copy()
+        expected[block * each : (block + 1) * each] = other[block * each : (block + 1) * each]
+        assert np.array_equal(values, expected)
+
+
+def test_damaged_blocks_stay(group):
+    count = 2 * BLOCK // 4
+    base = RANDOM.normal(size=count).astype(np.float32).view(np.uint32)
+    words = base + RANDOM.integers(0, 9, count, dtype=np.uint32)
+    data, how = sent(group, words, base, "delta", "float32", SUBTRACTION)
+    for _ in range(5):
+        changed = bytearray(data)
+        changed[RANDOM.integers(2 * ENTRY.itemsize, len(data) - 16)] ^= 1 << RANDOM.integers(8)
+        faults, values = received(group, bytes(changed), how, base, SUBTRACTION)
+        assert sum(fault != 0 for fault in faults) == 1
+        for block, fault in enumerate(faults):
+            each = slice(block * count // 2, (block + 1) * count // 2)
+            assert np.array_equal(values[each], (base if fault else words)[each])
