@@ -9,10 +9,11 @@
 For each kind of data, each codec that takes it, and all SMs, 48 and 16 of them: the ratio (with
 the 16 bytes that tell of each block), GB/s of the array in encoding and in decoding, each the
 median of the repeats, and the spread, (most - least) / median. Arrays are tiled from 16 MiB of the
-examples of ``lanescope bench compress``, or from the ``.f64`` files of a folder; of ``0.1 x
-integers`` a third are not the nearest doubles to decimals. ``--data`` takes those whose names have
-a part. GFC gets the
-dimensionality that is best on 1 MiB. What is decoded is compared by the blocks' checksums.
+examples of ``lanescope bench compress``, or from the ``.f64`` files of a folder. Of ``0.1 x
+integers`` a third are not the nearest doubles to decimals. Updates are steps of weights of N(0,
+0.02), whose differences to the weights before are coded. ``--data`` takes those whose names have a
+part. GFC gets the dimensionality that is best on 1 MiB. What is decoded is compared by the blocks'
+checksums.
 PyTorch brings arrays to the GPU. ``--before`` compares with what an earlier run found, on the same
 GPU: how many times as fast each row is now, and the range over all rows.
 """
@@ -38,16 +39,23 @@ ENTRY_BYTES, BLOCK_BYTES = 16, 64 << 10
 
 
 def arrays(folder):
-    """Name, type and words of each kind of data."""
+    """Name, type and words of each kind of data; of an update also the base's."""
     for entry in example_arrays(TILE):
-        yield entry.name, entry.dtype, entry.load()
+        yield entry.name, entry.dtype, entry.load(), None
     bits = np.random.default_rng(5).integers(0, 256, TILE, dtype=np.uint8)
-    yield "random bytes", "uint8", bits
+    yield "random bytes", "uint8", bits, None
     integers = np.random.default_rng(5).integers(-400, 400, TILE // 8)
-    yield "integers / 10, fp64", "float64", integers / 10
-    yield "0.1 x integers, fp64", "float64", integers * 0.1
+    yield "integers / 10, fp64", "float64", integers / 10, None
+    yield "0.1 x integers, fp64", "float64", integers * 0.1, None
     for path in sorted(folder.glob("*.f64")) if folder else ():
-        yield f"FPC {path.stem}", "float64", np.fromfile(path, np.float64)
+        yield f"FPC {path.stem}", "float64", np.fromfile(path, np.float64), None
+    old = np.random.default_rng(6).normal(size=TILE // 4).astype(np.float32) * np.float32(0.02)
+    for step in (1e-6, 1e-5):
+        new = old - step * np.clip(np.random.default_rng(7).normal(size=old.size), -1, 1)
+        new = new.astype(np.float32)
+        yield f"update by {step:g}, fp32", "float32", new.view(np.uint32), old.view(np.uint32)
+        upper = [(one.view(np.uint32) + 0x8000 >> 16).astype(np.uint16) for one in (new, old)]
+        yield f"update by {step:g}, bf16", "bfloat16", *upper
 
 
 def tiled(words, size):
@@ -76,9 +84,9 @@ def gbs(size, seconds):
     }
 
 
-def measured(values, codec, kind, dimensionality, sms, repeats):
+def measured(values, codec, kind, dimensionality, sms, repeats, base):
     times = native.time_device_codec(
-        values, native.Codec[codec], kind, dimensionality, sms or 0, repeats
+        values, native.Codec[codec], kind, dimensionality, sms or 0, repeats, base
     )
     size = values.nbytes
     stored = times.payload_bytes + -(-size // BLOCK_BYTES) * ENTRY_BYTES
@@ -133,17 +141,21 @@ def main():
     parser.add_argument("--before", type=Path, help="an earlier --out, to compare with")
     arguments = parser.parse_args()
     rows = []
-    for name, dtype, words in arrays(arguments.fpc):
+    for name, dtype, words, old in arrays(arguments.fpc):
         if not any(part in name for part in arguments.data):
             continue
-        values = tiled(words, arguments.mib << 20)
+        values, base = (
+            None if one is None else tiled(one, arguments.mib << 20) for one in (words, old)
+        )
         kind = native.Dtype["bytes" if dtype == "uint8" else dtype]
         for codec in arguments.codecs:
             if not native.can_compress(native.Codec[codec], kind):
                 continue
             dimensionality = best_dimensionality(words, dtype) if codec == "gfc" else 1
             for sms in arguments.sms:
-                row = measured(values, codec, kind, dimensionality, sms or None, arguments.repeats)
+                row = measured(
+                    values, codec, kind, dimensionality, sms or None, arguments.repeats, base
+                )
                 rows.append({"data": name, "dtype": dtype, **row})
                 print(line_of(rows[-1]), flush=True)
     device = torch.cuda.get_device_properties(0)

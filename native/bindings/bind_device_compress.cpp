@@ -117,11 +117,18 @@ void decompress(const Stream& compressed, const Room& out, std::uintptr_t stream
 }
 
 DeviceTimes time_codec(const Values& values, Codec codec, std::optional<Dtype> dtype,
-                       int dimensionality, int sms, int repeats) {
-  const Dtype taken = taken_dtype(values, dtype);
+                       int dimensionality, int sms, int repeats,
+                       const std::optional<Values>& base) {
+  lanescope::compress::Choice choice{codec, taken_dtype(values, dtype), dimensionality};
+  if (base) {
+    require_here(*base, values.device_id(), "time");
+    lanescope::compress::require_base_of(bytes_of(values).size(), base_of(base));
+    choice.difference = lanescope::compress::UpdateKind::subtraction;
+  }
+  const auto old = base_of(base);
   const nb::gil_scoped_release released;
-  return lanescope::compress::time_on_device(values.device_id(), {codec, taken, dimensionality},
-                                             bytes_of(values), sms, repeats);
+  return lanescope::compress::time_on_device(values.device_id(), choice, bytes_of(values), sms,
+                                             repeats, nullptr, old ? old->data() : nullptr);
 }
 
 }  // namespace
@@ -161,8 +168,10 @@ void bind_device_compress(nb::module_& module) {
       .def_ro("payload_bytes", &DeviceTimes::payload_bytes);
   module.def("time_device_codec", &time_codec, "values"_a.noconvert(), "codec"_a,
              "dtype"_a = nb::none(), "dimensionality"_a = 1, "sms"_a = 0, "repeats"_a = 9,
+             "base"_a.noconvert() = nb::none(),
              nb::sig("def time_device_codec(values: object, codec: Codec, "
                      "dtype: Dtype | None = None, dimensionality: int = 1, sms: int = 0, "
-                     "repeats: int = 9) -> DeviceTimes"),
-             "Time the kernels that encode and decode an array within a GPU's memory.");
+                     "repeats: int = 9, base: object | None = None) -> DeviceTimes"),
+             "Time the kernels that encode and decode an array within a GPU's memory, or its "
+             "differences to a base.");
 }

@@ -387,8 +387,8 @@ void require_updated(const Updating& one, bool limited) {
     const auto same = [&](const Array& other, const Array& array) {
       return std::memcmp(other.data() + begin, array.data() + begin, size) == 0;
     };
-    const bool old = static_cast<long>(begin / kBlockBytes) == one.damaged ||
-                     !same(one.made_base, one.held);
+    const bool old =
+        static_cast<long>(begin / kBlockBytes) == one.damaged || !same(one.made_base, one.held);
     require(same(one.target, old ? one.held : one.expected),
             old ? "a block of another base was changed" : "a block is not new");
   }

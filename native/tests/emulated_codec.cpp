@@ -10,8 +10,8 @@
 //   emulated_codec decode ... BYTES KIND  < entries, payloads, sums, base  > faults, values
 //
 // With a kind of update differences are coded, and put onto the base, in whose place the values
-// then are. Codec and type are the numbers that streams have; blocks are bound to an array, where the first
-// one has a number. A fault is 4 bytes for each block, 0 if none.
+// then are. Codec and type are the numbers that streams have; blocks are bound to an array, where
+// the first one has a number. A fault is 4 bytes for each block, 0 if none.
 
 #include "emulated_bytes.hpp"
 
@@ -98,12 +98,15 @@ void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t byt
   GroupShared shared{};
   emulated::Threads::only().run([&] {
     const Group group = Group::mine(&shared);
-    GroupDecoder<Strip, update> decoder{
-        group,         staging[group.warp]->data,
-        payloads.data, room,
-        job.settings,  static_cast<std::uint32_t>(bytes_of(job.dtype)),
-        job.binding,   0,
-        put};
+    GroupDecoder<Strip, update> decoder{group,
+                                        staging[group.warp]->data,
+                                        payloads.data,
+                                        room,
+                                        job.settings,
+                                        static_cast<std::uint32_t>(bytes_of(job.dtype)),
+                                        job.binding,
+                                        0,
+                                        put};
     for (std::size_t i = 0; i < blocks; ++i) {
       const Wrong found =
           decoder.decode(entries[i], out.data + i * kBlockBytes, block_bytes(bytes, i), i);

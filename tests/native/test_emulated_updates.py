@@ -58,21 +58,19 @@ def received(group, data, how, base, kind):
 
 
 @every_class
-@pytest.mark.parametrize("kind", [XOR, SUBTRACTION])
-def test_differences_are_those_of_the_host_and_are_put_onto_the_base(
-    group, codec, dtype, word, kind
-):
-    count = (BLOCK + 9 * 1024 + 8) // np.dtype(word).itemsize
+def test_differences_are_those_of_the_host_and_are_put_onto_the_base(group, codec, dtype, word):
+    count = (20 * 1024 + 8) // np.dtype(word).itemsize
     base = RANDOM.integers(0, 1 << np.dtype(word).itemsize * 8, count, dtype=word)
-    for step in [*data_of(word, count), np.zeros(count, word)]:
+    _, smooth, constant, *_ = data_of(word, count)
+    for step, kind in [(smooth, XOR), (smooth, SUBTRACTION), (constant, SUBTRACTION)]:
         words = base ^ step if kind == XOR else base + step
         data, how = sent(group, words, base, codec, dtype, kind)
         faults, values = received(group, data, how, base, kind)
-        assert faults == [0, 0]
+        assert faults == [0]
         assert np.array_equal(values, words)
 
 
-@pytest.mark.parametrize("length", [1, 15, 17, 1000, BLOCK + 1])
+@pytest.mark.parametrize("length", [1, 17, 1000, BLOCK + 1])
 @pytest.mark.parametrize("step", [0, 3])
 def test_bytes_of_any_length(group, length, step):
     base = RANDOM.integers(0, 256, length, dtype=np.uint8)
@@ -83,21 +81,21 @@ def test_bytes_of_any_length(group, length, step):
     assert np.array_equal(values, words)
 
 
-@pytest.mark.parametrize("codec", ["raw", "delta", "exponent", "zvc"])
-@pytest.mark.parametrize("changes", [0, 1, 700])
+@pytest.mark.parametrize("codec", ["raw", "delta"])
+@pytest.mark.parametrize("changes", [0, 700])
 def test_blocks_of_another_base_stay(group, codec, changes):
     """Each differing bit counts, where differences are none, too; other blocks become new."""
-    count = 3 * BLOCK // 4
+    count = 2 * BLOCK // 4
     base = RANDOM.normal(size=count).astype(np.float32).view(np.uint32)
     words = base.copy()
     words[RANDOM.integers(0, count, changes)] += 1
     data, how = sent(group, words, base, codec, "float32", SUBTRACTION)
-    for place in [*RANDOM.integers(0, count, 3), 0, count - 1]:
+    for place in (int(RANDOM.integers(count)), count - 1):
         other = base.copy()
         other[place] ^= 1 << RANDOM.integers(32)
         faults, values = received(group, data, how, other, SUBTRACTION)
         block, each = place // (BLOCK // 4), BLOCK // 4
-        assert faults == [BASE if i == block else 0 for i in range(3)]
+        assert faults == [BASE if i == block else 0 for i in range(2)]
         expected = words.copy()
         expected[block * each : (block + 1) * each] = other[block * each : (block + 1) * each]
         assert np.array_equal(values, expected)
@@ -108,7 +106,7 @@ def test_damaged_blocks_stay(group):
     base = RANDOM.normal(size=count).astype(np.float32).view(np.uint32)
     words = base + RANDOM.integers(0, 9, count, dtype=np.uint32)
     data, how = sent(group, words, base, "delta", "float32", SUBTRACTION)
-    for _ in range(5):
+    for _ in range(2):
         changed = bytearray(data)
         changed[RANDOM.integers(2 * ENTRY.itemsize, len(data) - 16)] ^= 1 << RANDOM.integers(8)
         faults, values = received(group, bytes(changed), how, base, SUBTRACTION)

@@ -305,12 +305,12 @@ void DeviceChannel::State::send_slab(const Ticket& ticket, const Choice& choice,
     if (taken != nullptr) wait_for_value(encoder, taken, before);
     next_mark(room);
     Sink sink{room.entries(),
-                    room.payloads(),
-                    padded(slab.bytes),
-                    report.used(part),
-                    via == Via::peer ? kApartToPeer : kApartToHost,
-                    room.progress(),
-                    binding};
+              room.payloads(),
+              padded(slab.bytes),
+              report.used(part),
+              via == Via::peer ? kApartToPeer : kApartToHost,
+              room.progress(),
+              binding};
     if (base != nullptr)
       sink.taken = {base + slab.begin, differing, room.base_sums(), taking.room(lane)};
     encode_blocks(choice, source + slab.begin, slab.bytes, sink, encoding_sms(choice), encoder);

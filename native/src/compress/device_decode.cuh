@@ -9,7 +9,14 @@
 namespace lanescope::compress {
 
 /// What is wrong with a block, as `Fault` has it.
-enum class Wrong : unsigned int { nothing = 0, payload = 1, checksum = 2, mode = 3, late = 4, base = 5 };
+enum class Wrong : unsigned int {
+  nothing = 0,
+  payload = 1,
+  checksum = 2,
+  mode = 3,
+  late = 4,
+  base = 5
+};
 
 /// Values that a warp decodes, by way of shared memory: from there they are stored, 16 bytes a
 /// lane, and get into the checksum. Differences of an update are put onto its base.
@@ -189,8 +196,8 @@ struct GroupDecoder {
     return !__any_sync(kAllLanes, other);
   }
 
-  __device__ void copy(const std::byte* from, std::byte* to, StripPart mine,
-                       std::uint64_t& sum, OntoBase& onto) const {
+  __device__ void copy(const std::byte* from, std::byte* to, StripPart mine, std::uint64_t& sum,
+                       OntoBase& onto) const {
     const std::uint32_t place = mine.begin / 8;
     auto* units = reinterpret_cast<uint4*>(to);
     for_units(
@@ -211,8 +218,8 @@ struct GroupDecoder {
         });
   }
 
-  __device__ void fill(std::uint64_t pattern, std::byte* to, StripPart mine,
-                       std::uint64_t& sum, OntoBase& onto) const {
+  __device__ void fill(std::uint64_t pattern, std::byte* to, StripPart mine, std::uint64_t& sum,
+                       OntoBase& onto) const {
     const std::uint32_t place = mine.begin / 8;
     const bool nothing = update && pattern == 0;
     if (nothing)

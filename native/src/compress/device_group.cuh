@@ -18,7 +18,7 @@ namespace lanescope::compress {
 struct GroupShared {
   std::uint64_t sums[2][kStrips];  ///< Of checksums; by turns, so that one wait a block is enough.
   std::uint64_t base_sums[kStrips];  ///< Of an update's base.
-  std::uint32_t used[kStrips];     ///< Bytes of coded strips.
+  std::uint32_t used[kStrips];       ///< Bytes of coded strips.
   std::uint32_t begin[kStrips + 1];  ///< Of coded strips in the payload, and its end, in words.
   std::uint64_t place;               ///< Of the block's payload.
   std::uint64_t taken;               ///< Blocks taken so far, but for the first ones of groups.

@@ -93,10 +93,10 @@ template <typename Job>
 Kernel<Job> kernel_for(const Choice& choice, bool update) {
   require_possible(choice);
   switch (choice.codec) {
-#define LANESCOPE_CASE(name, number, coder, ...)                                                   \
-  case Codec::name:                                                                                \
-    if constexpr (Coder::coder != Coder::nvcomp) \
-      return kernel_of<Job, Codec::name>(choice.dtype, update);                                    \
+#define LANESCOPE_CASE(name, number, coder, ...)                \
+  case Codec::name:                                             \
+    if constexpr (Coder::coder != Coder::nvcomp)                \
+      return kernel_of<Job, Codec::name>(choice.dtype, update); \
     break;
     LANESCOPE_CODECS(LANESCOPE_CASE)
 #undef LANESCOPE_CASE

@@ -34,7 +34,8 @@ void decode_chosen_blocks(const Choice& choice, const Binding& binding, const En
                           std::size_t bytes, const Chosen& chosen, Fault* fault, int sms,
                           cudaStream_t stream);
 
-/// Decodes the blocks of an update, whose differences are put onto a base; see `PutBase` for what is written.
+/// Decodes the blocks of an update, whose differences are put onto a base; see `PutBase` for what
+/// is written.
 void decode_onto_base(const Choice& choice, const Binding& binding, const Entry* entries,
                       const std::byte* payloads, std::size_t room, const PutBase& put,
                       std::byte* out, std::size_t bytes, Fault* fault, int sms, cudaStream_t stream,

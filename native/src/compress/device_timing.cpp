@@ -3,14 +3,34 @@
 #include <optional>
 #include <string>
 
+#include "compress/channel.hpp"
 #include "compress/device_kernels.hpp"
 #include "compress/nvcomp_blocks.hpp"
+#include "compress/update_lanes.hpp"
 #include "cuda/cuda_handles.hpp"
 
 namespace lanescope::compress {
 
+namespace {
+
+/// What kernels of an update keep, and sums of its base.
+class UpdateMemory {
+ public:
+  UpdateMemory(int device, std::size_t blocks)
+      : sums_(device, blocks * sizeof(unsigned long long)),
+        room_(device, bytes_kept_on(sms_of(device, {}))) {}
+
+  unsigned long long* sums() const { return static_cast<unsigned long long*>(sums_.data()); }
+  std::byte* room() const { return static_cast<std::byte*>(room_.data()); }
+
+ private:
+  DeviceMemory sums_, room_;
+};
+
+}  // namespace
+
 DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std::byte> data,
-                           int sms, int repeats, std::byte* out) {
+                           int sms, int repeats, std::byte* out, const std::byte* base) {
   const ScopedDevice scope(device);
   const std::size_t blocks = blocks_of(data.size());
   const std::size_t room = padded(data.size());
@@ -23,19 +43,31 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
   auto* told = static_cast<Entry*>(entries.data());
   auto* coded = static_cast<std::byte*>(payloads.data());
 
+  Sink sink{told, coded, room, static_cast<unsigned long long*>(used.data())};
+  PutBase put;
+  std::optional<UpdateMemory> kept;
+  if (base != nullptr) {
+    kept.emplace(device, blocks);
+    const Differing differing = differing_of(choice);
+    sink.taken = {base, differing, kept->sums(), kept->room()};
+    put = {base, differing, kept->sums(), kept->room(), static_cast<Fault*>(fault.data())};
+  }
+
   DeviceTimes times;
   check(cudaMemsetAsync(fault.data(), 0, sizeof(Fault), stream.get()), "cudaMemsetAsync");
   for (int i = 0; i <= repeats; ++i) {
     check(cudaMemsetAsync(used.data(), 0, sizeof(unsigned long long), stream.get()),
           "cudaMemsetAsync");
     check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
-    encode_blocks(choice, data.data(), data.size(),
-                  {told, coded, room, static_cast<unsigned long long*>(used.data())}, sms,
-                  stream.get());
+    encode_blocks(choice, data.data(), data.size(), sink, sms, stream.get());
     check(cudaEventRecord(encoded.get(), stream.get()), "cudaEventRecord");
     check(cudaEventRecord(decoding.get(), stream.get()), "cudaEventRecord");
-    decode_blocks(choice, {}, told, coded, room, out, data.size(),
-                  static_cast<Fault*>(fault.data()), sms, stream.get());
+    if (base != nullptr)
+      decode_onto_base(choice, {}, told, coded, room, put, out, data.size(),
+                       static_cast<Fault*>(fault.data()), sms, stream.get());
+    else
+      decode_blocks(choice, {}, told, coded, room, out, data.size(),
+                    static_cast<Fault*>(fault.data()), sms, stream.get());
     check(cudaEventRecord(decoded.get(), stream.get()), "cudaEventRecord");
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
     if (i == 0) continue;

@@ -21,10 +21,10 @@ struct Differing {
 
   LANESCOPE_LANES static constexpr Differing of(UpdateKind kind, std::size_t value_bytes) {
     return {kind, kind == UpdateKind::exclusive_or ? ~std::uint64_t{0}
-                  : value_bytes == 1 ? 0x8080808080808080U
-                  : value_bytes == 2 ? 0x8000800080008000U
-                  : value_bytes == 4 ? 0x8000000080000000U
-                                     : 0x8000000000000000U};
+                  : value_bytes == 1               ? 0x8080808080808080U
+                  : value_bytes == 2               ? 0x8000800080008000U
+                  : value_bytes == 4               ? 0x8000000080000000U
+                                                   : 0x8000000000000000U};
   }
 
   /// The differences of values to those of the base. No lane borrows from another.

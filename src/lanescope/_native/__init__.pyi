@@ -841,9 +841,9 @@ class DeviceTimes:
     @property
     def payload_bytes(self) -> int: ...
 
-def time_device_codec(values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, sms: int = 0, repeats: int = 9) -> DeviceTimes:
+def time_device_codec(values: object, codec: Codec, dtype: Dtype | None = None, dimensionality: int = 1, sms: int = 0, repeats: int = 9, base: object | None = None) -> DeviceTimes:
     """
-    Time the kernels that encode and decode an array within a GPU's memory.
+    Time the kernels that encode and decode an array within a GPU's memory, or its differences to a base.
     """
 
 class DeviceArray:
