@@ -68,6 +68,15 @@ struct DeltaStrip {
     const auto turns = warp.turns();
     load_ahead(warp, in, 0, values, ahead);
     for (std::uint32_t group = 0; group < groups; group += Shape::kAtOnce) {
+#ifdef LANESCOPE_ON_DEVICE
+      if constexpr (!Shape::kWide) {  // As differences of an update often are.
+        if (all_zero<Shape::kRows>(warp, ahead, last[0])) {
+          load_ahead(warp, in, (group + Shape::kAtOnce) * Shape::kGroup, values, ahead);
+          Planes::store_widths(warp, 0, out + Shape::kHeader + group);
+          continue;
+        }
+      }
+#endif
       Lanes<Warp, Word> codes[Shape::kRows];
       take_rows(warp, in, group * Shape::kGroup, values, predictor, last, ahead, codes);
       if constexpr (Shape::kWide)
@@ -108,6 +117,21 @@ struct DeltaStrip {
           !Planes::load_planes(warp, in, bytes, halves, group, groups, at, planes))
         return false;
       Lanes<Warp, Word> rows[Shape::kRows];
+#ifdef LANESCOPE_ON_DEVICE
+      if constexpr (!Shape::kWide) {
+        if (planes.empty() && all_zero<1>(warp, before, before[0])) {
+          if (!Planes::load_planes(warp, in, bytes, halves, group + Shape::kAtOnce, groups, at,
+                                   planes))
+            return false;
+          Word* zeros = out.at(group * Shape::kGroup);
+          LANESCOPE_UNROLL
+          for (std::uint32_t k = 0; k < Shape::kRows; ++k)
+            warp.each([&](int lane) { zeros[k * kLanes + lane] = 0; });
+          out.done(warp, (group + Shape::kAtOnce) * Shape::kGroup);
+          continue;
+        }
+      }
+#endif
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < Shape::kAtOnce; ++k)
         Planes::take_planes(warp, turns, planes.words + k * Shape::kWords, planes.width[k],
@@ -144,6 +168,21 @@ struct DeltaStrip {
   using Predictor = typename Shape::Predictor;
   template <typename Warp, typename T>
   using Lanes = typename Warp::template Lanes<T>;
+
+#ifdef LANESCOPE_ON_DEVICE
+  /// Whether rows are, and one more.
+  template <std::uint32_t count, typename Warp>
+  LANESCOPE_LANES static bool all_zero(Warp warp, const Lanes<Warp, Word>* rows,
+                                       const Lanes<Warp, Word>& more) {
+    Lanes<Warp, std::uint32_t> bits;
+    warp.each([&](int lane) {
+      bits[lane] = more[lane];
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < count; ++k) bits[lane] |= rows[k][lane];
+    });
+    return warp.lanes_with(bits, ~std::uint32_t{0}) == 0;
+  }
+#endif
 
   /// On a GPU, loads the values of `kAtOnce` groups from `first` on: before they are used, since
   /// that takes long.

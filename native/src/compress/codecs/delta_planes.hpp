@@ -24,6 +24,13 @@ struct DeltaPlanes {
   struct Loaded {
     Lanes<Warp, std::uint32_t> words[Shape::kAtOnce * Shape::kWords];
     std::uint32_t width[Shape::kAtOnce];
+
+    LANESCOPE_LANES bool empty() const {
+      std::uint32_t all = 0;
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < Shape::kAtOnce; ++k) all |= width[k];
+      return all == 0;
+    }
   };
 
   LANESCOPE_LANES static constexpr std::uint32_t planes_at(std::uint32_t widths) {

@@ -67,6 +67,7 @@ struct DeltaSearch {
       }
       judge(lag_of(number), 0, widths[0]);
       judge(lag_of(number), 1, widths[1]);
+      if (least == 0) return best;  // as all of the sample are 0, with no lag in fewer bits
     }
     if constexpr (Shape::kWide) {
       LANESCOPE_UNROLL
