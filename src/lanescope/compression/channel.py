@@ -170,9 +170,9 @@ class Channel(PageTransfers):
             none of them those of the array to send.
         base
             An array on this GPU, of the same type and shape, of which `out` holds the same values:
-            where it pays only the differences travel, and are put onto `out`. An `out` that holds
-            others stays as it is, and that is reported as damage is. Takes two slabs more on each
-            GPU.
+            where it pays only the differences travel, and are put onto `out`. Blocks of 64 KiB of
+            `out` that hold others stay as they are, and that is reported as damage is. Takes 512
+            KiB more for each SM on each GPU.
 
         Returns
         -------
