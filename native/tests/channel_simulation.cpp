@@ -64,7 +64,7 @@ std::vector<std::byte> taken_of(const std::byte* data, std::size_t bytes, const 
   std::vector<std::byte> differences(data, data + bytes);
   if (sink.taken.base == nullptr) return differences;
   const std::byte* base = sink.taken.base + block * kBlockBytes;
-  sink.taken.sums[block] = checksum_sum(base, bytes);
+  if (sink.taken.sums != nullptr) sink.taken.sums[block] = checksum_sum(base, bytes);
   take_differences(sink.taken.differing, {data, bytes}, base, differences.data());
   return differences;
 }

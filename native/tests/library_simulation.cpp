@@ -57,7 +57,7 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
       const std::size_t size = std::min(kBlockBytes, bytes - at);
       std::memcpy(sink.payloads + at, data + at, size);
       if (const std::byte* base = sink.taken.base; base != nullptr) {
-        sink.taken.sums[block] = checksum_sum(base + at, size);
+        if (sink.taken.sums != nullptr) sink.taken.sums[block] = checksum_sum(base + at, size);
         take_differences(sink.taken.differing, {data + at, size}, base + at, sink.payloads + at);
       }
       sink.entries[block] = {Descriptor::of(BlockMode::raw, size, checksum_of(data + at, size)),

@@ -37,7 +37,7 @@ struct TakenBase {
   const std::byte* base = nullptr;  ///< Aligned to 16 bytes. Null: values are coded themselves.
   Differing differing = {};
   unsigned long long* sums = nullptr;  ///< Gets the sum of each block of the base; memory as that
-                                       ///< of `Sink`.
+                                       ///< of `Sink`. Null: nobody wants them.
   std::byte* differences = nullptr;    ///< In the encoding device's own memory, a block for each
                                        ///< group that the device has room for.
 };

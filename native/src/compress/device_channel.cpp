@@ -61,11 +61,10 @@ int sms_of(int device, const ChannelOptions& options) {
 }
 
 int sms_that_fill(Via link, const Choice& choice) {
-  if (choice.difference != UpdateKind::none) return kMostSmsOfPeer;
-  if (link == Via::peer) {
-    if (choice.codec == Codec::exponent) return 64;
-    return bytes_of(choice.dtype) == 8 ? kMostSmsOfPeer : kUsualSmsOfPeer;
-  }
+  const bool update = choice.difference != UpdateKind::none;
+  if (link == Via::peer && (update || bytes_of(choice.dtype) == 8)) return kMostSmsOfPeer;
+  if (link == Via::peer) return choice.codec == Codec::exponent ? 64 : kUsualSmsOfPeer;
+  if (update) return kUsualSmsOfPeer;
   if (choice.codec == Codec::exponent || choice.codec == Codec::raw) return 16;
   return bytes_of(choice.dtype) == 8 ? kMostSmsOfHost : 32;
 }

@@ -176,7 +176,7 @@ struct GroupEncoder {
 #pragma unroll
         for (std::size_t strip = 0; strip < kStrips; ++strip)
           base_sum += group.shared->base_sums[strip];
-        sink.taken.sums[block] = base_sum;
+        if (sink.taken.sums != nullptr) sink.taken.sums[block] = base_sum;
       }
       group.shared->place = offset;
       group.shared->taken = used >> kUsedBits;

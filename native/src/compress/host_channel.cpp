@@ -33,7 +33,6 @@ struct Slot {
 namespace {
 
 constexpr int kLeastSlots = 2;
-constexpr std::size_t kTakingLanes = 2;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
 
 /// Room for a slab, and for what was coded at the same time as its first and last blocks and lies
@@ -90,9 +89,7 @@ struct HostChannel::State {
   HostChannelOptions given;
   std::size_t slot_bytes;
   Stream out, copying, in;
-  Stream ahead;  // of `out`: differences are taken while those before are encoded
-  Event caller_ready, begun, ended, taken;
-  Event encoded[kTakingLanes];
+  Event caller_ready, begun, ended;
   std::vector<Slot> slots;
   std::size_t next_slot = 0;
   bool no_memory = false;  // for slots
@@ -112,13 +109,10 @@ HostChannel::State::State(int device, const HostChannelOptions& options)
       out(gpu),
       copying(gpu),
       in(gpu),
-      ahead(gpu),
       caller_ready(event_on(gpu, Timing::none)),
       begun(event_on(gpu, Timing::none)),
       ended(event_on(gpu, Timing::none)),
-      taken(event_on(gpu, Timing::none)),
-      encoded{event_on(gpu, Timing::none), event_on(gpu, Timing::none)},
-      taking(gpu, kTakingLanes, kUpdateSlabs * options.channel.slab_bytes),
+      taking(gpu, 1, bytes_kept_on(sms_of(gpu, options.channel))),
       putting(gpu, 1, kUpdateSlabs * options.channel.slab_bytes),
       arena(std::make_shared<PinnedArena>(RangeArena::rounded(options.piece_bytes))),
       reports(gpu, gpu),
@@ -160,34 +154,19 @@ void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const std:
   report.bring_used(1, out.get());
 }
 
-/// One kernel for each slab, so that differences take no more memory than two: it goes on where the
-/// last one's payloads end.
+/// Its kernel takes differences as it reads values; before, the sum of the base is found.
 void HostChannel::State::encode_update(Ticket& ticket, const Parcel& parcel,
                                        const std::byte* source, const std::byte* base) {
   const Report& report = ticket.report();
   const cudaStream_t stream = out.get();
-  ticket.begin(ahead.get());
   report.clear_used(2, stream);
+  ticket.begin(stream);
   sum_base(base, parcel.bytes_, report.used(1), stream);
-  std::size_t lane = 0;
-  for (const Slab& slab : cut(parcel.bytes_, parcel.slab_bytes_)) {
-    let_wait(ahead.get(), encoded[lane]);
-    const std::byte* differences = taking.take(lane, *parcel.choice_, source + slab.begin,
-                                               base + slab.begin, slab.bytes, ahead.get());
-    record(taken, ahead.get());
-    let_wait(stream, taken);
-    if (slab.begin > 0)  // blocks that were taken are counted from 0 again
-      check(cudaMemsetAsync(reinterpret_cast<std::byte*>(report.used(0)) + kUsedBits / 8, 0,
-                            sizeof(unsigned long long) - kUsedBits / 8, stream),
-            "cudaMemsetAsync");
-    Sink sink{parcel.entries() + slab.first_block, parcel.payloads(), parcel.room_, report.used(0),
-              kApartToHost};
-    sink.binding = {parcel.number_, slab.first_block};
-    encode_blocks(*parcel.choice_, differences, slab.bytes, sink, encoding_sms(*parcel.choice_),
-                  stream);
-    record(encoded[lane], stream);
-    lane = (lane + 1) % kTakingLanes;
-  }
+  Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
+  sink.binding = {parcel.number_};
+  sink.taken = {base, differing_of(*parcel.choice_), nullptr, taking.room(0)};
+  encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, encoding_sms(*parcel.choice_),
+                stream);
   ticket.end(stream);
   report.bring_used(2, stream);
 }
@@ -409,7 +388,7 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
   state.in_flight.add(ticket);
   const ScopedDevice scope(state.gpu);
   try {
-    state.begin_behind(source_stream, state.out, state.ahead);
+    state.begin_behind(source_stream, state.out, state.out);
     if (parcel->is_update())
       state.encode_update(*ticket, *parcel, source, base);
     else if (parcel->choice_)

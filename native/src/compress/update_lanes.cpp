@@ -33,13 +33,6 @@ bool UpdateLanes::are_there() {
   return !no_memory_;
 }
 
-const std::byte* UpdateLanes::take(std::size_t lane, const Choice& choice, const std::byte* values,
-                                   const std::byte* base, std::size_t bytes,
-                                   cudaStream_t stream) const {
-  take_differences(differing_of(choice), values, base, room(lane), bytes, stream);
-  return room(lane);
-}
-
 void UpdateLanes::put(std::size_t lane, const Choice& choice, const std::byte* base, std::byte* out,
                       std::size_t bytes, const Fault* of_slab, const BaseCheck& check,
                       cudaStream_t stream) const {

@@ -33,10 +33,6 @@ class UpdateLanes {
   /// Where the differences of a lane lie, until its stream takes the next ones.
   std::byte* room(std::size_t lane) const { return static_cast<std::byte*>(rooms_[lane].data()); }
 
-  /// Puts the differences of a slab there, in the order of a stream; returns where. Throws `Error`.
-  const std::byte* take(std::size_t lane, const Choice& choice, const std::byte* values,
-                        const std::byte* base, std::size_t bytes, cudaStream_t stream) const;
-
   /// Puts what lies there onto a base, unless a check says otherwise. Throws `Error`.
   void put(std::size_t lane, const Choice& choice, const std::byte* base, std::byte* out,
            std::size_t bytes, const Fault* of_slab, const BaseCheck& check,
