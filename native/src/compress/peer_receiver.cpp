@@ -6,7 +6,8 @@ namespace lanescope::compress {
 struct PeerReceiver::State : PeerHalf {
   State(int gpu, const ChannelOptions& given)
       : PeerHalf(gpu, given, PeerSlots::rooms_bytes(given)),
-        messenger(gpu, static_cast<std::size_t>(given.slots)) {}
+        messenger(gpu, static_cast<std::size_t>(given.slots)),
+        raw_marks(static_cast<std::size_t>(given.slots), 0) {}
 
   void get_raw(const Ticket& ticket, std::byte* target);
   void get_coded(const Ticket& ticket, const Crossing& crossing, std::byte* target);
@@ -14,16 +15,23 @@ struct PeerReceiver::State : PeerHalf {
   void settle(Ticket& ticket);
   void tell_all_missing(const Ticket& ticket) const;
 
+  void release(std::size_t slot);
+
   Messenger messenger;
+  std::vector<unsigned int> raw_marks;  // of each slot: its last use for values as they are
 };
 
 void PeerReceiver::State::get_raw(const Ticket& ticket, std::byte* target) {
   for (const Slab& slab : cut(ticket.facts().bytes, options.slab_bytes)) {
     const auto use = slots->next();
-    wait_for_value(lane(0), slots->stored(use.slot), use.mark);
-    check(cudaMemcpyAsync(target + slab.begin, slots->payloads(use.slot), slab.bytes,
-                          cudaMemcpyDeviceToDevice, lane(0)),
-          "cudaMemcpyAsync");
+    raw_marks[use.slot] = use.mark;
+    for (const Slab& chunk : cut(slab.bytes, slots->shape().chunk_bytes)) {
+      wait_for_value(lane(0), slots->stored(use.slot) + chunk.first_block, use.mark);
+      check(cudaMemcpyAsync(target + slab.begin + chunk.begin,
+                            slots->payloads(use.slot) + chunk.begin, chunk.bytes,
+                            cudaMemcpyDeviceToDevice, lane(0)),
+            "cudaMemcpyAsync");
+    }
     messenger.tell(use.slot, slots->freed(use.slot), use.mark, lane(0));
   }
 }
@@ -58,6 +66,16 @@ void PeerReceiver::State::settle(Ticket& ticket) {
   ticket.report().bring_faults(ticket.facts().parts, lane(0));
   ticket.end(lane(0));
   ticket.settle_behind(lane(0));
+}
+
+/// Lets all go on that waits for a slot to be written.
+void PeerReceiver::State::release(std::size_t slot) {
+  write_value(rescue.get(), slots->given_up(slot), kGivenUpAll);
+  // Blocks that come coded have these words, too, with marks of their own: none is made up here.
+  for (const Slab& chunk : cut(options.slab_bytes, slots->shape().chunk_bytes))
+    if (chunk.first_block > 0)
+      write_value(rescue.get(), slots->stored(slot) + chunk.first_block, raw_marks[slot]);
+  write_value(rescue.get(), slots->stored(slot), slots->mark(slot));
 }
 
 /// Where nothing else tells: an array that comes as it is has no checksums.
@@ -132,10 +150,7 @@ void PeerReceiver::give_up() noexcept {
     const ScopedDevice scope(state.device);
     for (const auto& ticket : state.under_way)
       if (ticket->facts().bytes > 0 && !ticket->done()) state.tell_all_missing(*ticket);
-    for (std::size_t slot = 0; slot < state.slots->slots(); ++slot) {
-      write_value(state.rescue.get(), state.slots->given_up(slot), kGivenUpAll);
-      write_value(state.rescue.get(), state.slots->stored(slot), state.slots->mark(slot));
-    }
+    for (std::size_t slot = 0; slot < state.slots->slots(); ++slot) state.release(slot);
   } catch (const Error&) {  // this GPU has failed, too, and waits for nothing
   }
 }

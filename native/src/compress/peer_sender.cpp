@@ -17,7 +17,7 @@ struct PeerSender::State : PeerHalf {
     return static_cast<unsigned int*>(taken.data()) + slot;
   }
 
-  PeerSlots::Use next(cudaStream_t stream);
+  void wait_for_slot(const PeerSlots::Use& use, cudaStream_t stream);
   void put_raw(Ticket& ticket, const std::byte* source);
   void put_coded(Ticket& ticket, const Crossing& crossing, const std::byte* source);
   void put_slab(const Ticket& ticket, const Crossing& crossing, const Slab& slab, std::size_t part,
@@ -30,23 +30,29 @@ struct PeerSender::State : PeerHalf {
   std::vector<Event> written;  // of each slot: when nothing of its slab is written any more
 };
 
-/// A slot, once it is free: when the receiver has read it, and the last kernel here has ended.
-PeerSlots::Use PeerSender::State::next(cudaStream_t stream) {
-  const auto use = slots->next();
+/// Until a slot is free: when the receiver has read it, and the last kernel here has ended.
+void PeerSender::State::wait_for_slot(const PeerSlots::Use& use, cudaStream_t stream) {
   wait_for_value(stream, slots->freed(use.slot), use.mark - 1);
   let_wait(stream, written[use.slot]);
-  return use;
 }
 
 void PeerSender::State::put_raw(Ticket& ticket, const std::byte* source) {
   ticket.begin(lane(0));
+  begin_lanes();
   for (const Slab& slab : cut(ticket.facts().bytes, options.slab_bytes)) {
-    const auto use = next(lane(0));
-    check(cudaMemcpyAsync(slots->payloads(use.slot), source + slab.begin, slab.bytes,
-                          cudaMemcpyDefault, lane(0)),
-          "cudaMemcpyAsync");
-    messenger.tell(use.slot, slots->stored(use.slot), use.mark, lane(0));
-    record(written[use.slot], lane(0));
+    const auto use = slots->next();
+    for (std::size_t part = 0; part < lanes.size(); ++part) wait_for_slot(use, lane(part));
+    // On one lane a chunk crosses while the word of the one before is on its way on the other.
+    std::size_t part = 0;
+    for (const Slab& chunk : cut(slab.bytes, slots->shape().chunk_bytes)) {
+      const cudaStream_t stream = lane(part++);
+      check(cudaMemcpyAsync(slots->payloads(use.slot) + chunk.begin,
+                            source + slab.begin + chunk.begin, chunk.bytes, cudaMemcpyDefault,
+                            stream),
+            "cudaMemcpyAsync");
+      messenger.tell(use.slot, slots->stored(use.slot) + chunk.first_block, use.mark, stream);
+    }
+    // No event of the slot: the receiver frees it when it has the last word from here.
   }
 }
 
@@ -64,7 +70,8 @@ void PeerSender::State::put_slab(const Ticket& ticket, const Crossing& crossing,
                                  std::size_t part, const std::byte* source) {
   const auto before = slots->last(1);
   const cudaStream_t stream = lane(part);
-  const auto use = next(stream);
+  const auto use = slots->next();
+  wait_for_slot(use, stream);
   // One kernel begins when the one before has no block left, or both would share the SMs.
   if (part > 0) wait_for_value(stream, taken_of(before[0].slot), before[0].mark);
   const Sink sink{slots->entries(use.slot),

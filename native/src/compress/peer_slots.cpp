@@ -11,6 +11,8 @@ namespace lanescope::compress {
 namespace {
 
 constexpr std::size_t kSlotLine = 256;
+/// Crosses NVLink in 20 us: many times what a copy and its word take to begin.
+constexpr std::size_t kMostChunkBytes = std::size_t{8} << 20;
 /// Memory that processes share comes in pages of the GPU: less would share one with other memory.
 constexpr std::size_t kSharedPage = std::size_t{2} << 20;
 
@@ -29,7 +31,8 @@ SlotShape::SlotShape(std::size_t slab)
       blocks(blocks_of(slab)),
       entries_at(slot_lined((blocks + 1) * sizeof(unsigned int))),
       payloads_at(entries_at + slot_lined(blocks * sizeof(Entry))),
-      bytes(payloads_at + slab) {}
+      bytes(payloads_at + slab),
+      chunk_bytes(std::min(kMostChunkBytes, std::max<std::size_t>(blocks / 2, 1) * kBlockBytes)) {}
 
 PeerMemory::PeerMemory(int device, std::size_t bytes)
     : memory_(std::in_place_type<SharedMemory>, device, shared_bytes(bytes), Sharing::ipc) {

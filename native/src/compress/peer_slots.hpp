@@ -22,6 +22,9 @@ struct SlotShape {
   std::size_t blocks;
   std::size_t entries_at, payloads_at;  ///< From a slot's begin on; its words come first.
   std::size_t bytes;                    ///< Of a slot.
+  /// Of a slab that crosses as it is: so much is copied out of a slot while more comes in. The word
+  /// of its first block tells that it is there.
+  std::size_t chunk_bytes;
 
   explicit SlotShape(std::size_t slab_bytes);
 };
