@@ -3,13 +3,15 @@
 ::
 
     python benchmarks/compress/distributed.py --out FILE.json [--backend gloo|nccl] [--turns 9]
+    python benchmarks/compress/distributed.py --out FILE.json --backend nccl --broadcast
     torchrun --nproc-per-node 2 benchmarks/compress/distributed.py --out FILE.json
     benchmarks/compress/slow_link.sh 1gbit python benchmarks/compress/distributed.py --out FILE.json
 
 By itself it starts two processes, which meet on loopback; over NCCL each has a GPU. ``torch`` is
 ``torch.distributed``, the others ``lanescope.torch`` by their compression; ``auto`` has sent
 ``--learns`` tensors of each kind before. Times are of the sender, until a word has come back that
-the receiver sends when it has the values: medians of the turns, and the range.
+the receiver sends when it has the values: medians of the turns, and the range. ``--broadcast`` does
+the same by ``broadcast``. With ``LANESCOPE_LINKS=0`` GPUs of a node use NCCL alone.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +62,13 @@ def kinds(device: torch.device) -> dict[str, Any]:
     }
 
 
+def spread(mode: str, tensor: torch.Tensor, rank: int, tag: int) -> None:
+    if mode == "torch":
+        dist.broadcast(tensor, 0)
+    else:
+        lanescope.torch.broadcast(tensor, 0, compression=mode)
+
+
 def exchange(mode: str, tensor: torch.Tensor, rank: int, tag: int) -> None:
     if mode == "torch":
         dist.send(tensor, 1, tag=tag) if rank == 0 else dist.recv(tensor, 0, tag=tag)
@@ -68,12 +78,18 @@ def exchange(mode: str, tensor: torch.Tensor, rank: int, tag: int) -> None:
         lanescope.torch.recv(tensor, 0, tag=tag)
 
 
-def timed(mode: str, tensor: torch.Tensor, rank: int, tag: int, word: torch.Tensor) -> float:
+#: How a tensor goes from one to the other: by a function of mode, tensor, rank and tag.
+Carry = Callable[[str, torch.Tensor, int, int], None]
+
+
+def timed(
+    carry: Carry, mode: str, tensor: torch.Tensor, rank: int, tag: int, word: torch.Tensor
+) -> float:
     """Return seconds until the receiver has the values."""
     dist.barrier()
     settle(tensor)
     begun = time.perf_counter()
-    exchange(mode, tensor, rank, tag)
+    carry(mode, tensor, rank, tag)
     settle(tensor)
     dist.recv(word, 1) if rank == 0 else dist.send(word, 0)
     settle(tensor)
@@ -87,6 +103,7 @@ def settle(tensor: torch.Tensor) -> None:
 
 def measure(rank: int, device: torch.device, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     word = torch.zeros(1, device=device)
+    carry = spread if arguments.broadcast else exchange
     found = []
     for tag, (name, made) in enumerate(kinds(device).items(), 1):
         for size in map(size_of, arguments.sizes):
@@ -95,18 +112,20 @@ def measure(rank: int, device: torch.device, arguments: argparse.Namespace) -> l
             tensor = values if rank == 0 else torch.zeros_like(values)
             for mode in MODES:
                 for _ in range(arguments.learns if mode == "auto" else 1):
-                    timed(mode, tensor, rank, tag, word)
+                    timed(carry, mode, tensor, rank, tag, word)
                 equal = torch.equal(tensor, values)
                 assert equal, f"{mode} brought other values"
             taken: dict[str, list[float]] = {mode: [] for mode in MODES}
             for turn in range(arguments.turns):
                 for mode in MODES[:: 1 if turn % 2 == 0 else -1]:
-                    taken[mode].append(timed(mode, tensor, rank, tag, word))
-            found.append(row(name, size, taken, rank, tag))
+                    taken[mode].append(timed(carry, mode, tensor, rank, tag, word))
+            found.append(row(name, size, taken, rank, arguments.learns, arguments.turns))
     return found
 
 
-def row(name: str, size: int, taken: dict[str, list[float]], rank: int, tag: int) -> dict[str, Any]:
+def row(
+    name: str, size: int, taken: dict[str, list[float]], rank: int, learns: int, turns: int
+) -> dict[str, Any]:
     """Return what was measured of one kind of values and size, and print it."""
     raw = statistics.median(taken["torch"])
     one: dict[str, Any] = {"values": name, "bytes": size, "seconds": taken}
@@ -116,11 +135,12 @@ def row(name: str, size: int, taken: dict[str, list[float]], rank: int, tag: int
         one[mode] = raw / statistics.median(taken[mode])
         line += f"   {mode} {one[mode]:5.2f} ({min(gains):.2f} to {max(gains):.2f})"
     if rank == 0:
-        sent = [sent for sent in lanescope.torch.transfers() if sent.transfer.tag == str(tag)]
+        mine = 1 + 1 + learns + (len(MODES) - 1) * turns
+        sent = lanescope.torch.transfers()[-mine:]  # of lanescope.torch, of these values and size
         last = [one for one in sent if "compression is" not in one.decision.reason][-1]
-        on = [one for one in sent if one.decision.compress and one.transfer.bytes == size]
+        on = [one for one in sent if one.decision.reason == "compression is on" and one.wire_bytes]
         one["auto_compressed"] = last.decision.compress
-        one["ratio"] = on[-1].transfer.bytes / on[-1].wire_bytes if on else None
+        one["ratio"] = size / on[-1].wire_bytes if on else None
         one["codec"] = str(on[-1].decision.codec) if on else None
         said = f"{last.decision.codec}" if last.decision.compress else "sends as it is"
         ratio = f", on {one['codec']} {one['ratio']:.2f}" if on else ""
@@ -131,6 +151,7 @@ def row(name: str, size: int, taken: dict[str, list[float]], rank: int, tag: int
 def arguments_given() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo")
+    parser.add_argument("--broadcast", action="store_true")
     parser.add_argument("--sizes", nargs="+", default=["4MiB", "32MiB"])
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--learns", type=int, default=16)
@@ -170,7 +191,13 @@ def main() -> int:
     dist.init_process_group(arguments.backend)
     found = measure(rank, device, arguments)
     if rank == 0 and arguments.out is not None:
-        about = {"backend": arguments.backend, "torch": torch.__version__, "rows": found}
+        about = {
+            "backend": arguments.backend,
+            "broadcast": arguments.broadcast,
+            "links": os.environ.get("LANESCOPE_LINKS", "1"),
+            "torch": torch.__version__,
+            "rows": found,
+        }
         arguments.out.write_text(json.dumps(about, indent=1) + "\n")
     dist.destroy_process_group()
     return 0

@@ -46,18 +46,20 @@ def receive(path: str, gpu: int, compression: str) -> None:
 def die_sending(path: str, gpu: int, compression: str) -> None:
     channel = PeerSender(gpu, path, compression=compression, **SHAPE)
     channel.send(made_up(torch.float32, 1 << 20, 0, gpu))
+    assert channel.last is not None
     line = channel._line
     assert line is not None
     shape = {"bytes": 64 << 20, "codec": None, "coded": "float32", "dimensionality": 1}
+    channel.last.wait()
     line.tell({"number": 1, "dtype": "float32", "shape": [16 << 20], **shape})
-    torch.cuda.synchronize()
     os._exit(1)
 
 
 def die_receiving(path: str, gpu: int, compression: str) -> None:
     channel = PeerReceiver(gpu, path)
     channel.receive()
-    torch.cuda.synchronize()
+    assert channel.last is not None
+    channel.last.wait()
     os._exit(1)
 
 

@@ -261,6 +261,79 @@ def test_who_decides_elsewhere_gets_the_outcome(tmp_path, cores):
     close(sender, receiver)
 
 
+@pytest.mark.parametrize("over", [False, True])
+def test_what_ends_just_after_the_other_process_is_not_lost(tmp_path, cores, over):
+    sender, receiver = both(tmp_path / "meet", compression="off")
+    sender.send(Tensor(VALUES))
+    receiver.receive()
+    ticket = sender._core.tickets[-1]
+    ticket.ended = False  # the word that the receiver has it is on its way
+    threading.Timer(0.05, lambda: setattr(ticket, "ended", True)).start()
+    if over:
+        receiver.finish(5)
+    else:
+        receiver._line._closed = True  # as if the process were gone
+        receiver._line._connection.shutdown(2)
+    sender._line.wait_for_end(5)
+    assert sender.last.wait().raw_bytes == VALUES.nbytes
+    with pytest.raises(LanescopeError, match="make a new channel"):
+        sender.send(Tensor(VALUES))
+    sender.close()
+    receiver.close()
+
+
+def test_the_end_of_a_process_waits_for_what_it_sends(tmp_path, cores):
+    sender, receiver = both(tmp_path / "meet", compression="off")
+    sender.send(Tensor(VALUES))
+    ticket = sender._core.tickets[-1]
+    ticket.ended = False
+    ended = []
+    threading.Timer(0.05, lambda: (ended.append(1), setattr(ticket, "ended", True))).start()
+    sender.finish(5)
+    assert ended == [1]
+    receiver.receive()
+    with pytest.raises(LanescopeError, match="ended or closed it"):
+        receiver.receive()
+    assert not receiver._core.gave_up
+    close(sender, receiver)
+
+
+def test_a_sender_that_cannot_begin_lets_the_receiver_go(tmp_path, monkeypatch):
+    def refuse(*options):
+        raise native.NativeError("peer channel", 0, "no values", "no stream waits", "here")
+
+    monkeypatch.setattr(native, "PeerSender", refuse)
+    begun = time.monotonic()
+    told = []
+
+    def receive():
+        with pytest.raises(LanescopeError, match="ended or closed it"):
+            PeerReceiver(1, tmp_path / "meet", patience_seconds=20)
+        told.append(True)
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    with pytest.raises(LanescopeError, match="no stream waits"):
+        PeerSender(0, tmp_path / "meet", patience_seconds=20)
+    thread.join()
+    assert told == [True]
+    assert time.monotonic() - begun < 15
+
+
+def test_who_meets_the_end_amid_a_call_hears_of_that(tmp_path, monkeypatch):
+    sender, receiver = both(tmp_path / "meet", compression="off")
+
+    def refuse(*given):
+        receiver._lose("has ended")
+        raise native.NativeError("peer channel", 0, "given up", "it was given up", "here")
+
+    monkeypatch.setattr(receiver._core, "receive", refuse, raising=False)
+    sender.send(Tensor(VALUES))
+    with pytest.raises(LanescopeError, match="sending process has ended amid the transfer"):
+        receiver.receive()
+    close(sender, receiver)
+
+
 class Store:
     """As much of a torch.distributed store as is used."""
 

@@ -64,6 +64,11 @@ def send_often(channel: PeerSender, values: torch.Tensor) -> None:
         channel.last.wait(30)
 
 
+def receive_and_wait(channel: PeerReceiver) -> None:
+    channel.receive()
+    channel.last.wait()
+
+
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("compression", ["off", "on", "auto"])
 def test_arrays_of_another_process_come_as_they_were(tmp_path, process, pair, compression):
@@ -102,11 +107,11 @@ def test_a_sending_process_that_ends_is_an_error(tmp_path, process, pair):
     channel = PeerReceiver(pair[1], tmp_path / "meet", patience_seconds=60)
     assert same(channel.receive(), made_up(torch.float32, 1 << 20, 0, pair[1]))
     begun = time.monotonic()
-    channel.receive()  # announced, and never sent
+    # Announced, and never sent: `receive` says so if the end was noticed before, `wait` if not.
+    with pytest.raises(LanescopeError, match="the sending process has ended amid the transfer"):
+        receive_and_wait(channel)
     torch.cuda.synchronize(pair[1])  # the stream goes on
     assert time.monotonic() - begun < 20
-    with pytest.raises(LanescopeError, match="the sending process has ended amid the transfer"):
-        channel.last.wait()
     channel.close()
     assert torch.ones(5, device=f"cuda:{pair[1]}").sum().item() == 5  # the GPU is of use
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -23,6 +25,10 @@ class Group:
 class Half:
     def __init__(self, gpu: int, meet: Any, **options: Any) -> None:
         self.gpu, self.name, self.options = gpu, meet.name, options
+        self.finished = False
+
+    def finish(self, patience_seconds: float) -> None:
+        self.finished = True
 
 
 class Failing(Half):
@@ -34,7 +40,9 @@ class Failing(Half):
 def halves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "PeerSender", type("Sender", (Half,), {}))
     monkeypatch.setattr(links, "PeerReceiver", type("Receiver", (Half,), {}))
-    monkeypatch.setenv(links.VARIABLE, "1")
+    monkeypatch.delenv(links.VARIABLE, raising=False)
+    monkeypatch.setattr(links, "_warned", [])
+    monkeypatch.setattr(links, "_open", WeakSet())
 
 
 @pytest.fixture
@@ -80,14 +88,40 @@ def test_gpus_that_do_not_reach_each_other_are_tried_once(
 ) -> None:
     for name in ("PeerSender", "PeerReceiver"):  # what one half finds out, both are told
         monkeypatch.setattr(links, name, Failing)
-    assert both() == (None, None)
+    with pytest.warns(UserWarning, match="ranks 0 and 1 tensors go by NCCL: the GPUs of") as told:
+        assert both() == (None, None)
     monkeypatch.setattr(links, which, Half)
     assert both() == (None, None)
+    monkeypatch.setattr(links, which, Failing)
+    assert both((1, 0)) == (None, None)  # without a warning, which would be an error here
+    assert len(told) == 1
 
 
-def test_they_are_switched_on_by_hand(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(links.VARIABLE)
+def test_they_are_switched_off_by_hand(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(links.VARIABLE, "0")
     assert both() == (None, None)
+
+
+def test_one_rank_switches_them_off_for_both(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = iter(["off", links.place()])
+    monkeypatch.setattr(links, "_here", lambda: next(said))
+    assert both() == (None, None)
+
+
+def test_at_the_end_of_a_process_all_halves_are_finished(both: Any) -> None:
+    halves = both()
+    links._finish()
+    assert all(half.finished for half in halves)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_lost_transfer_has_no_time(damaged: bool) -> None:
+    outcome = SimpleNamespace(seconds=0.5, wire_bytes=7)
+    record: Any = SimpleNamespace(outcome=None, damaged=damaged)
+    ended = links.Ended(record)
+    assert (ended.seconds, ended.wire_bytes) == (None, None)
+    record.outcome = outcome
+    assert (ended.seconds, ended.wire_bytes) == (0.0 if damaged else 0.5, 7)
 
 
 def test_a_rank_that_does_not_come_is_an_error() -> None:

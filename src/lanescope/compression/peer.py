@@ -42,6 +42,8 @@ from lanescope.units.sizes import Size, size_of
 
 _LOGGED = 1000
 _ALIGNMENT = 16
+_GRACE_SECONDS = 0.2
+_LOOK_SECONDS = 0.001
 _NOT_ALIGNED = "the array is not aligned to 16 bytes"
 
 
@@ -136,6 +138,17 @@ class _Half:
             self._core = None
         self._log.settle()
 
+    def finish(self, patience_seconds: float) -> None:
+        """Wait for what is under way, and say to the other process that no more comes.
+
+        For the end of a process, which does not wait for the other one's as `close` does.
+        """
+        if self._closed or self._line is None:
+            return
+        self._wait_for_transfers(patience_seconds)
+        with suppress(LanescopeError):  # it may have ended
+            self._line.tell({"over": True})
+
     def __enter__(self) -> Self:
         return self
 
@@ -161,19 +174,37 @@ class _Half:
 
     def _ended(self, over: bool) -> None:
         """Take in that the other process has said that it is over, or has ended without that."""
+        # What it had done comes to its end here some microseconds later, and is not lost.
+        self._wait_for_transfers(_GRACE_SECONDS)
         if not over:
             self._lose("has ended")
         elif self._who == "receiving" and not self._closed:  # and takes nothing more
             self._lose("has closed the channel")
 
+    def _wait_for_transfers(self, patience_seconds: float) -> None:
+        """Return when what is under way has ended, or the channel was given up, or it is late."""
+        late = time.monotonic() + patience_seconds
+        while not self._why_lost and time.monotonic() < late:
+            with self._lock:
+                if all(self._has_ended(one) for one in self._under_way):
+                    return
+            time.sleep(_LOOK_SECONDS)
+
     def _lose(self, why: str) -> None:
         """Let this GPU go on where it waits for the other process, of which `why` tells."""
         self._break(f"the {self._who} process {why} amid the transfer")
 
-    def _fail(self, line: meeting.Line) -> None:
-        """Let both GPUs go on: this process could not do what it has announced, or is to do."""
-        line.close()
+    def _failure(self, error: LanescopeError) -> LanescopeError:
+        """Let both GPUs go on: this process could not do what was announced. Return what to raise.
+
+        Where the channel has been given up meanwhile, the reason for that.
+        """
+        if self._why_lost:
+            return LanescopeError(f"{self._why_lost}; make a new channel")
+        assert self._line is not None
+        self._line.close()
         self._break("a transfer could not be put on the GPU's streams")
+        return error
 
     def _break(self, why: str) -> None:
         with self._lock:
@@ -276,15 +307,16 @@ class PeerSender(_Half):
         self._looks = Looks(self._decider, self._codec)
         self._choices = Choices()
         self._number = secrets.randbits(48)
-        with core_errors():
-            self._core = native.PeerSender(
-                gpu, shape.slab_bytes, shape.slots, shape.sms, patience_seconds
-            )
-        self._kernels = Kernels(self._core, self._codec)
+        # Before anything of the GPU's can fail: or the receiving process would wait in vain.
         connection = meeting.connect(place, patience_seconds)
         self._line = line = meeting.Line(connection, self._ended, self._look, patience_seconds)
         parts = {"slab_bytes": shape.slab_bytes, "slots": shape.slots, "sms": shape.sms}
         try:
+            with core_errors():
+                self._core = native.PeerSender(
+                    gpu, shape.slab_bytes, shape.slots, shape.sms, patience_seconds
+                )
+            self._kernels = Kernels(self._core, self._codec)
             line.tell({"version": __version__, "handle": self._core.handle.hex(), **parts})
             self._agree(line, bytes.fromhex(line.hear(patience_seconds)["handle"]))
         except LanescopeError:
@@ -361,9 +393,8 @@ class PeerSender(_Half):
                     None if codec is None else native.Codec[codec], dtype_of(array.dtype),
                     decision.dimensionality, stream,
                 )  # fmt: skip
-        except LanescopeError:
-            self._fail(self._line)
-            raise
+        except LanescopeError as error:
+            raise self._failure(error) from error
         record = Record(transfer, decision, self._watch(ticket))
         self._log.add(record, learns=True)
         return record
@@ -487,9 +518,8 @@ class PeerReceiver(_Half):
                     None if codec is None else native.Codec[codec], dtype_of(coded),
                     said["dimensionality"], current_stream(array.framework, self._gpu),
                 )  # fmt: skip
-        except LanescopeError:
-            self._fail(self._line)
-            raise
+        except LanescopeError as error:
+            raise self._failure(error) from error
         self._log.add(Record(transfer, decision, self._watch(ticket)), learns=False)
 
 

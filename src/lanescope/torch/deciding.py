@@ -115,7 +115,7 @@ class Decisions:
         self._untimed: dict[tuple[str, str], int] = {}
         self._looks = Looks(self._decider, self._codec) if kind == "cuda" else None
         self._choices = Choices()
-        self._under_way: deque[tuple[Sent, Times]] = deque()
+        self._under_way: deque[tuple[Noted, Times]] = deque()
         self._lock = Lock()
 
     def decide(self, transfer: Transfer, tensor: Tensor, pieces: tuple[Tensor, ...]) -> Decision:
@@ -158,35 +158,53 @@ class Decisions:
 
         Without a watch nothing is learned from it.
         """
-        sent = Sent(transfer, decision, wire_bytes)
+        noted = Noted(Sent(transfer, decision, wire_bytes))
+        LOG.append(noted)
         if watch is None:
-            LOG.append(sent)
             return
         with self._lock:
-            self._under_way.append((sent, watch))
+            self._under_way.append((noted, watch))
         self.settle()
 
     def settle(self) -> None:
         """Learn from those that have ended."""
         with self._lock:
             while self._under_way and (seconds := self._under_way[0][1].seconds) is not None:
-                sent, watch = self._under_way.popleft()
+                noted, watch = self._under_way.popleft()
+                if seconds <= 0:  # it was lost, or damaged, and took no time that tells anything
+                    continue
+                sent = noted.sent
                 wire_bytes = watch.wire_bytes if sent.wire_bytes is None else sent.wire_bytes
                 size, compressed = sent.transfer.bytes, sent.decision.compress
                 outcome = Outcome(seconds, size, wire_bytes or 0, compressed)
-                sent = replace(sent, wire_bytes=wire_bytes)
+                noted.sent = replace(sent, wire_bytes=wire_bytes, outcome=outcome)
                 self._decider.learn(sent.transfer, sent.decision, outcome)
-                LOG.append(replace(sent, outcome=outcome))
+
+
+@dataclass(slots=True)
+class Noted:
+    """A tensor in the log, of which more may be known later."""
+
+    sent: Sent
 
 
 #: Of the whole process, oldest first.
-LOG: deque[Sent] = deque(maxlen=_LOGGED)
+LOG: deque[Noted] = deque(maxlen=_LOGGED)
+_deciders: list[Decisions] = []
 
 
 @cache
 def decisions(kind: str, compression: str, codec: str) -> Decisions:
     """Return who decides: one for all groups and peers, which are paths to it."""
-    return Decisions(kind, compression, codec)
+    _deciders.append(Decisions(kind, compression, codec))
+    return _deciders[-1]
+
+
+def logged() -> tuple[Sent, ...]:
+    """Return the tensors that this process sent last, with what is known of them by now."""
+    for one in tuple(_deciders):
+        one.settle()
+    return tuple(noted.sent for noted in tuple(LOG))
 
 
 def _cost(kind: str) -> CodecCost:

@@ -190,13 +190,14 @@ def transfers() -> tuple[Any, ...]:
     Returns
     -------
     tuple[Sent, ...]
-        What each was, how it travelled and why, and, with ``auto``, how long that took.
+        What each was, how it travelled and why, and how long that took: with ``auto`` and by a
+        channel between GPUs, once that is known. On a GPU one may still be under way.
     """
     try:
-        from lanescope.torch.deciding import LOG
+        from lanescope.torch.deciding import logged
     except ImportError:
         raise InputError("PyTorch is missing; pip install torch") from None
-    return tuple(LOG)
+    return logged()
 
 
 def _exchange(group: Any) -> Exchange:

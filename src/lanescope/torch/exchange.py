@@ -15,7 +15,6 @@ import torch.distributed as dist
 from lanescope.calls import shown
 from lanescope.compression.deciding import Decision, Transfer
 from lanescope.compression.gpu_arrays import coded_dtype
-from lanescope.compression.peer import PeerSender
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.torch.deciding import Decisions, Watch, decisions
@@ -48,6 +47,7 @@ from lanescope.torch.routes import (
 CARRIERS = {"cpu": "gloo", "cuda": "nccl"}
 LEAST_BYTES = {"cpu": 1 << 20, "cuda": 16 << 20}
 _NONE = 0
+_ALIGNMENT = 16
 
 
 class Exchange:
@@ -92,13 +92,15 @@ class Exchange:
             decisions("cpu", compression, codec)  # which refuses what there is not
             dist.send(tensor, dst, self._group, tag)
             return
-        to = ToPeer(self._group, dst, tag)
-        sending = self._sending(tensor, to, (own, dst), tag, compression, codec)
+        to, ends = ToPeer(self._group, dst, tag), (own, dst)
+        transfer = self._transfer(tensor, ends, tag)
+        decides = decisions(tensor.device.type, compression, codec)
         if tensor.nbytes >= LEAST_BYTES[tensor.device.type]:
-            half = self._link(tensor, (own, dst), sends=True)
-            sending.run() if half is None else sending.run_by(half)
+            if not self._send_by_link(tensor, ends, transfer, decides):
+                self._sending(tensor, to, ends, transfer, decides).run()
         elif tensor.device.type == "cpu" and looks_like_header(first_bytes(tensor)):
-            sending.run_raw()  # or the other side would take it for one
+            # or the other side would take it for one
+            self._sending(tensor, to, ends, transfer, decides).run_raw()
         else:
             dist.send(tensor, dst, self._group, tag)
 
@@ -111,11 +113,8 @@ class Exchange:
             return int(dist.recv(tensor, src, self._group, tag))
         if src is None and kind == "cuda":
             raise InputError("NCCL does not receive from any rank; give src")
-        if src is not None and not small:
-            half = self._link(tensor, (src, dist.get_rank()), sends=False)
-            if half is not None:
-                half.receive(tensor)
-                return src
+        if src is not None and not small and self._receive_by_link(tensor, (src, dist.get_rank())):
+            return src
         messages = ToPeer(self._group, src, tag)
         ends = (_NONE if src is None else src, dist.get_rank())
         notes = notes_of(messages, self._group, tensor.device.type, ends)
@@ -132,27 +131,58 @@ class Exchange:
         if not self._carries(tensor) or alone or tensor.nbytes < LEAST_BYTES[str(kind)]:
             dist.broadcast(tensor, src, self._group)
             return
-        messages = ToAll(self._group, src)
-        if dist.get_rank() == src:
-            self._sending(tensor, messages, (src, "all"), 0, compression, codec).run()
-            return
-        notes = notes_of(messages, self._group, tensor.device.type, (src, "all"))
-        Receiving(tensor, messages, notes, plain=False).run()
+        own, messages, ends = dist.get_rank(), ToAll(self._group, src), (src, "all")
+        # To more than one, copies of all would leave by the source's links, where NCCL has a ring.
+        others = [rank for rank in dist.get_process_group_ranks(self._group) if rank != src]
+        between = (src, others[0]) if len(others) == 1 else None
+        if own == src:
+            transfer = self._transfer(tensor, ends, 0)
+            decides = decisions(tensor.device.type, compression, codec)
+            if between is None or not self._send_by_link(tensor, between, transfer, decides):
+                self._sending(tensor, messages, ends, transfer, decides).run()
+        elif between is None or not self._receive_by_link(tensor, between):
+            notes = notes_of(messages, self._group, tensor.device.type, ends)
+            Receiving(tensor, messages, notes, plain=False).run()
+
+    def _transfer(self, tensor: Tensor, ends: tuple[int, int | str], tag: int) -> Transfer:
+        to = ends[1] if isinstance(ends[1], str) else f"r{ends[1]}"
+        path = f"{self._group.group_name}: r{ends[0]}>{to}"
+        return Transfer(str(tag) if tag else "", path, coded_dtype(tensor.dtype), tensor.nbytes)
 
     def _sending(
         self,
         tensor: Tensor,
         messages: Messages,
         ends: tuple[int, int | str],
-        tag: int,
-        compression: str,
-        codec: str,
+        transfer: Transfer,
+        decides: Decisions,
     ) -> Sending:
-        kind = tensor.device.type
-        path = f"{self._group.group_name}: r{ends[0]}>r{ends[1]}".replace("rall", "all")
-        transfer = Transfer(str(tag) if tag else "", path, coded_dtype(tensor.dtype), tensor.nbytes)
-        notes = notes_of(messages, self._group, kind, ends)
-        return Sending(tensor, messages, notes, transfer, decisions(kind, compression, codec))
+        notes = notes_of(messages, self._group, tensor.device.type, ends)
+        return Sending(tensor, messages, notes, transfer, decides)
+
+    def _send_by_link(
+        self, tensor: Tensor, ends: tuple[int, int], transfer: Transfer, decides: Decisions
+    ) -> bool:
+        """Send by a channel to another process of the node; return whether there is one."""
+        half = self._link(tensor, ends, sends=True)
+        if half is None:
+            return False
+        decision = decides.decide(transfer, tensor, ())
+        record = half.send_as(tensor.detach(), transfer, decision)
+        decides.sent(transfer, record.decision, Ended(record), None)
+        return True
+
+    def _receive_by_link(self, tensor: Tensor, ends: tuple[int, int]) -> bool:
+        """Receive what that sends, likewise."""
+        half = self._link(tensor, ends, sends=False)
+        if half is None:
+            return False
+        values = tensor.detach()
+        if values.data_ptr() % _ALIGNMENT == 0:
+            half.receive(values)
+        else:  # which kernels that decode cannot write to
+            values.copy_(half.receive(torch.empty_like(values)))
+        return True
 
     def _link(self, tensor: Tensor, ends: tuple[int, int], *, sends: bool) -> Any:
         """Return this rank's half of a channel between two GPUs of a node; None: by messages."""
@@ -241,13 +271,6 @@ class Sending:
             opened.wait()
         watch.press()
         self.decisions.sent(self.transfer, decision, watch if timed else None, wire_bytes)
-
-    def run_by(self, half: PeerSender) -> None:
-        """Send it by a channel to another process of the node."""
-        decision = self.decisions.decide(self.transfer, self.tensor, ())
-        record = half.send_as(self.tensor.detach(), self.transfer, decision)
-        times = Ended(record) if self.decisions.learns else None
-        self.decisions.sent(self.transfer, record.decision, times, None)
 
     def run_raw(self) -> None:
         """Send it as it is, behind a header."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import warnings
 from datetime import timedelta
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from lanescope.compression.meeting import InStore
 from lanescope.compression.peer import PeerReceiver, PeerSender
@@ -16,12 +17,17 @@ from lanescope.errors import LanescopeError
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACES = ("net", "ipc")
-#: What switches them on, on all ranks: no GPU has tried them yet.
+#: 0 switches them off, on any of the two ranks.
 VARIABLE = "LANESCOPE_LINKS"
+_OFF = "off"
+#: How long the end of a process waits for what it sends.
+_END_SECONDS = 30.0
 
 Half = PeerSender | PeerReceiver
 
 _known: WeakKeyDictionary[Any, dict[tuple[int, int, int], Half | None]] = WeakKeyDictionary()
+_open: WeakSet[Half] = WeakSet()
+_warned: list[str] = []
 
 
 class Ended:
@@ -32,9 +38,11 @@ class Ended:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None where it has not ended."""
+        """How long it took; None where it has not ended, 0 where it was lost."""
         outcome = self._record.outcome
-        return None if outcome is None else outcome.seconds
+        if outcome is None:
+            return None
+        return 0.0 if self._record.damaged else outcome.seconds
 
     @property
     def wire_bytes(self) -> int | None:
@@ -65,8 +73,6 @@ def link(
     RuntimeError
         If the other rank does not come in time.
     """
-    if os.environ.get(VARIABLE) != "1":
-        return None
     known = _known.setdefault(group, {})
     key = (*ends, gpu)
     if key not in known:
@@ -79,19 +85,44 @@ def _made(
 ) -> Half | None:
     name = f"{ends[0]}>{ends[1]}"
     own, other = (f"lanescope/place/{name}/{end}" for end in ("sr" if sends else "rs"))
-    here = place()
+    here = _here()
     store.set(own, here)
     store.wait([other], timeout)
     there = store.get(other).decode()
     store.delete_key(other)
-    if there != here:
+    if there != here or here == _OFF:
         return None
     meet, patience = InStore(store, name), timeout.total_seconds()
-    with suppress(LanescopeError):  # of which the other rank is told, too
+    try:
         if sends:
-            return PeerSender(gpu, meet, compression="off", patience_seconds=patience)
-        return PeerReceiver(gpu, meet, patience_seconds=patience)
-    return None
+            half: Half = PeerSender(gpu, meet, compression="off", patience_seconds=patience)
+        else:
+            half = PeerReceiver(gpu, meet, patience_seconds=patience)
+    except LanescopeError as error:  # which the other rank has, too
+        _warn(f"between ranks {ends[0]} and {ends[1]} tensors go by NCCL: {error}")
+        return None
+    if not _open:
+        Finalize(None, _finish, exitpriority=100)
+    _open.add(half)
+    return half
+
+
+def _warn(sentence: str) -> None:
+    """Warn of what is like for all pairs of ranks: once."""
+    if not _warned:
+        warnings.warn(f"{sentence} ({VARIABLE}=0 tries nothing else)", stacklevel=2)
+    _warned.append(sentence)
+
+
+def _finish() -> None:
+    """Let all that is under way reach the other ranks before this process ends."""
+    for half in tuple(_open):
+        half.finish(_END_SECONDS)
+
+
+def _here() -> str:
+    """Return what this process says of itself, also where it wants no channels."""
+    return _OFF if os.environ.get(VARIABLE) == "0" else place()
 
 
 def place() -> str:

@@ -4,7 +4,7 @@ Messages go to one rank or to all. What the sender says of them, in headers and 
 messages of its own where the group takes CPU tensors. The first one may be received into the tensor
 itself: over gloo a message may be shorter than the room for it, and so a sender without lanescope
 is noticed. A group of NCCL alone has messages only in GPUs' memory, for which the host would have
-to wait: there headers and notes are written into the group's store.
+to wait: there headers and notes have a line of their own, or are written into the group's store.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from lanescope.torch.headers import HEADER_BYTES, NOTE_BYTES, Header
+from lanescope.torch.lines import Line, line
 
 #: Of PyTorch, whose types are not known where it is not installed.
 Tensor = Any
@@ -126,7 +127,7 @@ class NotesInMessages:
         Receive the first message into the tensor itself: all of the values, if it is no header.
     """
 
-    def __init__(self, messages: Messages, into_tensor: bool) -> None:
+    def __init__(self, messages: Messages | Line, into_tensor: bool) -> None:
         self._messages, self._into_tensor = messages, into_tensor
 
     def open(self, header: Header) -> Work:
@@ -261,8 +262,14 @@ def store_of(group: Any) -> Any:
 
 
 def notes_of(messages: Messages, group: Any, device: str, ends: tuple[int, int | str]) -> Notes:
-    """Return the cheapest notes that a group has for tensors on ``cpu`` or ``cuda``."""
+    """Return the cheapest notes that a group has for tensors on ``cpu`` or ``cuda``.
+
+    Both sides, or all, come here for the same tensor.
+    """
     if backend_of(group, "cpu") == "gloo":
         return NotesInMessages(messages, device == "cpu" and isinstance(messages, ToPeer))
+    own = line(group, store_of(group), ends, dist.get_rank(), timeout_of(group))
+    if own is not None:
+        return NotesInMessages(own, into_tensor=False)
     readers = dist.get_world_size(group) - 1 if isinstance(messages, ToAll) else 1
     return NotesInStore(group, ends, readers)
