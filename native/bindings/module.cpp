@@ -58,6 +58,7 @@ NB_MODULE(_native, module) {
   bind_channel(module);
   bind_pages(module);
   bind_peer(module);
+  bind_parts(module);
   bind_rule(module);
   bind_probe(module);
   bind_testing(module);

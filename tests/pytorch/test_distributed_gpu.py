@@ -17,6 +17,7 @@ if not torch.cuda.is_available() or torch.cuda.device_count() < 2:
 import lanescope.torch as lt  # noqa: E402
 from lanescope.errors import LanescopeError  # noqa: E402
 from lanescope.torch import exchange, routes  # noqa: E402
+from lanescope.torch import links as halves  # noqa: E402
 from tests.pytorch.ranks import run, values  # noqa: E402
 
 LARGE = exchange.LEAST_BYTES["cuda"]
@@ -58,6 +59,9 @@ def all_types(rank: int, compression: str, links: str) -> list[bool]:
         lt.send(small, 1) if rank == 0 else lt.recv(small, 0)
         assert small.tolist() == [7] * 5
     torch.cuda.synchronize()
+    linked = links == "1" and torch.cuda.can_device_access_peer(0, 1)
+    assert len(halves._open) == 2 * linked  # one each way, for send and broadcast
+    assert not linked or all(one.outcome is not None for one in lt.transfers())
     return [one.decision.compress for one in lt.transfers()]
 
 
@@ -112,6 +116,59 @@ def unlike(rank: int, links: str) -> str:
 def test_unlike_tensors_are_refused(tmp_path: Path, backend: str, links: str) -> None:
     _, told = values(tmp_path, 2, unlike, links, backend=backend)
     assert "sent float32 of shape " in told
+
+
+def not_aligned(rank: int, links: str) -> None:
+    set_up(rank, links)
+    for offset in (2, 4, 8):
+        room = torch.zeros(3 * LARGE + 64, dtype=torch.uint8, device="cuda")
+        whole = made_up("float32", 3 * LARGE)
+        apart = room[offset * 2 :][: 3 * LARGE].view(torch.float32)
+        if rank == 0:
+            lt.send(whole, 1, compression="on")
+            lt.send(apart.copy_(whole), 1, compression="on")
+        else:
+            got = torch.zeros_like(whole)
+            lt.recv(apart, 0)
+            lt.recv(got, 0)
+            assert same(apart, whole)
+            assert same(got, whole)
+
+
+@pytest.mark.parametrize("links", ["0", "1"])
+def test_tensors_that_are_not_aligned_come_as_they_were(tmp_path: Path, links: str) -> None:
+    values(tmp_path, 2, not_aligned, links, backend=NCCL)
+
+
+def ends_at_once(rank: int) -> None:
+    set_up(rank)
+    tensor = made_up("float32", 16 * LARGE)
+    if rank == 0:
+        torch.cuda._sleep(200_000_000)  # some tenth of a second
+        lt.send(tensor, 1, compression="off")
+        halves._finish()  # as the end of a process does
+        return
+    got = torch.zeros_like(tensor)
+    lt.recv(got, 0)
+    assert same(got, tensor)
+
+
+def test_what_is_under_way_at_the_end_of_a_process_comes(tmp_path: Path) -> None:
+    values(tmp_path, 2, ends_at_once, backend=NCCL)
+
+
+def only_one(rank: int) -> int:
+    set_up(rank, str(rank))
+    tensor = made_up("float32", 2 * LARGE)
+    got = tensor if rank == 0 else torch.zeros_like(tensor)
+    lt.send(got, 1) if rank == 0 else lt.recv(got, 0)
+    assert same(got, tensor)
+    torch.cuda.synchronize()
+    return len(halves._open)
+
+
+def test_one_rank_that_wants_no_links_is_enough(tmp_path: Path) -> None:
+    assert values(tmp_path, 2, only_one, backend=NCCL) == [0, 0]
 
 
 def alone(rank: int) -> None:

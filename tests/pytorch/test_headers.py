@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lanescope.compression.stream import Codec
 from lanescope.torch.headers import (
     HEADER_BYTES,
     NOTE_BYTES,
@@ -26,6 +27,8 @@ ONE = Header("bfloat16", (3, 5, 7), 210, 64, True)
         Header("complex128", (), 16, 0, False),
         Header("float8_e4m3fnuz", (2,) * 8, 256, 1 << 26, False),
         Header("uint8", (0, 4), 0, 0, True),
+        replace(ONE, codec="gfc", dimensionality=32),
+        *(replace(ONE, codec=str(codec)) for codec in Codec),
     ],
 )
 def test_a_header_comes_back_as_it_was(header: Header) -> None:
@@ -49,7 +52,7 @@ def test_each_bit_of_it_counts() -> None:
         changed = bytearray(packed)
         changed[bit // 8] ^= 1 << bit % 8
         unread += Header.read(bytes(changed)) is None
-    assert unread == (8 + 2 + 24 + 64 + 8 + 4) * 8  # the rest is zeros that nobody reads
+    assert unread == (8 + 2 + 24 + 64 + 8 + 12 + 2 + 4) * 8  # the rest is zeros that nobody reads
 
 
 def test_values_are_seldom_a_header() -> None:

@@ -1164,6 +1164,30 @@ class PeerReceiver:
     def receive(self, target: int, number: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int) -> Ticket:
         """Receive bytes, ordered behind and before a stream."""
 
+def part_front_bytes(bytes: int) -> int:
+    """Bytes of a coded part before its payloads."""
+
+def part_room_bytes(bytes: int) -> int:
+    """The most bytes of a coded part."""
+
+PART_FAULT_BYTES: int = 12
+
+def part_bytes_used(used: int) -> int:
+    """Bytes of all payloads, of what `encode_part` counts."""
+
+def load_part_codec(gpu: int, codec: Codec, dtype: Dtype) -> None:
+    """Load the kernels of a codec beforehand."""
+
+def encode_part(gpu: int, source: int, bytes: int, codec: Codec, dtype: Dtype, dimensionality: int, number: int, room: int, used: int, stream: int) -> None:
+    """
+    Code an array on a stream into `part_room_bytes`; counts in 8 bytes, which are 0 before.
+    """
+
+def decode_part(gpu: int, part: int, part_bytes: int, codec: Codec, dtype: Dtype, dimensionality: int, number: int, target: int, bytes: int, fault: int, stream: int) -> None:
+    """
+    Decode it on a stream; what is wrong is said in `PART_FAULT_BYTES`, which are 0 before.
+    """
+
 RULE_MARGIN: float = 0.95
 
 RULE_EVERY: int = 64

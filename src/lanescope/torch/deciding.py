@@ -25,7 +25,7 @@ from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
 from lanescope.compression.gpu_arrays import current_stream, gpu_array
 from lanescope.compression.rule import AT_BEST, Rule
 from lanescope.compression.stream import Codec, describe
-from lanescope.torch.pieces import Tensor, encode, numpy_of, room_for
+from lanescope.torch.pieces import StreamEncoder, Tensor, numpy_of, room_for
 
 _LOGGED = 1000
 _UNTIMED = 8
@@ -233,5 +233,6 @@ def _chosen(tensor: Tensor, pieces: tuple[Tensor, ...]) -> tuple[Codec, int]:
         gpu = tensor.device.index
         array = gpu_array(tensor, gpu, "the tensor to send")
         return choose(array, current_stream("torch", gpu))
-    info = describe(encode(pieces[0], None, 1, room_for(pieces)).numpy())
+    room = room_for(pieces)
+    info = describe(StreamEncoder(None, 1).encode(0, pieces[0], room).numpy())
     return info.codec, info.dimensionality

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,11 +20,12 @@ from lanescope.errors import InputError, LanescopeError
 from lanescope.torch.deciding import Decisions, Watch, decisions
 from lanescope.torch.headers import Header, looks_like_header, pack_note, read_note
 from lanescope.torch.links import Ended, link
+from lanescope.torch.parts import ALIGNMENT
 from lanescope.torch.pieces import (
     Tensor,
     cut,
-    decode,
-    encode,
+    decoder_of,
+    encoder_of,
     piece_bytes_of,
     require_room,
     room_for,
@@ -47,7 +48,7 @@ from lanescope.torch.routes import (
 CARRIERS = {"cpu": "gloo", "cuda": "nccl"}
 LEAST_BYTES = {"cpu": 1 << 20, "cuda": 16 << 20}
 _NONE = 0
-_ALIGNMENT = 16
+_NOT_ALIGNED = "the tensor is not aligned to 16 bytes"
 
 
 class Exchange:
@@ -178,7 +179,7 @@ class Exchange:
         if half is None:
             return False
         values = tensor.detach()
-        if values.data_ptr() % _ALIGNMENT == 0:
+        if values.data_ptr() % ALIGNMENT == 0:
             half.receive(values)
         else:  # which kernels that decode cannot write to
             values.copy_(half.receive(torch.empty_like(values)))
@@ -257,7 +258,10 @@ class Sending:
         pieces = cut(self.tensor, piece_bytes)
         decision = self.decisions.decide(self.transfer, self.tensor, pieces)
         device, timed = self.tensor.device, self.decisions.times(self.transfer, decision)
-        opened = self._open(piece_bytes if decision.compress else 0, timed)
+        on_gpu = device.type == "cuda"
+        if decision.compress and on_gpu and self.tensor.data_ptr() % ALIGNMENT:
+            decision = replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
+        opened = self._open(piece_bytes, timed, decision)
         watch = Watch(device)
         if timed:
             opened.wait()
@@ -274,14 +278,18 @@ class Sending:
 
     def run_raw(self) -> None:
         """Send it as it is, behind a header."""
-        opened = self._open(0, False)
+        opened = self._open(0, False, None)
         self._put_raw()
         opened.wait()
 
-    def _open(self, piece_bytes: int, timed: bool) -> Work:
+    def _open(self, piece_bytes: int, timed: bool, decision: Decision | None) -> Work:
         own = self.tensor
-        header = Header(_name(own.dtype), tuple(own.shape), own.nbytes, piece_bytes, timed)
-        return self.notes.open(header)
+        how: tuple[Any, ...] = (0, timed)
+        if decision is not None and decision.compress:
+            how = (piece_bytes, timed)
+            if own.device.type == "cuda":
+                how = (piece_bytes, timed, str(decision.codec), decision.dimensionality)
+        return self.notes.open(Header(_name(own.dtype), tuple(own.shape), own.nbytes, *how))
 
     def _put_raw(self) -> int:
         self.messages.put(bytes_of(self.tensor)).wait()
@@ -292,13 +300,15 @@ class Sending:
         rooms = [room_for(pieces) for _ in pieces[:2]]
         under_way: deque[tuple[Work, Work]] = deque()
         wire_bytes = 0
-        codec = Codec(decision.codec)
+        encoder = None
         for number, piece in enumerate(pieces):
             if len(under_way) == len(rooms):
                 _wait(under_way.popleft())
             try:
-                room = rooms[number % len(rooms)]
-                stream = encode(piece, codec, decision.dimensionality, room)
+                if encoder is None:
+                    codec = Codec(decision.codec)
+                    encoder = encoder_of(pieces, codec, decision.dimensionality)
+                stream = encoder.encode(number, piece, rooms[number % len(rooms)])
             except Exception:
                 self.notes.tell(pack_note(_NONE)).wait()  # and the other side does not wait
                 raise
@@ -360,11 +370,15 @@ class Receiving:
 
     def _get_coded(self, header: Header, fits: bool) -> Exception | None:
         """Decode a piece while the next one is under way; return what was wrong, if anything."""
-        parts = self.tensor if fits else self._bytes(header.size)
+        own = self.tensor
+        aligned = own.device.type != "cuda" or own.data_ptr() % ALIGNMENT == 0
+        parts = own if fits and aligned else torch.empty_like(own) if fits else None
+        parts = self._bytes(header.size) if parts is None else parts
         pieces = cut(parts, header.piece_bytes)
         rooms = [room_for(pieces) for _ in pieces[:2]]
-        wrong = None
+        wrong: Exception | None = None
         coming = self._next(rooms[0])
+        decoder = None
         for number, piece in enumerate(pieces):
             stream, work = coming
             hear = self.notes.listen() if number + 1 < len(pieces) else None
@@ -374,9 +388,14 @@ class Receiving:
             if not fits or wrong is not None:
                 continue
             try:
-                decode(stream, piece)
+                decoder = decoder_of(pieces, header) if decoder is None else decoder
+                decoder.decode(number, stream, piece)
+                if number + 1 == len(pieces):
+                    decoder.require_right()
             except LanescopeError as error:
                 wrong = error
+        if fits and parts is not own:
+            own.detach().copy_(parts)
         return wrong
 
     def _next(self, room: Tensor, note: bytes | None = None) -> tuple[Tensor, Work]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-_MAGIC = b"lanescp\x01"
+_MAGIC = b"lanescp\x02"
 _MOST_SIDES = 8
-_HEADER = struct.Struct(f"<8sBB24s{_MOST_SIDES}QQ")
+_HEADER = struct.Struct(f"<8sBB24s{_MOST_SIDES}QQ12sH")
 _CHECK = struct.Struct("<I")
 HEADER_BYTES = 128
 _NOTE = struct.Struct("<QI")
@@ -34,6 +34,8 @@ class Header:
         Of the tensor, that become a stream each; 0: it travels as it is, in one message.
     timed
         Whether both sides meet after the transfer, so that the sender knows how long it took.
+    codec, dimensionality
+        Of pieces of GPUs' tensors, which do not say so themselves; else empty, and 1.
     """
 
     dtype: str
@@ -41,6 +43,8 @@ class Header:
     size: int
     piece_bytes: int
     timed: bool
+    codec: str = ""
+    dimensionality: int = 1
 
     def pack(self) -> bytes:
         """Return `HEADER_BYTES` bytes."""
@@ -49,7 +53,8 @@ class Header:
         flags = _TIMED * self.timed | _FLAT * flat | len(shape) << 4
         sides = shape + (0,) * (_MOST_SIDES - len(shape))
         item = self.size // max(1, prod(self.shape))
-        said = _HEADER.pack(_MAGIC, flags, item, self.dtype.encode(), *sides, self.piece_bytes)
+        how = (self.piece_bytes, self.codec.encode(), self.dimensionality)
+        said = _HEADER.pack(_MAGIC, flags, item, self.dtype.encode(), *sides, *how)
         return (said + _CHECK.pack(zlib.crc32(said))).ljust(HEADER_BYTES, b"\0")
 
     @classmethod
@@ -60,10 +65,11 @@ class Header:
         said, check = data[: _HEADER.size], data[_HEADER.size :][: _CHECK.size]
         if _CHECK.pack(zlib.crc32(said)) != check:
             return None
-        _, flags, item, dtype, *sides, piece_bytes = _HEADER.unpack(said)
+        _, flags, item, dtype, *sides, piece_bytes, codec, dimensionality = _HEADER.unpack(said)
         shape = tuple(sides[: flags >> 4])
-        name = dtype.rstrip(b"\0").decode()
-        return cls(name, shape, item * prod(shape), piece_bytes, bool(flags & _TIMED))
+        name, coded = (text.rstrip(b"\0").decode() for text in (dtype, codec))
+        size, timed = item * prod(shape), bool(flags & _TIMED)
+        return cls(name, shape, size, piece_bytes, timed, coded, dimensionality)
 
     @property
     def pieces(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -10,19 +10,23 @@ from lanescope.compression.codec import AUTO, compress, decompress, most_bytes
 from lanescope.compression.gpu_arrays import coded_dtype
 from lanescope.compression.stream import Codec
 from lanescope.errors import LanescopeError
+from lanescope.torch.headers import Header
+from lanescope.torch.parts import PartDecoder, PartEncoder, room_bytes
 
 #: Of PyTorch, whose types are not known where it is not installed.
 Tensor = Any
 _BLOCK_BYTES = 1 << 16
-#: By kind of device, the least and the most that a piece has; between them an array has eight.
+#: By kind of device, the least and the most that a piece has, and how many of them an array has
+#: between these: on a GPU few, as the host has to learn how long each is.
 PIECE_BYTES = {"cpu": (1 << 20, 4 << 20), "cuda": (16 << 20, 64 << 20)}
+_PIECES = {"cpu": 8, "cuda": 4}
 
 
 def piece_bytes_of(tensor: Tensor) -> int:
     """Return of how many bytes of a tensor a stream is made: whole blocks of 64 KiB."""
     least, most = PIECE_BYTES[tensor.device.type]
-    eighth = -(-int(tensor.nbytes) // 8 // _BLOCK_BYTES) * _BLOCK_BYTES
-    return min(max(eighth, least), most)
+    share = -(-int(tensor.nbytes) // _PIECES[tensor.device.type] // _BLOCK_BYTES) * _BLOCK_BYTES
+    return min(max(share, least), most)
 
 
 def cut(tensor: Tensor, piece_bytes: int) -> tuple[Tensor, ...]:
@@ -34,37 +38,80 @@ def cut(tensor: Tensor, piece_bytes: int) -> tuple[Tensor, ...]:
     return tuple(values.split(piece_bytes // values.element_size()))
 
 
+class Encoder(Protocol):
+    """Codes the pieces of a tensor."""
+
+    def encode(self, number: int, piece: Tensor, room: Tensor) -> Tensor:
+        """Return what becomes of a piece, which is the first bytes of `room`."""
+
+
+class Decoder(Protocol):
+    """Decodes the pieces of a tensor."""
+
+    def decode(self, number: int, stream: Tensor, piece: Tensor) -> None:
+        """Put the values of a coded piece into the piece that they are of.
+
+        Raises
+        ------
+        LanescopeError
+            If it is damaged, or of other values.
+        """
+
+    def require_right(self) -> None:
+        """Raise `LanescopeError` where a piece was damaged, and `decode` did not know it."""
+
+
 def room_for(pieces: tuple[Tensor, ...]) -> Tensor:
-    """Return memory for the stream of any of some pieces."""
-    most = most_bytes(pieces[0].nbytes) if pieces else 0
-    return torch.empty(most, dtype=torch.uint8, device=pieces[0].device)
+    """Return memory for what becomes of any of some pieces."""
+    device = pieces[0].device
+    most = (room_bytes if device.type == "cuda" else most_bytes)(pieces[0].nbytes)
+    return torch.empty(most, dtype=torch.uint8, device=device)
 
 
-def encode(piece: Tensor, codec: Codec | None, dimensionality: int, room: Tensor) -> Tensor:
-    """Return the stream of a piece, which is the first bytes of `room`."""
-    dtype = coded_dtype(piece.dtype)
-    name = AUTO if codec is None else codec
-    if piece.device.type == "cuda":
-        found: Tensor = compress(piece, name, dimensionality=dimensionality, out=room)
-        return found
-    stream = compress(
-        numpy_of(piece), name, dtype=dtype, dimensionality=dimensionality, out=room.numpy()
-    )
-    return room[: len(stream)]
+def encoder_of(pieces: tuple[Tensor, ...], codec: Codec, dimensionality: int) -> Encoder:
+    """Return what codes some pieces, where they lie."""
+    if pieces[0].device.type == "cuda":
+        return PartEncoder(pieces, codec, dimensionality)
+    return StreamEncoder(codec, dimensionality)
 
 
-def decode(stream: Tensor, piece: Tensor) -> None:
-    """Put the values of a stream into the piece that they are of.
+def decoder_of(pieces: tuple[Tensor, ...], header: Header) -> Decoder:
+    """Return what decodes the pieces that a header tells of. Raises `LanescopeError`."""
+    if pieces[0].device.type != "cuda":
+        return StreamDecoder()
+    if header.codec not in tuple(Codec):
+        raise LanescopeError(f"there is no codec {header.codec!r}")
+    return PartDecoder(pieces, Codec(header.codec), header.dimensionality)
 
-    Raises
-    ------
-    LanescopeError
-        If the stream is damaged, or of other values.
-    """
-    if piece.device.type == "cuda":
-        decompress(stream, out=piece)
-    else:
+
+class StreamEncoder:
+    """Makes streams of pieces on a CPU, by a codec or by that which suits each."""
+
+    def __init__(self, codec: Codec | None, dimensionality: int) -> None:
+        self._codec = AUTO if codec is None else codec
+        self._dimensionality = dimensionality
+
+    def encode(self, number: int, piece: Tensor, room: Tensor) -> Tensor:
+        """Return the stream of a piece."""
+        stream = compress(
+            numpy_of(piece),
+            self._codec,
+            dtype=coded_dtype(piece.dtype),
+            dimensionality=self._dimensionality,
+            out=room.numpy(),
+        )
+        return room[: len(stream)]
+
+
+class StreamDecoder:
+    """Reads streams of pieces on a CPU."""
+
+    def decode(self, number: int, stream: Tensor, piece: Tensor) -> None:
+        """Put the values of a stream into their piece. Raises `LanescopeError`."""
         decompress(stream.numpy(), out=numpy_of(piece))
+
+    def require_right(self) -> None:
+        """Return: `decode` knew it."""
 
 
 def numpy_of(piece: Tensor) -> Any:
