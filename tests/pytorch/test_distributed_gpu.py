@@ -133,6 +133,7 @@ def not_aligned(rank: int, links: str) -> None:
             lt.recv(got, 0)
             assert same(apart, whole)
             assert same(got, whole)
+    torch.cuda.synchronize()
 
 
 @pytest.mark.parametrize("links", ["0", "1"])
@@ -146,6 +147,8 @@ def ends_at_once(rank: int) -> None:
     if rank == 0:
         torch.cuda._sleep(200_000_000)  # some tenth of a second
         lt.send(tensor, 1, compression="off")
+        if not torch.cuda.can_device_access_peer(0, 1):
+            torch.cuda.synchronize()
         halves._finish()  # as the end of a process does
         return
     got = torch.zeros_like(tensor)
