@@ -72,7 +72,7 @@ def alone(rank: int) -> None:
 
 
 def test_a_rank_that_does_not_come_is_an_error(tmp_path: Path) -> None:
-    _, receiver = run(tmp_path, 2, alone, timeout=2)
+    _, receiver = run(tmp_path, 2, alone, timeout=1)
     assert receiver.kind == "LanescopeError"
     assert "broke off: " in receiver.error
 

@@ -255,10 +255,10 @@ class Sending:
     def run(self) -> None:
         """Send it as was decided, and learn from that."""
         piece_bytes = piece_bytes_of(self.tensor)
-        pieces = cut(self.tensor, piece_bytes)
+        on_gpu = self.tensor.device.type == "cuda"  # where nobody looks at pieces before
+        pieces = () if on_gpu else cut(self.tensor, piece_bytes)
         decision = self.decisions.decide(self.transfer, self.tensor, pieces)
         device, timed = self.tensor.device, self.decisions.times(self.transfer, decision)
-        on_gpu = device.type == "cuda"
         if decision.compress and on_gpu and self.tensor.data_ptr() % ALIGNMENT:
             decision = replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
         opened = self._open(piece_bytes, timed, decision)
@@ -268,7 +268,10 @@ class Sending:
             if device.type == "cuda":  # over gloo this has begun when the header is received
                 self.messages.meet(True, device)
         watch.press()
-        wire_bytes = self._put_coded(decision, pieces) if decision.compress else self._put_raw()
+        if decision.compress:
+            wire_bytes = self._put_coded(decision, pieces or cut(self.tensor, piece_bytes))
+        else:
+            wire_bytes = self._put_raw()
         if timed:
             self.messages.meet(True, device)
         else:

@@ -110,7 +110,7 @@ def _made(
 def _warn(sentence: str) -> None:
     """Warn of what is like for all pairs of ranks: once."""
     if not _warned:
-        warnings.warn(f"{sentence} ({VARIABLE}=0 tries nothing else)", stacklevel=2)
+        warnings.warn(f"{sentence} ({VARIABLE}=0 does not try anything else)", stacklevel=2)
     _warned.append(sentence)
 
 
