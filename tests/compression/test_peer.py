@@ -282,6 +282,20 @@ def test_what_ends_just_after_the_other_process_is_not_lost(tmp_path, cores, ove
     receiver.close()
 
 
+def test_the_end_of_a_process_tells_what_was_lost(tmp_path, cores):
+    sender, receiver = both(tmp_path / "meet", compression="off")
+    sender.send(Tensor(VALUES))
+    receiver.receive()
+    receiver._core.tickets[-1].ended = False
+    sender._line._closed = True  # as if the process were gone
+    sender._line._connection.shutdown(2)
+    receiver._line.wait_for_end(5)
+    with pytest.raises(LanescopeError, match="has ended amid the transfer"):
+        receiver.finish(5)
+    receiver.close()  # and only once
+    sender.close()
+
+
 def test_the_end_of_a_process_waits_for_what_it_sends(tmp_path, cores):
     sender, receiver = both(tmp_path / "meet", compression="off")
     sender.send(Tensor(VALUES))

@@ -114,6 +114,18 @@ def test_at_the_end_of_a_process_all_halves_are_finished(both: Any) -> None:
     assert all(half.finished for half in halves)
 
 
+def test_what_was_lost_at_the_end_is_a_warning(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    halves = both()
+
+    def lost(patience_seconds: float) -> None:
+        raise LanescopeError("the sending process has ended amid the transfer")
+
+    monkeypatch.setattr(halves[1], "finish", lost, raising=False)
+    with pytest.warns(UserWarning, match="GPUs of this node: the sending process has ended"):
+        links._finish()
+    assert halves[0].finished
+
+
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_lost_transfer_has_no_time(damaged: bool) -> None:
     outcome = SimpleNamespace(seconds=0.5, wire_bytes=7)

@@ -142,12 +142,18 @@ class _Half:
         """Wait for what is under way, and say to the other process that no more comes.
 
         For the end of a process, which does not wait for the other one's as `close` does.
+
+        Raises
+        ------
+        LanescopeError
+            If something was lost or came in damaged of which nobody was told.
         """
         if self._closed or self._line is None:
             return
         self._wait_for_transfers(patience_seconds)
         with suppress(LanescopeError):  # it may have ended
             self._line.tell({"over": True})
+        self._log.settle()
 
     def __enter__(self) -> Self:
         return self
