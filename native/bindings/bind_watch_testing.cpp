@@ -78,12 +78,14 @@ void bind_load(nb::module_& testing) {
       .def(
           "add",
           [](SamplingLoad& self, std::int64_t sampled_ns, std::int64_t took_ns, bool overflowed,
-             std::uint64_t samples, std::uint64_t lost, std::uint64_t gaps) {
-            return self.add({nanoseconds(sampled_ns), nanoseconds(took_ns), overflowed},
+             std::uint64_t samples, std::uint64_t lost, std::uint64_t gaps,
+             std::int64_t learning_ns) {
+            return self.add({nanoseconds(sampled_ns), nanoseconds(took_ns), overflowed,
+                             nanoseconds(learning_ns)},
                             {samples, lost, gaps});
           },
           "sampled_ns"_a, "took_ns"_a, "overflowed"_a = false, "samples"_a = 0, "lost"_a = 0,
-          "gaps"_a = 0, "By what factor the interval has to grow.")
+          "gaps"_a = 0, "learning_ns"_a = 0, "By what factor the interval has to grow.")
       .def(
           "begin_again",
           [](SamplingLoad& self, std::uint64_t samples, std::uint64_t lost, std::uint64_t gaps) {
@@ -115,8 +117,17 @@ void bind_formula(nb::module_& testing) {
       .def(nb::init<std::size_t, std::size_t>(), "bytes"_a, "values"_a)
       .def("run", &run, "samples"_a, "values"_a,
            "Look up samples in turn: how many were evaluated, and how many found wrongly.")
-      .def("forget", &SampleFormula::forget)
-      .def("contradictions", &SampleFormula::contradictions);
+      .def("doubt", &SampleFormula::doubt)
+      .def("contradictions", &SampleFormula::contradictions)
+      .def("work", &SampleFormula::work, "How many numbers were multiplied to learn.")
+      .def(
+          "report",
+          [](const SampleFormula& self) {
+            const auto report = self.report();
+            return std::tuple(report.state, report.sample_bytes, report.rows, report.columns,
+                              report.begun_anew);
+          },
+          "State, bytes of a sample, rows, columns, times that all was forgotten.");
   nb::class_<OwnTraffic>(testing, "OwnTraffic", "When a sampler used its link.")
       .def(nb::init<>())
       .def("add", &OwnTraffic::add, "begin_ns"_a, "end_ns"_a)

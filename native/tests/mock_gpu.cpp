@@ -2,11 +2,11 @@
 // library. What it does is said by variables of the environment, read at each call:
 //   MOCK_PM       gap, overflow (once), dead (overflows for ever), broken (fails after 20 ms),
 //   narrow (overflows when samples are less than 8 us apart), slow (a sample takes 4 us to be
-//   fetched), or nothing. The hardware's buffer holds as many samples as its bytes say.
-//   MOCK_REFUSES  NAME=CODE,...: functions of CUPTI or NVML that fail, and with what;
-//   NAME:NUMBER=CODE: of one GPU
-//   MOCK_NVLINK   none (not supported), reset (the counters are set back every 50 ms), timeless
-//   (they tell no times), or nothing: they grow by 600 GB/s received and 20 GB/s sent
+//   fetched), dear (values are no whole numbers, and take 8 us to be evaluated), or nothing. The
+//   hardware's buffer holds as many samples as its bytes say. MOCK_REFUSES  NAME=CODE,...:
+//   functions of CUPTI or NVML that fail, and with what; NAME:NUMBER=CODE: of one GPU MOCK_NVLINK
+//   none (not supported), reset (the counters are set back every 50 ms), timeless (they tell no
+//   times), or nothing: they grow by 600 GB/s received and 20 GB/s sent
 // A sample every interval: 1000 bytes received, 100 sent; over NVLink
 // seven times as much. The first is one that is none.
 #include <cupti_pmsampling.h>
@@ -207,6 +207,11 @@ CUptiResult cuptiProfilerHostEvaluateToGpuValues(
     CUpti_Profiler_Host_EvaluateToGpuValues_Params* p) {
   for (size_t i = 0; i < p->numMetrics; ++i) p->pMetricValues[i] = i % 2 != 0 ? 100 : 1000;
   for (size_t i = 2; i < p->numMetrics; ++i) p->pMetricValues[i] *= 7;  // NVLink
+  if (!mode("dear")) return CUPTI_SUCCESS;
+  for (size_t i = 0; i < p->numMetrics; ++i) p->pMetricValues[i] += 0.5;
+  const std::uint64_t until = now_ns() + 8000;
+  while (now_ns() < until) {
+  }
   return CUPTI_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -13,9 +14,12 @@ namespace lanescope::watch {
 /// CUPTI's own call does, and the samples are the same.
 class CounterImage {
  public:
-  /// `empty`: as CUPTI has initialized it, with room for `samples`.
-  CounterImage(std::vector<std::uint8_t> empty, std::size_t samples)
-      : empty_(std::move(empty)), bytes_(empty_), samples_(samples) {}
+  /// `empty`: as CUPTI has initialized it, with room for `samples`. One that is not `reusable`
+  /// cannot be cleared, and takes half of the memory.
+  CounterImage(std::vector<std::uint8_t> empty, std::size_t samples, bool reusable = true)
+      : bytes_(std::move(empty)), samples_(samples) {
+    if (reusable) empty_ = bytes_;
+  }
 
   std::uint8_t* data() noexcept { return bytes_.data(); }
   const std::uint8_t* data() const noexcept { return bytes_.data(); }
@@ -24,8 +28,11 @@ class CounterImage {
   /// How many samples it has room for.
   std::size_t capacity() const noexcept { return samples_; }
 
-  /// Makes it empty.
-  void clear() { bytes_ = empty_; }
+  /// Makes it empty, of which the first `bytes` were written: an image has room for several times
+  /// what is expected, 100 MB and more with NVLinks.
+  void clear(std::size_t bytes) {
+    std::copy_n(empty_.begin(), std::min(bytes, empty_.size()), bytes_.begin());
+  }
 
  private:
   std::vector<std::uint8_t> empty_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "watch/counter_stream.hpp"
+#include "watch/sample_formula.hpp"
 #include "watch/spool_file.hpp"
 
 namespace lanescope::watch {
@@ -22,6 +23,8 @@ struct CounterReport {
   std::uint64_t reads = 0;               ///< Calls that fetched samples.
   std::uint64_t asked = 0;               ///< Samples whose values CUPTI was asked for.
   std::uint64_t contradictions = 0;      ///< See `SampleFormula`.
+  FormulaReport formula{};               ///< What was learned of samples.
+  double learning_seconds = 0;           ///< Of wall time: samples that taught something.
   double cpu_seconds = 0;                ///< Of the sampler's thread, all in all.
   double decode_cpu_seconds = 0;         ///< Of them: fetching samples.
   double evaluate_cpu_seconds = 0;       ///< Of them: turning samples into bytes.

@@ -13,7 +13,7 @@ namespace {
 // such decoding came a gap. So there is room for four times what is expected.
 constexpr std::size_t kRoom = 4;
 constexpr std::size_t kFewestSamples = 1024;
-constexpr std::size_t kMostSamples = 4'000'000;  // 356 MB
+constexpr std::size_t kMostSamples = 4'000'000;  // 356 MB without NVLinks
 constexpr int kMostOverflows = 5;
 constexpr int kMostFetchesAfterStop = 200;
 // Where samples come faster than they can be fetched, there are always more.
@@ -21,14 +21,22 @@ constexpr std::chrono::milliseconds kLongestFetching{400};
 // Of the hardware's buffer, as src/lanescope/watching/sources/pm.py has it.
 constexpr std::uint64_t kBytesPerSample = 64, kBytesPerNvlinkSample = 1344;
 
-std::size_t samples_in(std::chrono::nanoseconds time, std::uint64_t interval_ns) {
-  const auto expected = static_cast<std::uint64_t>(time.count()) / interval_ns;
-  return std::clamp<std::size_t>(kRoom * expected, kFewestSamples, kMostSamples);
+std::uint64_t buffered_samples(const PmSettings& settings) {
+  const std::uint64_t bytes = settings.metrics.size() > 2 ? kBytesPerNvlinkSample : kBytesPerSample;
+  return settings.hardware_buffer_bytes / bytes;
 }
 
 std::chrono::nanoseconds buffered(const PmSettings& settings) {
-  const std::uint64_t bytes = settings.metrics.size() > 2 ? kBytesPerNvlinkSample : kBytesPerSample;
-  return std::chrono::nanoseconds(settings.hardware_buffer_bytes / bytes * settings.interval_ns);
+  return std::chrono::nanoseconds(buffered_samples(settings) * settings.interval_ns);
+}
+
+/// Room for what comes in some time, and for no more than the hardware's buffer may hold, as to
+/// make a large image takes long itself.
+std::size_t samples_in(std::chrono::nanoseconds time, const PmSettings& settings) {
+  const auto expected = static_cast<std::uint64_t>(time.count()) / settings.interval_ns;
+  const auto most =
+      std::clamp<std::size_t>(2 * buffered_samples(settings), kFewestSamples, kMostSamples);
+  return std::clamp<std::size_t>(kRoom * expected, kFewestSamples, most);
 }
 
 PmSettings with_driver(PmSettings settings) {
@@ -43,7 +51,7 @@ PmSampler::PmSampler(PmSettings settings, std::uint64_t decode_period_ns,
     : api_(std::make_shared<const CuptiApi>(cupti)),
       session_(api_, with_driver(std::move(settings))),
       period_(decode_period_ns),
-      image_(session_.make_image(samples_in(period_, session_.settings().interval_ns))),
+      image_(session_.make_image(samples_in(period_, session_.settings()))),
       load_(buffered(session_.settings())) {
   if (2 * targets.size() != session_.settings().metrics.size())
     throw Error("PmSampler", 0, "bad settings", "a spool for each two metrics");
@@ -80,8 +88,12 @@ void PmSampler::work(const Worker::Pause& pause) {
 
 void PmSampler::fetch_and_judge() {
   const auto begin = Clock::now();
+  const auto learned = session_.learning(), before_it = covered();
+  const bool was_open = open_.has_value();
   const bool overflowed = fetch_all() == Decoded::overflow;
-  const Fetched fetched{begin - std::exchange(fetching_, begin), Clock::now() - begin, overflowed};
+  const auto since = begin - std::exchange(fetching_, begin);
+  const Fetched fetched{was_open || open_ ? covered() - before_it : since, Clock::now() - begin,
+                        overflowed, session_.learning() - learned};
   const unsigned factor = load_.add(fetched, spools_.front()->stream().counts());
   if (overflowed && ++overflows_ > kMostOverflows)
     throw Error("cuptiPmSamplingDecodeData", CUPTI_ERROR_OUT_OF_MEMORY, "buffer overflow",
@@ -111,27 +123,50 @@ Decoded PmSampler::fetch_all() {
   const auto until = Clock::now() + kLongestFetching;
   while (true) {
     const auto before = samples();
-    const Decoded decoded = fetch();
+    const Decoded decoded = fetch(until);
     const bool more = samples() != before;
     if (more) overflows_ = 0;
     if (decoded != Decoded::full || !more || Clock::now() > until) return decoded;
   }
 }
 
-Decoded PmSampler::fetch() {
-  CounterImage& image = image_for(Clock::now() - decoded_);
-  const Decoded decoded = decode(image);
+/// @return `full` also where samples wait that have been fetched.
+Decoded PmSampler::fetch(Clock::time_point until) {
+  if (!open_) {
+    CounterImage& image = image_for(Clock::now() - decoded_);
+    const Decoded decoded = decode(image);
+    open_ = Open{&image, decoded};
+  }
+  const Decoded decoded = open_->decoded;
+  const bool done = evaluate(until);
+  flush();
+  return done ? decoded : Decoded::full;
+}
+
+/// Takes the samples that wait, until a time. @return whether none is left.
+bool PmSampler::evaluate(Clock::time_point until) {
   const double before = thread_cpu_seconds();
   // of what was kept before an overflow, too
   const ToldTimes times;
-  session_.evaluate(image, [&](std::uint64_t start_ns, std::uint64_t end_ns, auto values) {
-    take(times.read(start_ns), times.read(end_ns), values);
-  });
-  image.clear();
-  large_image_.reset();
+  const auto next =
+      session_.evaluate(*open_->image, open_->next, until,
+                        [&](std::uint64_t start_ns, std::uint64_t end_ns, auto values) {
+                          take(times.read(start_ns), times.read(end_ns), values);
+                        });
+  if (next) {
+    open_->next = *next;
+  } else {
+    if (open_->image == &image_) session_.clear(image_);
+    large_image_.reset();
+    open_.reset();
+  }
   report_.evaluate_cpu_seconds += thread_cpu_seconds() - before;
-  flush();
-  return decoded;
+  return !next;
+}
+
+/// How long the samples so far lasted.
+std::chrono::nanoseconds PmSampler::covered() const noexcept {
+  return std::chrono::nanoseconds(samples() * session_.settings().interval_ns);
 }
 
 void PmSampler::take(std::uint64_t start_ns, std::uint64_t end_ns, std::span<const double> values) {
@@ -149,6 +184,8 @@ void PmSampler::complete() {
   report_.counts = spools_.front()->stream().counts();  // all have the same samples
   report_.asked = session_.asked();
   report_.contradictions = session_.contradictions();
+  report_.formula = session_.formula();
+  report_.learning_seconds = std::chrono::duration<double>(session_.learning()).count();
   if (report_.contradictions > 0)
     report_.errors.push_back(
         "CUPTI's samples do not follow from their bytes as expected, so that some may be wrong: "
@@ -168,8 +205,10 @@ Decoded PmSampler::decode(CounterImage& image) {
 
 void PmSampler::restart(std::uint64_t interval_ns) {
   // To stop and start is not enough: once it has run over, CUPTI says so for ever.
+  open_.reset();
+  large_image_.reset();
   session_.reopen(interval_ns);
-  image_ = session_.make_image(samples_in(period_, interval_ns));
+  image_ = session_.make_image(samples_in(period_, session_.settings()));
   for (const auto& spool : spools_) spool->stream().begin_again();
   load_.begin_again(spools_.front()->stream().counts());
   session_.start();
@@ -178,10 +217,10 @@ void PmSampler::restart(std::uint64_t interval_ns) {
 }
 
 CounterImage& PmSampler::image_for(Clock::duration since_last) {
-  const auto wanted = samples_in(since_last, session_.settings().interval_ns);
+  const auto wanted = samples_in(since_last, session_.settings());
   // Twice what is expected is room enough where the thread is a little late.
   if (wanted / 2 <= image_.capacity()) return image_;
-  return large_image_.emplace(session_.make_image(wanted));
+  return large_image_.emplace(session_.make_image(wanted, false));
 }
 
 }  // namespace lanescope::watch

@@ -39,13 +39,22 @@ class PmSampler {
   const std::string& chip() const noexcept { return session_.chip(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = PmSession::Clock;
+
+  /// An image that is being evaluated, and how far that has come.
+  struct Open {
+    CounterImage* image;
+    Decoded decoded;
+    std::size_t next = 0;
+  };
 
   void work(const Worker::Pause& pause);
   void fetch_and_judge();
   void finish();
   Decoded fetch_all();
-  Decoded fetch();
+  Decoded fetch(Clock::time_point until);
+  bool evaluate(Clock::time_point until);
+  std::chrono::nanoseconds covered() const noexcept;
   void take(std::uint64_t start_ns, std::uint64_t end_ns, std::span<const double> values);
   std::uint64_t samples() const noexcept { return spools_.front()->stream().counts().samples; }
   void flush();
@@ -62,6 +71,7 @@ class PmSampler {
   OwnTraffic own_;
   CounterImage image_;
   std::optional<CounterImage> large_image_;  // for one fetching that comes late
+  std::optional<Open> open_;                 // samples wait in it
   Clock::time_point started_;
   Clock::time_point decoded_;   // when last
   Clock::time_point fetching_;  // begun when last

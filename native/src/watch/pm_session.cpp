@@ -1,5 +1,6 @@
 #include "watch/pm_session.hpp"
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <utility>
@@ -11,6 +12,10 @@ namespace lanescope::watch {
 namespace {
 
 constexpr std::size_t kMostMetrics = 4;
+// Samples from look to look at the clock, each up to 8 us, and behind each that taught something.
+constexpr std::size_t kLookEach = 256;
+// Behind the samples that CUPTI tells of: one may be begun and not complete.
+constexpr std::size_t kMargin = 16;
 
 }  // namespace
 
@@ -106,7 +111,7 @@ void PmSession::reopen(std::uint64_t interval_ns) {
   api_->stop.attempt(stopped);  // it may be in any state
   object_.reset();
   settings_.interval_ns = interval_ns;
-  formula_->forget();
+  formula_->doubt();
   enable();
 }
 
@@ -130,14 +135,21 @@ void PmSession::learn_layout() {
   formula_.emplace(sample_bytes_, settings_.metrics.size());
 }
 
-CounterImage PmSession::make_image(std::size_t samples) {
+CounterImage PmSession::make_image(std::size_t samples, bool reusable) {
   std::vector<std::uint8_t> bytes(image_bytes(samples));
   auto image = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_CounterDataImage_Initialize_Params);
   image.pPmSamplingObject = object_.get();
   image.counterDataSize = bytes.size();
   image.pCounterData = bytes.data();
   (*api_)(api_->image_initialize, image);
-  return {std::move(bytes), samples};
+  return {std::move(bytes), samples, reusable};
+}
+
+void PmSession::clear(CounterImage& image) const {
+  const auto counted = info(image);
+  const std::size_t written =
+      std::max(counted.numPopulatedSamples, counted.numCompletedSamples) + kMargin;
+  image.clear(sample_bytes_ == 0 ? image.size() : before_samples_ + written * sample_bytes_);
 }
 
 Decoded PmSession::decode(CounterImage& image) const {
@@ -153,11 +165,17 @@ Decoded PmSession::decode(CounterImage& image) const {
              : Decoded::all;
 }
 
-void PmSession::evaluate(const CounterImage& image, const Take& take) {
+CUpti_PmSampling_GetCounterDataInfo_Params PmSession::info(const CounterImage& image) const {
   auto info = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_GetCounterDataInfo_Params);
   info.pCounterDataImage = image.data();
   info.counterDataImageSize = image.size();
   (*api_)(api_->image_info, info);
+  return info;
+}
+
+std::optional<std::size_t> PmSession::evaluate(const CounterImage& image, std::size_t begin,
+                                               Clock::time_point until, const Take& take) {
+  const std::size_t end = info(image).numCompletedSamples;
   std::array<double, kMostMetrics> answer{};
   const std::span<const double> answered(answer.data(), settings_.metrics.size());
   auto time = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_CounterData_GetSampleInfo_Params);
@@ -165,18 +183,26 @@ void PmSession::evaluate(const CounterImage& image, const Take& take) {
   time.pCounterDataImage = image.data();
   time.counterDataImageSize = image.size();
   auto value = metrics_->question(image, answer.data());
-  for (std::size_t i = 0; i < info.numCompletedSamples; ++i) {
+  for (std::size_t i = begin; i < end; ++i) {
+    bool late = (i + 1) % kLookEach == 0 && Clock::now() >= until;
     time.sampleIndex = value.rangeIndex = i;
     (*api_)(api_->sample_info, time);
     const double* known = formula_->find(image.data() + before_samples_ + i * sample_bytes_);
     if (known == nullptr) {
+      const auto asking = Clock::now();
       (*api_)(api_->evaluate, value);
       ++asked_;
-      formula_->learn(answered);
+      if (formula_->learn(answered) == SampleFormula::Learned::progress) {
+        const auto learned = Clock::now();
+        learning_ += learned - asking;
+        late = late || learned >= until;
+      }
     }
     take(time.startTimestamp, time.endTimestamp,
          known == nullptr ? answered : std::span(known, answered.size()));
+    if (late && i + 1 < end) return i + 1;
   }
+  return std::nullopt;
 }
 
 }  // namespace lanescope::watch

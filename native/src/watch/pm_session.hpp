@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -50,8 +51,11 @@ class PmSession {
   /// second. Throws `Error`.
   void reopen(std::uint64_t interval_ns);
 
-  /// Room for so many samples. Throws `Error`.
-  CounterImage make_image(std::size_t samples);
+  /// Room for so many samples; see `CounterImage`. Throws `Error`.
+  CounterImage make_image(std::size_t samples, bool reusable = true);
+
+  /// Makes an image empty. Throws `Error`.
+  void clear(CounterImage& image) const;
 
   /// Fetches into an image what the hardware has written since the last call. Throws `Error`.
   Decoded decode(CounterImage& image) const;
@@ -59,14 +63,24 @@ class PmSession {
   /// When a sample began and ended (CLOCK_REALTIME, ns), and its values, one for each metric.
   using Take = std::function<void(std::uint64_t, std::uint64_t, std::span<const double>)>;
 
-  /// Hands over the samples of an image, in order of time. Throws `Error`.
-  void evaluate(const CounterImage& image, const Take& take);
+  using Clock = std::chrono::steady_clock;
+
+  /// Hands over samples of an image, in order of time: from the one numbered `begin` on, until the
+  /// end or a time. Throws `Error`.
+  /// @return the number of the sample behind the last one; none where that was the image's last.
+  std::optional<std::size_t> evaluate(const CounterImage& image, std::size_t begin,
+                                      Clock::time_point until, const Take& take);
 
   /// How often a sample's values differed from what had been learned; see `SampleFormula`.
   std::uint64_t contradictions() const noexcept { return formula_->contradictions(); }
 
   /// Of how many samples CUPTI was asked for the values.
   std::uint64_t asked() const noexcept { return asked_; }
+
+  /// What `evaluate` has spent so far on samples that taught something, CUPTI's part included.
+  std::chrono::nanoseconds learning() const noexcept { return learning_; }
+
+  FormulaReport formula() const { return formula_->report(); }
 
   const std::string& chip() const noexcept { return chip_; }
   const PmSettings& settings() const noexcept { return settings_; }
@@ -78,6 +92,7 @@ class PmSession {
   void enable();
   std::size_t image_bytes(std::size_t samples);
   void learn_layout();
+  CUpti_PmSampling_GetCounterDataInfo_Params info(const CounterImage& image) const;
 
   std::shared_ptr<const CuptiApi> api_;
   PmSettings settings_;
@@ -87,6 +102,7 @@ class PmSession {
   std::size_t before_samples_ = 0, sample_bytes_ = 0;  // in an image; 0 where that is not known
   std::optional<SampleFormula> formula_;
   std::uint64_t asked_ = 0;
+  std::chrono::nanoseconds learning_{0};
 };
 
 }  // namespace lanescope::watch

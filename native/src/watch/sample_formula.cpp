@@ -9,122 +9,112 @@ namespace lanescope::watch {
 
 namespace {
 
-using Number = std::uint64_t;
-using Wide = unsigned __int128;
+using modular::kPrime;
+using modular::Number;
 
-constexpr Number kPrime = (Number{1} << 61) - 1;
 constexpr double kLargest = 9007199254740992.0;  // 2^53: whole numbers in a double up to here
 constexpr std::uint32_t kProofs = 200, kProofsOfNew = 16;
 constexpr std::uint64_t kCheckedEach = 128;
-
-constexpr Number reduced(Wide number) noexcept {
-  number = (number & kPrime) + (number >> 61);
-  const auto once = static_cast<Number>(number & kPrime) + static_cast<Number>(number >> 61);
-  return once >= kPrime ? once - kPrime : once;
-}
-
-constexpr Number times(Number a, Number b) noexcept {
-  return reduced(Wide{a} * b);
-}
-
-constexpr Number minus(Number a, Number b) noexcept {
-  return a >= b ? a - b : a + kPrime - b;
-}
-
-/// Fermat: a^(p - 2).
-constexpr Number inverse(Number number) noexcept {
-  Number result = 1;
-  for (Number power = kPrime - 2; power > 0; power >>= 1, number = times(number, number))
-    if ((power & 1) != 0) result = times(result, number);
-  return result;
-}
+// What is lost on the way to CUPTI is no number; so many are no accident.
+constexpr std::uint32_t kMostFractions = 100;
+// It is solved again after so many known samples went to CUPTI in vain, or when it has grown by
+// a part. To solve takes as long as some samples take to be learned.
+constexpr std::size_t kMostSpare = 4, kGrownPart = 16;
 
 Number of_value(double value) noexcept {
   const auto whole = static_cast<Number>(std::fabs(value));
-  return value >= 0 ? whole : minus(0, whole);
+  return value >= 0 ? whole : modular::minus(0, whole);
 }
 
 double to_value(Number number) noexcept {
   return number <= kPrime / 2 ? static_cast<double>(number) : -static_cast<double>(kPrime - number);
 }
 
-int bit_of(const std::vector<std::uint64_t>& words, std::size_t bit) noexcept {
-  return static_cast<int>(words[bit / 64] >> (bit % 64) & 1);
-}
-
 bool is_whole(double value) noexcept {
   return std::fabs(value) < kLargest && std::floor(value) == value;
 }
 
-}  // namespace
-
-SampleFormula::SampleFormula(std::size_t bytes, std::size_t values)
-    : size_(bytes),
-      count_(values),
-      usable_(bytes > 0 && bytes <= kMostBytes && values > 0 && values <= kMostValues) {
-  if (!usable_) return;
-  const std::size_t words = (bytes + 7) / 8;
-  first_.assign(words, 0);
-  sample_.assign(words, 0);
-  constant_.assign(words, ~std::uint64_t{0});
+bool is_zero(double value) noexcept {
+  return value == 0;
 }
 
-void SampleFormula::forget() {
-  std::fill(constant_.begin(), constant_.end(), ~std::uint64_t{0});
-  rows_.clear();
-  columns_.clear();
-  check_sum_.clear();
-  for (Tables& tables : sums_) tables.clear();
-  has_first_ = false;
+}  // namespace
+
+SampleFormula::SampleFormula(std::size_t bytes, std::size_t values) : size_(bytes), count_(values) {
+  if (bytes == 0 || values == 0 || values > kMostValues) {
+    unusable_ = Unusable::size_unknown;
+  } else if (bytes > kMostBytes) {
+    unusable_ = Unusable::too_large;
+  } else {
+    const std::size_t words = (bytes + 7) / 8 + 1;  // one more, so that 8 bytes begin anywhere
+    first_.assign(words, 0);
+    sample_.assign(words, 0);
+    varied_.assign(words, 0);
+    constant_.assign(words, ~std::uint64_t{0});
+  }
+}
+
+void SampleFormula::doubt() noexcept {
+  doubted_ = has_first_;
+  used_ = used_for_idle_ = false;
   proofs_ = proofs_of_zero_ = 0;
 }
 
+void SampleFormula::forget() {
+  work_ += elimination_.work();
+  elimination_ = Elimination();
+  std::fill(varied_.begin(), varied_.end(), 0);
+  std::fill(constant_.begin(), constant_.end(), ~std::uint64_t{0});
+  check_sum_ = BitSum();
+  sums_.fill(BitSum());
+  has_first_ = doubted_ = used_ = used_for_idle_ = false;
+  fresh_ = spare_ = 0;
+  proofs_ = proofs_of_zero_ = 0;
+  ++begun_anew_;
+}
+
 const double* SampleFormula::find(const std::uint8_t* sample) {
-  if (!usable_) return nullptr;
+  if (unusable_ != Unusable::no) return nullptr;
   std::memcpy(sample_.data(), sample, size_);
   was_known_ = has_first_ && is_known();
   if (!was_known_) return nullptr;
-  const bool is_zero = calculate();
-  return is_proved(is_zero) && random() % kCheckedEach != 0 ? values_.data() : nullptr;
+  const bool zero = calculate();
+  return is_proved(zero) && random() % kCheckedEach != 0 ? values_.data() : nullptr;
 }
 
 bool SampleFormula::is_known() const noexcept {
   for (std::size_t i = 0; i < constant_.size(); ++i)
     if (((sample_[i] ^ first_[i]) & constant_[i]) != 0) return false;
-  return sum(check_sum_) == 0;
-}
-
-Number SampleFormula::sum(const Tables& tables) const noexcept {
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(sample_.data());
-  Wide found = 0;  // of at most 4096 numbers of 61 bits
-  for (const Table& table : tables) found += table.adds[bytes[table.byte]];
-  return reduced(found);
+  return check_sum_(bytes(sample_)) == 0;
 }
 
 bool SampleFormula::calculate() noexcept {
-  bool is_zero = true;
-  for (std::size_t i = 0; i < count_; ++i) {
-    values_[i] = to_value(reduced(Wide{first_values_[i]} + sum(sums_[i])));
-    is_zero = is_zero && values_[i] == 0;
-  }
-  return is_zero;
+  for (std::size_t i = 0; i < count_; ++i)
+    values_[i] = to_value(modular::plus(first_values_[i], sums_[i](bytes(sample_))));
+  return std::all_of(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(count_),
+                     is_zero);
 }
 
-bool SampleFormula::is_proved(bool is_zero) noexcept {
-  return (is_zero ? proofs_of_zero_ + proofs_ : proofs_) >= kProofs;
+bool SampleFormula::is_proved(bool zero) const noexcept {
+  return (zero ? proofs_of_zero_ + proofs_ : proofs_) >= kProofs;
 }
 
-void SampleFormula::learn(std::span<const double> values) {
-  if (!usable_) return;
+SampleFormula::Learned SampleFormula::learn(std::span<const double> values) {
+  if (unusable_ != Unusable::no) return Learned::nothing;
+  const bool was_check =
+      was_known_ && is_proved(std::all_of(values.begin(), values.end(), is_zero));
   if (!std::all_of(values.begin(), values.end(), is_whole)) {
-    usable_ = false;  // no sum of counters
-  } else if (!has_first_) {
+    if (++fractions_ >= kMostFractions) unusable_ = Unusable::fractions;  // no sum of counters
+    return Learned::nothing;
+  }
+  if (!has_first_) {
     begin(values);
   } else if (was_known_) {
     confirm(values);
   } else {
     enter(values);
   }
+  return was_check || unusable_ != Unusable::no ? Learned::nothing : Learned::progress;
 }
 
 void SampleFormula::begin(std::span<const double> values) {
@@ -134,101 +124,81 @@ void SampleFormula::begin(std::span<const double> values) {
 }
 
 void SampleFormula::confirm(std::span<const double> values) {
-  const bool is_zero = std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
   if (std::equal(values.begin(), values.end(), values_.begin())) {
-    std::uint32_t& proofs = is_zero ? proofs_of_zero_ : proofs_;
-    proofs += proofs < kProofs;
-    return;
+    prove(std::all_of(values.begin(), values.end(), is_zero));
+  } else {
+    contradict(std::all_of(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(count_),
+                           is_zero));
   }
+}
+
+void SampleFormula::prove(bool zero) noexcept {
+  std::uint32_t& proofs = zero ? proofs_of_zero_ : proofs_;
+  proofs += proofs < kProofs;
+  if (proofs_ >= kProofs) doubted_ = false;
+  used_ = used_ || is_proved(false);
+  used_for_idle_ = used_for_idle_ || is_proved(true);
+}
+
+void SampleFormula::contradict(bool zero) {
   // Before it was of use it is no sum, which nobody has relied on.
-  if (is_proved(std::all_of(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(count_),
-                            [](double v) { return v == 0; })))
-    ++contradictions_;
-  usable_ = false;
+  const bool used = is_proved(zero);
+  if (doubted_ && !used) return forget();
+  contradictions_ += used;
+  unusable_ = used ? Unusable::contradicted : Unusable::no_sum;
 }
 
 void SampleFormula::enter(std::span<const double> values) {
   add_columns();
-  Row row{.pivot = 0, .columns = {}, .values = {}};
-  for (const std::size_t bit : columns_)
-    row.columns.push_back(of_value(bit_of(sample_, bit) - bit_of(first_, bit)));
+  if (elimination_.columns() > kMostColumns) {
+    unusable_ = Unusable::columns;
+    return;
+  }
+  std::vector<std::uint64_t> differing(sample_.size());
+  for (std::size_t i = 0; i < differing.size(); ++i) differing[i] = sample_[i] ^ first_[i];
+  Elimination::Values differences{};
   for (std::size_t i = 0; i < count_; ++i)
-    row.values[i] = minus(of_value(values[i]), first_values_[i]);
-  insert(std::move(row));
-  prepare();
-  for (std::uint32_t* proofs : {&proofs_, &proofs_of_zero_})
-    *proofs = std::min(*proofs, kProofs - kProofsOfNew);
+    differences[i] = modular::minus(of_value(values[i]), first_values_[i]);
+  const bool zero = std::all_of(values.begin(), values.end(), is_zero);
+  switch (elimination_.insert(differing, differences)) {
+    case Elimination::Found::contradiction:
+      return contradict(zero);
+    case Elimination::Found::known:
+      ++spare_;
+      prove(zero);
+      break;
+    case Elimination::Found::fresh:
+      ++fresh_;
+      for (std::uint32_t* proofs : {&proofs_, &proofs_of_zero_})
+        *proofs = std::min(*proofs, kProofs - kProofsOfNew);
+  }
+  solve_if_due();
 }
 
 void SampleFormula::add_columns() {
-  for (std::size_t bit = 0; bit < 8 * size_; ++bit) {
-    const std::uint64_t mask = std::uint64_t{1} << (bit % 64);
-    if ((constant_[bit / 64] & mask) == 0 || bit_of(sample_, bit) == bit_of(first_, bit)) continue;
-    constant_[bit / 64] &= ~mask;
-    columns_.push_back(bit);
-  }
-  for (Row& row : rows_) row.columns.resize(columns_.size());
-}
-
-void SampleFormula::insert(Row row) {
-  const auto take = [this](Row& from, const Row& other) {
-    const Number factor = from.columns[other.pivot];
-    if (factor == 0) return;
-    for (std::size_t i = 0; i < from.columns.size(); ++i)
-      if (const Number number = other.columns[i]; number != 0)
-        from.columns[i] = minus(from.columns[i], times(factor, number));
-    for (std::size_t i = 0; i < count_; ++i)
-      from.values[i] = minus(from.values[i], times(factor, other.values[i]));
-  };
-  for (const Row& other : rows_) take(row, other);
-  const auto pivot =
-      std::find_if(row.columns.begin(), row.columns.end(), [](Number n) { return n != 0; });
-  if (pivot == row.columns.end()) return;  // the check sum has missed a known one
-  row.pivot = static_cast<std::size_t>(pivot - row.columns.begin());
-  const Number factor = inverse(*pivot);
-  for (Number& number : row.columns) number = times(number, factor);
-  for (Number& number : row.values) number = times(number, factor);
-  for (Row& other : rows_) take(other, row);
-  rows_.push_back(std::move(row));
-}
-
-/// Make `find` quick. A sum of rows has any differences in their pivots, and those of the other
-/// bits follow from them: by random factors that is one equation, the check sum.
-void SampleFormula::prepare() {
-  std::vector<Number> check(columns_.size());
-  for (Number& number : check) number = random() % kPrime;
-  for (const Row& row : rows_) check[row.pivot] = 0;
-  for (const Row& row : rows_) {
-    Wide sum = 0;  // in the pivots of others it has zeros
-    for (std::size_t i = 0; i < check.size(); ++i)
-      if (i != row.pivot) sum += times(check[i], row.columns[i]);
-    check[row.pivot] = minus(0, reduced(sum));
-  }
-  check_sum_ = tables_of(check);
-  for (std::size_t value = 0; value < count_; ++value) {
-    std::vector<Number> numbers(columns_.size());
-    for (const Row& row : rows_) numbers[row.pivot] = row.values[value];
-    sums_[value] = tables_of(numbers);
-  }
-}
-
-/// @return what each bit that differs from the first sample's adds, by bytes.
-SampleFormula::Tables SampleFormula::tables_of(const std::vector<Number>& columns) const {
-  std::vector<Number> numbers(64 * first_.size());
-  for (std::size_t i = 0; i < columns.size(); ++i) numbers[columns_[i]] = columns[i];
-  Tables tables;
-  for (std::size_t begin = 0; begin < numbers.size(); begin += 8) {
-    const auto* own = &numbers[begin];
-    if (std::all_of(own, own + 8, [](Number n) { return n == 0; })) continue;
-    Table& table = tables.emplace_back(Table{begin / 8, {}});
-    for (std::size_t byte = 0; byte < table.adds.size(); ++byte) {
-      Wide sum = 0;
-      for (std::size_t i = 0; i < 8; ++i)
-        sum += times(own[i], of_value(static_cast<int>(byte >> i & 1) - bit_of(first_, begin + i)));
-      table.adds[byte] = reduced(sum);
+  for (std::size_t word = 0; word < varied_.size(); ++word) {
+    const std::uint64_t fresh = (sample_[word] ^ first_[word]) & ~varied_[word];
+    for (std::size_t bit = 0; fresh >> bit != 0; ++bit) {
+      if ((fresh >> bit & 1) != 0) elimination_.add_column(64 * word + bit);
+      if (bit == 63) break;
     }
+    varied_[word] |= fresh;
   }
-  return tables;
+}
+
+void SampleFormula::solve_if_due() {
+  if (fresh_ > elimination_.rows() / kGrownPart || (fresh_ > 0 && spare_ >= kMostSpare)) solve();
+}
+
+void SampleFormula::solve() {
+  const auto solution =
+      elimination_.solve(64 * first_.size(), [this]() noexcept { return random(); });
+  const std::span first(bytes(first_), 8 * first_.size());
+  check_sum_ = solution.check.empty() ? BitSum() : BitSum(solution.check, first);
+  for (std::size_t i = 0; i < count_; ++i) sums_[i] = BitSum(solution.values[i], first);
+  std::transform(varied_.begin(), varied_.end(), constant_.begin(),
+                 [](std::uint64_t bits) { return ~bits; });
+  fresh_ = spare_ = 0;
 }
 
 /// Xorshift: nothing that samples could be in step with.
@@ -237,6 +207,30 @@ std::uint64_t SampleFormula::random() noexcept {
   state_ ^= state_ >> 7;
   state_ ^= state_ << 17;
   return state_;
+}
+
+FormulaReport SampleFormula::report() const {
+  const auto state = [this]() -> const char* {
+    switch (unusable_) {
+      case Unusable::size_unknown:
+        return "not used: where samples lie in CUPTI's image is not known";
+      case Unusable::too_large:
+        return "not used: samples are too large";
+      case Unusable::fractions:
+        return "not used: values are no whole numbers below 2^53";
+      case Unusable::no_sum:
+        return "not used: values are no sums of a sample's bits";
+      case Unusable::contradicted:
+        return "not used: a sample contradicted it";
+      case Unusable::columns:
+        return "not used: too many bits of samples change";
+      case Unusable::no:
+        break;
+    }
+    if (used_) return "in use";
+    return used_for_idle_ ? "in use for samples without traffic" : "learning";
+  };
+  return {state(), size_, elimination_.rows(), elimination_.columns(), begun_anew_};
 }
 
 }  // namespace lanescope::watch

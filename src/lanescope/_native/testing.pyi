@@ -114,9 +114,15 @@ class SampleFormula:
         Look up samples in turn: how many were evaluated, and how many found wrongly.
         """
 
-    def forget(self) -> None: ...
+    def doubt(self) -> None: ...
 
     def contradictions(self) -> int: ...
+
+    def work(self) -> int:
+        """How many numbers were multiplied to learn."""
+
+    def report(self) -> tuple[str, int, int, int, int]:
+        """State, bytes of a sample, rows, columns, times that all was forgotten."""
 
 class OwnTraffic:
     """When a sampler used its link."""
@@ -132,7 +138,7 @@ class SamplingLoad:
 
     def __init__(self, buffered_ns: int) -> None: ...
 
-    def add(self, sampled_ns: int, took_ns: int, overflowed: bool = False, samples: int = 0, lost: int = 0, gaps: int = 0) -> int:
+    def add(self, sampled_ns: int, took_ns: int, overflowed: bool = False, samples: int = 0, lost: int = 0, gaps: int = 0, learning_ns: int = 0) -> int:
         """By what factor the interval has to grow."""
 
     def begin_again(self, samples: int, lost: int, gaps: int) -> None: ...
