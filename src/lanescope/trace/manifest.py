@@ -13,6 +13,34 @@ WATCH = "watch"
 
 
 @dataclass(frozen=True, slots=True)
+class SampleLearning:
+    """What ``pm`` learned of how the values of samples follow from their bits.
+
+    Attributes
+    ----------
+    state
+        ``in use``, ``learning``, or why it is not used.
+    sample_bytes
+        Of a sample as CUPTI has written it; 0 where that is not known.
+    rows
+        Samples that are no sums of others: so many were learned.
+    columns
+        Bits of samples that have changed.
+    begun_anew
+        Times that all was forgotten, as samples after a new beginning contradicted it.
+    seconds
+        What it took, with CUPTI's evaluation of these samples and of proofs.
+    """
+
+    state: str
+    sample_bytes: int
+    rows: int
+    columns: int
+    begun_anew: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SourceRecord:
     """What became of one source.
 
@@ -26,6 +54,8 @@ class SourceRecord:
         Of counters; None for other sources.
     asked
         Samples of ``pm`` whose values CUPTI was asked for; None of older runs.
+    learned
+        By ``pm``; None of other sources and of older runs.
     cpu_seconds
         Processor time that it took beside the program; None when unknown.
     rate_note
@@ -41,6 +71,7 @@ class SourceRecord:
     asked: int | None = None
     cpu_seconds: float | None = None
     rate_note: str | None = None
+    learned: SampleLearning | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from lanescope.trace.by_line import LineCopies
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.managed import ManagedDirection
+from lanescope.trace.manifest import SampleLearning
 from lanescope.trace.probed import ProbedDirection
 from lanescope.trace.rates import Rates, Unexplained
 from lanescope.trace.run import Turns
@@ -106,10 +107,22 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Processor time that a source took; None when unknown."""
+    """What a source took.
+
+    Attributes
+    ----------
+    cpu_seconds
+        Processor time; None when unknown.
+    asked
+        Samples of ``pm`` whose values CUPTI was asked for; None when unknown.
+    learned
+        By ``pm``, of how values follow from samples; None when unknown.
+    """
 
     source: str
     cpu_seconds: float | None
+    asked: int | None = None
+    learned: SampleLearning | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,7 @@ def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
         asked=report.asked,
         cpu_seconds=report.cpu_seconds,
         rate_note=report.rate_note,
+        learned=report.learned,
     )
 
 

@@ -66,6 +66,10 @@ def test_all_watch_and_leave_spools_with_their_sidecars(machine, tmp_path):
     assert said["samples"] > 500
     assert 200 <= said["asked"] < said["samples"]  # until the formula has proved itself
     assert said["contradictions"] == 0
+    assert said["learned"]["state"] == "in use"
+    assert said["learned"]["sample_bytes"] == 16
+    assert 0 < said["learned"]["rows"] <= said["learned"]["columns"] < 128
+    assert said["learned"]["seconds"] > 0
     assert said["errors"] == []
 
 

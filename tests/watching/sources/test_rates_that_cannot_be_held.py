@@ -1,6 +1,7 @@
 """Sampling where samples come faster than they can be fetched, of GPUs that are pretended."""
 
 import dataclasses
+import itertools
 import json
 from io import StringIO
 
@@ -110,6 +111,26 @@ def test_what_fetching_takes_is_enough_to_know_it(machine, tmp_path, monkeypatch
     assert lengths(found)[-1] == found.interval_ns
 
 
+def test_values_that_cannot_be_learned_lower_the_rate_by_no_more_than_is_needed(
+    machine, tmp_path, monkeypatch
+):
+    """CUPTI takes 8 µs for those of a sample: every 2 µs is four times too often."""
+    monkeypatch.setenv("MOCK_PM", "dear")
+    source = PmSource(machine.gpus[0], tmp_path, interval_ns=2000, decode_period_ns=5 * MS)
+    source.start()
+    until(lambda: read_counters(source.spool).interval_ns >= 8000)
+    until(lambda: lengths(read_counters(source.spool))[-1] >= 8000)
+    report = source.stop()
+    found = read_counters(source.spool)
+    said = json.loads(sidecar_of(source.spool).read_text())
+    steps = [2000, *(interval for _, interval in said["lengthened"])]
+    assert len(steps) > 1
+    assert all(later <= 4 * before for before, later in itertools.pairwise(steps))
+    assert "no whole numbers" in report.learned.state
+    assert said["learned"]["state"] == report.learned.state
+    assert report.asked >= report.samples == found.known.sum()
+
+
 def test_nvlinks_are_sampled_as_rarely(machine, tmp_path, monkeypatch):
     monkeypatch.setenv("MOCK_PM", "narrow")
     report, found = sampled(machine, tmp_path, 500, interval_ns=2000, nvlink=True)
@@ -155,7 +176,12 @@ def test_the_summary_says_so_and_its_windows_are_of_the_longer_interval(
     run = watch(Watch(machine, Enough(), "lanescope watch", sources, tmp_path / "run"))
     evaluation = evaluate_watch(run, tmp_path / "none")
     sentence = "2 µs could not be sampled without loss here; sampled every 8 µs since second"
-    assert sentence in " ".join(summary_json(evaluation.summary)["notes"])
+    told = summary_json(evaluation.summary)
+    assert sentence in " ".join(told["notes"])
+    (cost,) = told["costs"]
+    assert cost["learned"]["state"] == "in use"
+    assert cost["asked"] > 0
+    assert run.manifest.sources[0].learned is not None
     console = Console(width=400, file=StringIO())
     console.print(*renderables(watch_terminal(run, evaluation)))
     assert console.file.getvalue().count(sentence) == 1

@@ -21,7 +21,7 @@ from lanescope.trace.link_error_log import error_notes
 from lanescope.trace.links import measured_links, measured_nodes
 from lanescope.trace.run import WatchRun
 from lanescope.trace.summarise import summarise
-from lanescope.trace.summary import Summary
+from lanescope.trace.summary import Cost, Summary
 from lanescope.trace.timeline import Timeline
 from lanescope.trace.tracing_cost import slowdown, stored_cost
 
@@ -86,6 +86,7 @@ def evaluate_watch(run: WatchRun, runs: Path | None = None) -> Evaluation:
         notes += (_NO_SLOWDOWN,)
     summary = dataclasses.replace(
         summary,
+        costs=tuple(_with_learning(cost, run) for cost in summary.costs),
         link_errors=run.link_errors,
         notes=notes,
         slowdown=predicted,
@@ -93,6 +94,14 @@ def evaluate_watch(run: WatchRun, runs: Path | None = None) -> Evaluation:
         boost=run.boost,
     )
     return Evaluation(summary, find(run.timeline, summary, machine, ceilings))
+
+
+def _with_learning(cost: Cost, run: WatchRun) -> Cost:
+    """Return a cost with what its source has said of its samples."""
+    for source in run.manifest.sources:
+        if source.learned is not None and source.name.replace(".", " of ") == cost.source:
+            return dataclasses.replace(cost, asked=source.asked, learned=source.learned)
+    return cost
 
 
 def measured_ceilings(machine: Machine, runs: Path | None = None) -> Ceilings | None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.manifest import SourceRecord
+from lanescope.trace.manifest import SampleLearning, SourceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class SourceReport:
         runs of those; None for other sources.
     asked
         Samples whose values CUPTI was asked for, as none like them was remembered.
+    learned
+        Of how values follow from samples; None of other sources than ``pm``.
     cpu_seconds
         Processor time of its threads; None when unknown.
     wall_seconds
@@ -57,6 +59,7 @@ class SourceReport:
     cpu_seconds: float | None = None
     wall_seconds: float | None = None
     rate_note: str | None = None
+    learned: SampleLearning | None = None
 
 
 class Source(Protocol):

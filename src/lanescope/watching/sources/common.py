@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from lanescope.engine.reasons import reason_for
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import sidecar_of
+from lanescope.trace.manifest import SampleLearning
 from lanescope.watching.cupti import CUPTI_REMEDY
 from lanescope.watching.sources.base import Availability, SourceReport
 
@@ -145,6 +147,7 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
     second
         Whether the sampler has another spool, beside which its processor time stands.
     """
+    learned = _learned(report)
     content = {
         "samples": report.samples,
         "lost_samples": report.lost_samples,
@@ -153,6 +156,7 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
         "reads": report.reads,
         "asked": report.asked,
         "contradictions": report.contradictions,
+        "learned": None if learned is None else dataclasses.asdict(learned),
         "cpu_seconds": None if second else report.cpu_seconds,
         "decode_cpu_seconds": report.decode_cpu_seconds,
         "evaluate_cpu_seconds": report.evaluate_cpu_seconds,
@@ -169,6 +173,20 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
         asked=report.asked,
         cpu_seconds=report.cpu_seconds,
         wall_seconds=report.wall_seconds,
+        learned=learned,
+    )
+
+
+def _learned(report: native.CounterReport) -> SampleLearning | None:
+    if not report.formula:
+        return None
+    return SampleLearning(
+        report.formula,
+        report.sample_bytes,
+        report.learned_rows,
+        report.learned_columns,
+        report.begun_anew,
+        report.learning_seconds,
     )
 
 
