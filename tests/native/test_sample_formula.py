@@ -298,6 +298,18 @@ def test_what_is_no_number_now_and_then_is_left_to_cupti():
     assert evaluated < SELDOM * 20_000
 
 
+@pytest.mark.parametrize("odd", [0, 40])
+def test_a_single_sample_that_is_none_does_not_end_it(odd):
+    sampled = Sampled()
+    formula = sampled.formula()
+    raw, values = sampled.take(3000, busy, four)
+    values[odd] = [one + 1 for one in values[odd]]
+    _, wrong = formula.run(raw, values)
+    evaluated, wrong = formula.run(*sampled.take(20_000, busy, four))
+    assert (wrong, formula.contradictions(), begun_anew(formula)) == (0, 0, 1)
+    assert evaluated < SELDOM * 20_000
+
+
 def test_each_reason_not_to_use_it_has_words():
     sampled = Sampled()
     fractions, no_sum = sampled.formula(), SampleFormula(35, 1)

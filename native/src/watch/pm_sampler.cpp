@@ -12,6 +12,8 @@ namespace {
 // An image that becomes full loses the samples behind it, as was seen on an H200: after each
 // such decoding came a gap. So there is room for four times what is expected.
 constexpr std::size_t kRoom = 4;
+// Twice what is expected is room enough where the thread is late.
+constexpr std::size_t kRoomWhenLate = 2;
 constexpr std::size_t kFewestSamples = 1024;
 constexpr std::size_t kMostSamples = 4'000'000;  // 356 MB without NVLinks
 constexpr int kMostOverflows = 5;
@@ -30,13 +32,14 @@ std::chrono::nanoseconds buffered(const PmSettings& settings) {
   return std::chrono::nanoseconds(buffered_samples(settings) * settings.interval_ns);
 }
 
-/// Room for what comes in some time, and for no more than the hardware's buffer may hold, as to
-/// make a large image takes long itself.
-std::size_t samples_in(std::chrono::nanoseconds time, const PmSettings& settings) {
+/// Room for `room` times what comes in some time, and for no more than the hardware's buffer may
+/// hold, as to make a large image takes long itself.
+std::size_t samples_in(std::chrono::nanoseconds time, const PmSettings& settings,
+                       std::size_t room) {
   const auto expected = static_cast<std::uint64_t>(time.count()) / settings.interval_ns;
   const auto most =
       std::clamp<std::size_t>(2 * buffered_samples(settings), kFewestSamples, kMostSamples);
-  return std::clamp<std::size_t>(kRoom * expected, kFewestSamples, most);
+  return std::clamp<std::size_t>(room * expected, kFewestSamples, most);
 }
 
 PmSettings with_driver(PmSettings settings) {
@@ -51,7 +54,7 @@ PmSampler::PmSampler(PmSettings settings, std::uint64_t decode_period_ns,
     : api_(std::make_shared<const CuptiApi>(cupti)),
       session_(api_, with_driver(std::move(settings))),
       period_(decode_period_ns),
-      image_(session_.make_image(samples_in(period_, session_.settings()))),
+      image_(session_.make_image(samples_in(period_, session_.settings(), kRoom))),
       load_(buffered(session_.settings())) {
   if (2 * targets.size() != session_.settings().metrics.size())
     throw Error("PmSampler", 0, "bad settings", "a spool for each two metrics");
@@ -115,7 +118,7 @@ void PmSampler::finish() {
   // The hardware's last samples arrive a moment after the call; an empty fetching is the end.
   for (int i = 0; i < kMostFetchesAfterStop; ++i) {
     const auto before = samples();
-    if (fetch_all() == Decoded::overflow || samples() == before) return;
+    if (fetch_all() == Decoded::overflow || (samples() == before && !open_)) return;
   }
 }
 
@@ -208,7 +211,7 @@ void PmSampler::restart(std::uint64_t interval_ns) {
   open_.reset();
   large_image_.reset();
   session_.reopen(interval_ns);
-  image_ = session_.make_image(samples_in(period_, session_.settings()));
+  image_ = session_.make_image(samples_in(period_, session_.settings(), kRoom));
   for (const auto& spool : spools_) spool->stream().begin_again();
   load_.begin_again(spools_.front()->stream().counts());
   session_.start();
@@ -217,9 +220,8 @@ void PmSampler::restart(std::uint64_t interval_ns) {
 }
 
 CounterImage& PmSampler::image_for(Clock::duration since_last) {
-  const auto wanted = samples_in(since_last, session_.settings());
-  // Twice what is expected is room enough where the thread is a little late.
-  if (wanted / 2 <= image_.capacity()) return image_;
+  const auto wanted = samples_in(since_last, session_.settings(), kRoomWhenLate);
+  if (wanted <= image_.capacity()) return image_;
   return large_image_.emplace(session_.make_image(wanted, false));
 }
 

@@ -17,6 +17,8 @@ constexpr std::uint32_t kProofs = 200, kProofsOfNew = 16;
 constexpr std::uint64_t kCheckedEach = 128;
 // What is lost on the way to CUPTI is no number; so many are no accident.
 constexpr std::uint32_t kMostFractions = 100;
+// So often it begins with another sample.
+constexpr std::uint64_t kMostBeginnings = 8;
 // It is solved again after so many known samples went to CUPTI in vain, or when it has grown by
 // a part. To solve takes as long as some samples take to be learned.
 constexpr std::size_t kMostSpare = 4, kGrownPart = 16;
@@ -143,7 +145,8 @@ void SampleFormula::prove(bool zero) noexcept {
 void SampleFormula::contradict(bool zero) {
   // Before it was of use it is no sum, which nobody has relied on.
   const bool used = is_proved(zero);
-  if (doubted_ && !used) return forget();
+  // A single odd sample, which may be the first one, is no reason to give it up.
+  if (!used && (doubted_ || begun_anew_ < kMostBeginnings)) return forget();
   contradictions_ += used;
   unusable_ = used ? Unusable::contradicted : Unusable::no_sum;
 }

@@ -38,7 +38,8 @@ struct FormulaReport {
 ///
 /// That values are such sums at all is proved by samples that CUPTI evaluates although they are
 /// known: at first, after each one that is new, and one in 128 for ever. A single one that
-/// contradicts ends the use of the formula.
+/// contradicts ends the use of the formula. Where it was not in use yet, all is learned anew, up to
+/// eight times.
 class SampleFormula {
  public:
   static constexpr std::size_t kMostBytes = 16'384;  // 89 with two metrics on an H200
