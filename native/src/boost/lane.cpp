@@ -12,34 +12,26 @@ namespace lanescope::boost {
 
 namespace {
 
-constexpr std::size_t kLeastPiece = 128 << 10, kPieceUnit = 64 << 10;
 constexpr std::size_t kPiecesOfThread = 2;
 /// Pieces up to here are moved also by the thread that calls: it is awake.
 constexpr std::size_t kMostHelped = 128 << 10;
-/// Each event takes about as long to record as a copy to begin. What waits for an event is a slot
-/// to be free, or a piece to have come.
-constexpr std::uint64_t kRecordedTogether = 2;
+/// Each copy of a GPU takes 8 to 10 µs besides its bytes' time on the link (H100, PCIe 5.0): what
+/// is ready goes together, while two copies are before it.
+constexpr std::uint64_t kAhead = 2;
+constexpr std::size_t kMostTogether = 4 << 20, kFirstTogether = 256 << 10;
 /// A GPU takes some µs to say that a stream has nothing to do.
 constexpr std::int64_t kAtOnceNs = 30'000;
 constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED of newer headers
 
-/// @return the bytes of each piece: small ones let all threads have a part of a small copy.
-std::size_t piece_bytes(std::size_t bytes, int threads) noexcept {
-  const std::size_t parts = static_cast<std::size_t>(threads) * kPiecesOfThread;
-  const std::size_t even = (bytes / parts + kPieceUnit - 1) / kPieceUnit * kPieceUnit;
-  return std::clamp(even, kLeastPiece, PinnedRing::kSlotBytes);
-}
-
-/// @return the slots that each lane may have: each direction of each GPU has a part of what may be
+/// @return bytes that each lane may have: each direction of each GPU has a part of what may be
 /// pinned, and a ring is a quarter of the last-level cache, so that the GPU finds there what
 /// threads have written, and they what it has.
-std::size_t most_slots() noexcept {
-  constexpr std::size_t kLeastInCache = 16, kPartOfCache = 4;
+std::size_t most_bytes() noexcept {
+  constexpr std::size_t kLeastInCache = 16 << 20, kPartOfCache = 4;
   const auto lanes = static_cast<std::size_t>(2 * std::max(host().gpus, 1));
-  const std::size_t pinned = settings().ring / lanes / PinnedRing::kSlotBytes;
-  const std::size_t cached =
-      std::max(host().cache / kPartOfCache / PinnedRing::kSlotBytes, kLeastInCache);
-  return std::clamp(std::min(pinned, cached), PinnedRing::kSegmentSlots, PinnedRing::kMostSlots);
+  const std::size_t cached = std::max(host().cache / kPartOfCache, kLeastInCache);
+  return std::clamp(std::min(settings().ring / lanes, cached), PinnedRing::kSegmentBytes,
+                    PinnedRing::kMostBytes);
 }
 
 bool is_shared_by_mps(CUdevice device) noexcept {
@@ -73,7 +65,7 @@ struct Lane::Pieces {
       patience.wait();
   }
 
-  std::uint64_t count, issued = 0, recorded = 0;
+  std::uint64_t count, issued = 0;
   bool at_once = false;
   Patience patience;
 };
@@ -93,7 +85,7 @@ bool Lane::open(const Context& context, Direction direction) noexcept {
 void Lane::close() noexcept {
   id_.store(kNobody, std::memory_order_release);
   ring_.forget();
-  events_ = 0;
+  arrivals_.fill(nullptr);
   tail_ = head_;
 }
 
@@ -113,29 +105,37 @@ bool Lane::wait_for_start(bool for_ever) noexcept {
   return true;
 }
 
+/// @return the bytes of each piece: small ones let all threads have a part of a small copy.
+std::size_t Lane::slot_bytes_for(std::size_t bytes, int threads) const noexcept {
+  if (head_ != tail_) return ring_.slot_bytes();  // of what is under way
+  const std::size_t parts = static_cast<std::size_t>(threads) * kPiecesOfThread;
+  std::size_t size = PinnedRing::kLeastSlot;
+  while (size < PinnedRing::kMostSlot && size * parts < bytes) size *= 2;
+  return size;
+}
+
 bool Lane::prepare(std::size_t bytes, int threads, int node) noexcept {
-  const std::size_t piece = piece_bytes(bytes, threads);
-  const std::size_t wanted = std::min((bytes + piece - 1) / piece, most_slots());
-  const std::size_t before = ring_.slots();
   reap();
-  if (is_broken_ || before >= wanted || head_ != tail_ || !ring_.grow(wanted, node)) return false;
-  // Other numbers of slots: what was moved into a slot of that number counts no more.
-  for (auto& done : done_) done.store(0, std::memory_order_relaxed);
-  for (; events_ < ring_.slots() && !is_broken_; ++events_)
-    is_broken_ =
-        driver().cuEventCreate(&arrivals_[events_], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS;
-  return ring_.slots() > before;
+  const std::size_t before = ring_.bytes(), wanted = std::min(bytes, most_bytes());
+  if (is_broken_ || head_ != tail_) return false;
+  ring_.divide(slot_bytes_for(bytes, threads));
+  return before < wanted && ring_.grow(wanted, node) && ring_.bytes() > before;
 }
 
 /// Record that the GPU has come so far, for the pieces of some positions.
 bool Lane::record(std::uint64_t begin, std::uint64_t end, CUstream stream) noexcept {
-  for (std::uint64_t i = begin; i < end; ++i) recorded_by_[ring_.index(i)] = end - 1;
-  return driver().cuEventRecord(arrivals_[ring_.index(end - 1)], stream) == CUDA_SUCCESS;
+  const Driver& cuda = driver();
+  for (std::uint64_t i = begin; i < end; ++i) last_together_[ring_.index(i)] = end - 1;
+  CUevent& event = arrivals_[ring_.index(end - 1)];
+  if (event == nullptr && cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    return false;
+  return cuda.cuEventRecord(event, stream) == CUDA_SUCCESS;
 }
 
 /// @return what the event says that was recorded for a position.
 CUresult Lane::arrived(std::uint64_t position) const noexcept {
-  return driver().cuEventQuery(arrivals_[ring_.index(recorded_by_[ring_.index(position)])]);
+  const CUevent event = arrivals_[ring_.index(last_together_[ring_.index(position)])];
+  return event == nullptr ? CUDA_SUCCESS : driver().cuEventQuery(event);
 }
 
 void Lane::reap() noexcept {
@@ -150,13 +150,13 @@ void Lane::begin_again_where_empty() noexcept {
 Ended Lane::carry(const Copy& copy, Workers& workers, bool& at_once) noexcept {
   const Driver& cuda = driver();
   if (is_broken_) return Ended::failed;
-  if (ring_.slots() == 0) return Ended::room;
+  if (ring_.bytes() == 0) return Ended::room;
   reap();
   begin_again_where_empty();
   Job job;
   job.memory = copy.memory;
   job.bytes = copy.bytes;
-  job.piece_bytes = piece_bytes(copy.bytes, workers.count());
+  job.piece_bytes = ring_.slot_bytes();
   job.into_ring = copy.direction == Direction::to_gpu;
   job.ring = &ring_;
   job.first_slot = head_;
@@ -183,44 +183,49 @@ Ended Lane::carry(const Copy& copy, Workers& workers, bool& at_once) noexcept {
   return ended;
 }
 
-/// Record the pieces that were begun since the last event, where there are `together` or no more.
-bool Lane::record_some(Pieces& its, std::uint64_t together) noexcept {
-  if (its.issued < its.count && its.issued - its.recorded < together) return true;
-  if (its.issued == its.recorded) return true;
-  const std::uint64_t first = its.job.first_slot;
-  if (!record(first + its.recorded, first + its.issued, its.stream)) return false;
-  its.recorded = its.issued;
-  return true;
+/// Have the GPU copy the next pieces, which lie one behind the other.
+bool Lane::issue(Pieces& its, std::uint64_t count) noexcept {
+  const Driver& cuda = driver();
+  const std::uint64_t first = its.issued, end = first + count;
+  char* const slot = its.job.slot_of(first);
+  const std::size_t bytes = (count - 1) * its.job.piece_bytes + its.job.bytes_of(end - 1);
+  const CUresult result = its.job.into_ring
+                              ? cuda.cuMemcpyHtoDAsync(its.device(first), slot, bytes, its.stream)
+                              : cuda.cuMemcpyDtoHAsync(slot, its.device(first), bytes, its.stream);
+  its.issued = end;
+  return result == CUDA_SUCCESS &&
+         record(its.job.first_slot + first, its.job.first_slot + end, its.stream);
 }
 
 Ended Lane::to_gpu(Pieces& its) noexcept {
-  const Driver& cuda = driver();
   Job& job = its.job;
   const std::uint64_t end = job.first_slot + its.count;
+  const std::uint64_t most = kMostTogether / job.piece_bytes;
   const bool returns_early = its.stream == its.copy.stream;
-  const std::uint64_t together = its.count <= free_slots() ? its.count : kRecordedTogether;
+  std::uint64_t ahead = 0;  // copies of the GPU that are not known to be over
   const auto allow = [&] {
     its.workers.allow(job, std::min(its.count, tail_ + ring_.slots() - job.first_slot));
   };
   allow();
   while (its.issued < its.count || (!returns_early && tail_ < end)) {
     bool moved = false;
-    if (job.failed.load()) return record_some(its, 1) ? Ended::memory : Ended::failed;
-    if (its.issued < its.count && job.is_done(its.issued)) {
+    if (job.failed.load()) return Ended::memory;
+    const std::uint64_t in_a_row =
+        std::min({its.count - its.issued, most, ring_.in_a_row(job.first_slot + its.issued)});
+    const std::uint64_t done = job.done_from(its.issued, in_a_row);
+    if (done > 0 && (ahead < kAhead || done == in_a_row)) {
       if (its.issued == 0) its.at_once = has_started();
-      if (cuda.cuMemcpyHtoDAsync(its.device(its.issued), job.slot_of(its.issued),
-                                 job.bytes_of(its.issued), its.stream) != CUDA_SUCCESS)
-        return Ended::failed;
-      ++its.issued;
-      if (!record_some(its, together)) return Ended::failed;
+      if (!issue(its, done)) return Ended::failed;
+      ++ahead;
       moved = true;
     }
     // Slots of earlier copies are free before those of this one.
-    if (tail_ < job.first_slot + its.recorded) {
+    if (tail_ < job.first_slot + its.issued) {
       const CUresult there = arrived(tail_);
       if (there != CUDA_SUCCESS && there != CUDA_ERROR_NOT_READY) return Ended::failed;
       if (there == CUDA_SUCCESS) {
-        ++tail_;
+        if (tail_ >= job.first_slot && ahead > 0) --ahead;
+        tail_ = std::max(tail_, last_together_[ring_.index(tail_)]) + 1;
         allow();
         moved = true;
       }
@@ -231,38 +236,38 @@ Ended Lane::to_gpu(Pieces& its) noexcept {
 }
 
 Ended Lane::from_gpu(Pieces& its) noexcept {
-  const Driver& cuda = driver();
   Job& job = its.job;
   std::uint64_t ready = 0, moved_out = 0;
+  std::uint64_t together = std::max<std::uint64_t>(kFirstTogether / job.piece_bytes, 1);
   bool started = false;
-  const std::uint64_t together = its.count < 4 * kRecordedTogether ? 1 : kRecordedTogether;
   const std::int64_t begun = watch::clock_ns(CLOCK_MONOTONIC);
   while (moved_out < its.count) {
     bool moved = false;
     if (job.failed.load()) return Ended::memory;
-    if (its.issued < its.count && its.issued - moved_out < ring_.slots()) {
-      if (cuda.cuMemcpyDtoHAsync(job.slot_of(its.issued), its.device(its.issued),
-                                 job.bytes_of(its.issued), its.stream) != CUDA_SUCCESS)
-        return Ended::failed;
-      ++its.issued;
-      const bool full = its.issued - moved_out == ring_.slots();
-      if (!record_some(its, full ? 1 : together)) return Ended::failed;
+    const std::uint64_t free = ring_.slots() - (its.issued - moved_out);
+    const std::uint64_t next =
+        std::min({together, its.count - its.issued, ring_.in_a_row(job.first_slot + its.issued)});
+    if (next > 0 && next <= free) {
+      if (!issue(its, next)) return Ended::failed;
+      together =
+          std::min(2 * together, std::max<std::uint64_t>(1, kMostTogether / 4 / job.piece_bytes));
       moved = true;
     }
     if (!started && has_started()) {
       started = true;
       its.at_once = watch::clock_ns(CLOCK_MONOTONIC) - begun <= kAtOnceNs;
     }
-    if (started && ready < its.recorded) {
+    if (started && ready < its.issued) {
       const CUresult there = arrived(job.first_slot + ready);
       if (there != CUDA_SUCCESS && there != CUDA_ERROR_NOT_READY) return Ended::failed;
       if (there == CUDA_SUCCESS) {
-        its.workers.allow(job, ++ready);
+        ready = last_together_[ring_.index(job.first_slot + ready)] + 1 - job.first_slot;
+        its.workers.allow(job, ready);
         moved = true;
       }
     }
-    if (moved_out < ready && job.is_done(moved_out)) {
-      ++moved_out;
+    if (const std::uint64_t done = job.done_from(moved_out, ready - moved_out); done > 0) {
+      moved_out += done;
       moved = true;
     }
     its.go_on(moved);

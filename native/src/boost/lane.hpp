@@ -84,13 +84,14 @@ class Lane {
 
   struct Pieces;
 
+  [[nodiscard]] std::size_t slot_bytes_for(std::size_t bytes, int threads) const noexcept;
   [[nodiscard]] std::size_t free_slots() const noexcept { return ring_.slots() - (head_ - tail_); }
   void reap() noexcept;
   void begin_again_where_empty() noexcept;
   [[nodiscard]] bool has_started() const noexcept;
   [[nodiscard]] CUresult arrived(std::uint64_t position) const noexcept;
   bool record(std::uint64_t begin, std::uint64_t end, CUstream stream) noexcept;
-  bool record_some(Pieces& pieces, std::uint64_t together) noexcept;
+  bool issue(Pieces& pieces, std::uint64_t count) noexcept;
   Ended to_gpu(Pieces& pieces) noexcept;
   Ended from_gpu(Pieces& pieces) noexcept;
 
@@ -102,10 +103,10 @@ class Lane {
   CUstream own_ = nullptr;
   CUevent start_ = nullptr;
   PinnedRing ring_;
+  /// Of each slot: the last of the pieces that the GPU copied together with its own, and the event
+  /// that was recorded behind that one.
+  std::array<std::uint64_t, PinnedRing::kMostSlots> last_together_{};
   std::array<CUevent, PinnedRing::kMostSlots> arrivals_{};
-  /// Of each slot: the last of the pieces that were recorded together with its own, by their event.
-  std::array<std::uint64_t, PinnedRing::kMostSlots> recorded_by_{};
-  std::size_t events_ = 0;
   std::array<std::atomic<std::uint64_t>, PinnedRing::kMostSlots> done_{};
   /// Slots [tail, head) may still be read by the GPU for copies that have returned.
   std::uint64_t tail_ = 0, head_ = 0;

@@ -15,7 +15,7 @@ namespace lanescope::boost {
 
 namespace {
 
-constexpr std::size_t kSegmentBytes = PinnedRing::kSegmentSlots * PinnedRing::kSlotBytes;
+constexpr std::size_t kSegmentBytes = PinnedRing::kSegmentBytes;
 constexpr int kPreferred = 1;  // MPOL_PREFERRED: elsewhere where that node has no memory
 
 /// @return the bytes that the process may still pin.
@@ -55,7 +55,7 @@ char* pinned_segment(int node) noexcept {
 }  // namespace
 
 bool PinnedRing::grow(std::size_t wanted, int node) noexcept {
-  while (slots() < wanted && segments_ < kMostSegments && !is_full_) {
+  while (bytes() < wanted && segments_ < kMostSegments && !is_full_) {
     is_full_ = !take_room();
     if (is_full_) break;
     char* memory = pinned_segment(node);

@@ -38,6 +38,12 @@ struct Job {
   [[nodiscard]] char* slot_of(std::uint64_t piece) const noexcept {
     return ring->slot(first_slot + piece);
   }
+  /// @return how many pieces from one on are done, at most `most`.
+  [[nodiscard]] std::uint64_t done_from(std::uint64_t piece, std::uint64_t most) const noexcept {
+    std::uint64_t count = 0;
+    while (count < most && is_done(piece + count)) ++count;
+    return count;
+  }
   [[nodiscard]] bool is_done(std::uint64_t piece) const noexcept {
     const std::uint64_t position = first_slot + piece;
     return done[ring->index(position)].load(std::memory_order_acquire) == position + 1;
