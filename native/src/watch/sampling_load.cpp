@@ -15,7 +15,7 @@ constexpr unsigned kFewestFetchings = 2;
 // Of the time that samples take to come. Above it the thread falls behind for ever.
 constexpr double kMostLoad = 0.9;
 // What is wanted after the change.
-constexpr double kFineLoad = 0.6;
+constexpr double kFineLoad = 0.75;
 constexpr double kMostLost = 0.05;
 // One gap may be a machine that was suspended.
 constexpr std::uint64_t kFewestGaps = 3;
