@@ -68,7 +68,7 @@ void encode(const Job& job, const std::vector<std::byte>& given) {
   });
   write_all(entries.data(), blocks * sizeof(Entry));
   write_all(payloads.data, bytes_used(used));
-  write_all(sums.data(), sums.size() * sizeof(unsigned long long));
+  if (update) write_all(sums.data(), sums.size() * sizeof(unsigned long long));
 }
 
 template <typename Strip, bool update>
