@@ -183,6 +183,15 @@ __device__ __forceinline__ uint4 load_once(const uint4* from) {
 #endif
 }
 
+/// The same for what is written.
+__device__ __forceinline__ void store_once(uint4* to, uint4 unit) {
+#ifdef LANESCOPE_EMULATED
+  *to = unit;
+#else
+  __stcs(to, unit);
+#endif
+}
+
 /// The same for two pieces of memory of one size: `take(unit, other, number)`, and `rest(unit,
 /// other, number, bytes)`.
 template <typename Take, typename Rest>

@@ -50,7 +50,8 @@ struct OntoBase {
     auto* units = reinterpret_cast<uint4*>(out);
     const auto* kept = reinterpret_cast<const std::byte*>(values);
     for_units(
-        warp, kept, bytes, [&](uint4 unit, std::uint32_t number) { units[number] = unit; },
+        warp, kept, bytes,
+        [&](uint4 unit, std::uint32_t number) { store_once(units + number, unit); },
         [&](uint4, std::uint32_t number, std::uint32_t) {
           for (std::uint32_t i = 16 * number; i < bytes; ++i) out[i] = kept[i];
         });

@@ -40,13 +40,13 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
   }
   for (std::size_t block = begin; block < blocks; block = at_first + group.shared->taken) {
     encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), block,
-                   [&] {  // What the warp reads next is on its way while it stores.
+                   [&] {  // What the warp reads next is on its way while it stores. Not values and
+                          // base: so much would push kept differences out of the L2 cache.
+                     if constexpr (update) return;
                      const std::size_t next = at_first + group.shared->taken;
                      if (next >= blocks || group.lanes.lane != 0) return;
                      const StripPart part = StripPart::of(group.warp, bytes_of_block(bytes, next));
                      bring_near(data + next * kBlockBytes + part.begin, part.bytes);
-                     if constexpr (update)
-                       bring_near(sink.taken.base + next * kBlockBytes + part.begin, part.bytes);
                    });
   }
   if (sink.progress.taken != nullptr && group.leads())
