@@ -48,7 +48,9 @@ def kinds(device: torch.device) -> dict[str, Any]:
         return torch.sin(steps / 700).mul_(20) + torch.sin(steps / 31)
 
     def decimals(size: int) -> torch.Tensor:
-        return torch.randint(-400, 400, (size // 8,), device=device).to(torch.float64) / 10
+        # Not "/ 10": by a number a GPU multiplies by 0.1, and a third are no decimals then.
+        ten = torch.full((), 10.0, dtype=torch.float64, device=device)
+        return torch.randint(-400, 400, (size // 8,), device=device).to(torch.float64) / ten
 
     def random(size: int) -> torch.Tensor:
         return torch.randint(-(1 << 62), 1 << 62, (size // 8,), device=device)
