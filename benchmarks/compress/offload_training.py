@@ -2,13 +2,23 @@
 
 ::
 
-    python benchmarks/compress/offload_training.py --out FILE.json [--turns 7] [--steps 5]
+    python benchmarks/compress/offload_training.py --out FILE.json [--turns 5] [--steps 3]
 
 A stack of 12 blocks like GPT's: 2048 wide, 16 heads, batches of 8 x 1024, bf16. ``none`` offloads
 nothing, ``save_on_cpu`` is PyTorch's with pinned memory, ``raw``, ``auto`` and ``on`` are
 ``lanescope.torch.offload_activations`` by its compression, ``trl`` is TRL's OffloadActivations,
-where that is installed. For each: seconds of a step (median and range of the turns' medians), peak
-memory of the GPU, and what went to the host. Gradients of each are compared with ``none``'s.
+where that is installed.
+
+First, what each method's gradients are against those of ``none``, to the bit, by PyTorch's
+deterministic algorithms; ``none`` itself runs twice. Then steps are timed without these, as most
+programs run: the forward and backward pass and both together (medians of the turns' medians,
+and the range), the GPU's peak memory, what crossed the link in each direction, and the time that
+this takes at the rates of two copies of pinned memory that are measured before. Out and back
+follow each other, but for what the backward pass finds on the GPU: so a step is set against the
+larger of the computation and of both together.
+
+On an H100 the memory and the comparison should take some 25 s and a turn 4 s. The table is printed
+and FILE written after each turn.
 """
 
 from __future__ import annotations
@@ -16,18 +26,25 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import time
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # of the comparison, before CUDA begins
+
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lanescope.torch import offload_activations
+from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import binary_text
 
 WIDTH, HEADS, BLOCKS, BATCH, LENGTH = 2048, 16, 12, 8, 1024
 LEAST_BYTES = 1 << 20
+PROBE_BYTES = 256 << 20
+OWN = ("raw", "auto", "on")
 
 
 class Block(torch.nn.Module):
@@ -51,81 +68,211 @@ class Block(torch.nn.Module):
         return x + self.narrow(hidden)
 
 
-def contexts(model: torch.nn.Module) -> dict[str, Any]:
+def contexts(ahead: str, only: list[str] | None) -> dict[str, Any]:
     """Return a context for each method, to be entered once a step."""
     found: dict[str, Any] = {
         "none": contextlib.nullcontext(),
         "save_on_cpu": torch.autograd.graph.save_on_cpu(pin_memory=True),
-        "raw": offload_activations(compression="off", min_bytes=LEAST_BYTES),
-        "auto": offload_activations(compression="auto", min_bytes=LEAST_BYTES),
-        "on": offload_activations(compression="on", min_bytes=LEAST_BYTES),
     }
+    for name in OWN:
+        if only is None or name in only:
+            compression = "off" if name == "raw" else name
+            found[name] = offload_activations(
+                compression=compression, min_bytes=LEAST_BYTES, ahead=ahead
+            )
     with contextlib.suppress(ImportError):
         from trl.models.activation_offloading import OffloadActivations
 
         found["trl"] = OffloadActivations(min_offload_size=LEAST_BYTES)
+    return {name: one for name, one in found.items() if only is None or name in ("none", *only)}
+
+
+def forward(model: torch.nn.Module, batch: torch.Tensor, context: Any) -> torch.Tensor:
+    model.zero_grad(set_to_none=True)
+    with context:
+        return model(batch).float().square().mean()
+
+
+def gradients(model: torch.nn.Module, batch: torch.Tensor, context: Any) -> list[torch.Tensor]:
+    """Return a step's gradients, in the host's memory."""
+    forward(model, batch, context).backward()
+    found = [parameter.grad.cpu() for parameter in model.parameters()]
+    model.zero_grad(set_to_none=True)
     return found
 
 
-def step(model: torch.nn.Module, batch: torch.Tensor, context: Any) -> None:
-    model.zero_grad(set_to_none=True)
-    with context:
-        loss = model(batch).float().square().mean()
-    loss.backward()
+def compare(model: torch.nn.Module, batch: torch.Tensor, methods: dict[str, Any]) -> dict[str, Any]:
+    """Return by method whether each of two steps has the gradients of a step without it."""
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    expected = gradients(model, batch, methods["none"])
+    found = {}
+    for name, context in methods.items():
+        steps = [gradients(model, batch, context) for _ in range(2)]
+        found[name] = all(all(map(torch.equal, one, expected)) for one in steps)
+        said = "equal to the bit" if found[name] else "DIFFERENT"
+        print(f"gradients of {name}, two steps: {said} to those of none", flush=True)
+    torch.use_deterministic_algorithms(False)
+    return found
 
 
-def measure(model: torch.nn.Module, batch: torch.Tensor, context: Any, steps: int) -> list[float]:
-    """Return the seconds of steps, one after the other."""
-    step(model, batch, context)
+def saved_bytes(model: torch.nn.Module, batch: torch.Tensor) -> int:
+    """Return the bytes of all that is saved, parameters too: what ``save_on_cpu`` moves."""
+    sizes = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        sizes.append(tensor.numel() * tensor.element_size())
+        return tensor
+
+    forward(model, batch, torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one))
+    return sum(sizes)
+
+
+def link_rates() -> dict[str, float]:
+    """Return what copies of pinned memory reach, in GB/s: the best of five."""
+    there = torch.empty(PROBE_BYTES, dtype=torch.uint8, device="cuda")
+    host = torch.empty(PROBE_BYTES, dtype=torch.uint8, pin_memory=True)
+    found = {}
+    for name, target, source in (("out", host, there), ("back", there, host)):
+        taken = []
+        for _ in range(5):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            target.copy_(source, non_blocking=True)
+            end.record()
+            end.synchronize()
+            taken.append(begin.elapsed_time(end) / 1e3)
+        found[name] = bandwidth_gbs(PROBE_BYTES, min(taken))
+    return found
+
+
+def measure(
+    model: torch.nn.Module, batch: torch.Tensor, context: Any, steps: int
+) -> list[tuple[float, float]]:
+    """Return the seconds of steps, one after the other, and of their forward passes.
+
+    The host's clock times a step, the GPU's what of it is the forward pass.
+    """
     taken = []
-    for _ in range(steps):
+    for count in range(steps + 1):
+        begin, middle = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         begun = time.perf_counter()
-        step(model, batch, context)
+        begin.record()
+        loss = forward(model, batch, context)
+        middle.record()
+        loss.backward()
         torch.cuda.synchronize()
-        taken.append(time.perf_counter() - begun)
+        if count > 0:  # the first one finds its memory
+            taken.append((time.perf_counter() - begun, begin.elapsed_time(middle) / 1e3))
     return taken
+
+
+def moved_by(context: Any, before: int) -> dict[str, float]:
+    """Return what one of lanescope's contexts moved in the last step, by direction."""
+    found = {"out_bytes": 0, "out_wire": 0, "back_bytes": 0, "back_wire": 0}
+    for record in context.log[before:]:
+        outcome = record.wait()
+        direction = "out" if record.transfer.path.endswith(">host") else "back"
+        found[f"{direction}_bytes"] += outcome.bytes
+        found[f"{direction}_wire"] += outcome.wire_bytes
+    return found
+
+
+def one_step_moves(
+    model: torch.nn.Module, batch: torch.Tensor, name: str, context: Any, whole: int
+) -> dict[str, float]:
+    """Return what a step moves; of TRL's nobody counts it."""
+    if name == "save_on_cpu":
+        return dict.fromkeys(("out_bytes", "out_wire", "back_bytes", "back_wire"), whole)
+    if name not in OWN:
+        return dict.fromkeys(("out_bytes", "out_wire", "back_bytes", "back_wire"), 0)
+    before = context.moved.tensors, context.moved.brought
+    forward(model, batch, context).backward()
+    torch.cuda.synchronize()
+    transfers = context.moved.tensors - before[0] + context.moved.brought - before[1]
+    return moved_by(context, -transfers)
+
+
+def line(name: str, one: dict[str, Any], found: dict[str, Any]) -> str:
+    """Return a method's line of the table."""
+    seconds = [statistics.median(step for step, _ in turn) for turn in one["turns"]]
+    ahead = statistics.median(first for turn in one["turns"] for _, first in turn)
+    step = statistics.median(seconds)
+    moved, rates = one["moved"], found["link_gbs"]
+    out, back = (moved[f"{way}_wire"] / rates[way] / 1e9 for way in ("out", "back"))
+    computation = found["methods"]["none"].get("step") or step
+    one |= {"step": step, "out_seconds": out, "back_seconds": back}
+    one["bound"] = bound = max(out + back, computation)
+    text = (
+        f"{name:12}{step * 1e3:6.1f} ms ({min(seconds) * 1e3:.1f} to {max(seconds) * 1e3:.1f}), "
+        f"forward {ahead * 1e3:.1f}, peak {binary_text(one['peak_bytes'])}"
+    )
+    if moved["out_wire"]:
+        ratios = [moved[f"{way}_bytes"] / max(moved[f"{way}_wire"], 1) for way in ("out", "back")]
+        text += (
+            f"; out {moved['out_bytes'] / 1e9:.2f} GB at {ratios[0]:.2f} to 1, {out * 1e3:.1f} ms, "
+            f"back {moved['back_bytes'] / 1e9:.2f} GB at {ratios[1]:.2f}, {back * 1e3:.1f} ms; "
+            f"{step / bound:.2f} of the larger of link and computation"
+        )
+    return text
+
+
+def comparison(found: dict[str, Any]) -> str:
+    """Return the methods against ``save_on_cpu``."""
+    usual = found["methods"].get("save_on_cpu")
+    if usual is None:
+        return ""
+    return "\n".join(
+        f"{name}: {one['step'] / usual['step']:.2f} of save_on_cpu's step, "
+        f"{one['peak_bytes'] / usual['peak_bytes']:.3f} of its peak"
+        for name, one in found["methods"].items()
+        if name in OWN
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--ahead", default="1GiB", help="of offload_activations")
+    parser.add_argument("--only", nargs="+", help="methods besides none")
     parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    options = parser.parse_args()
+    begun = time.perf_counter()
     torch.manual_seed(1)
     model = torch.nn.Sequential(*(Block() for _ in range(BLOCKS))).to("cuda", torch.bfloat16)
     batch = torch.randn(BATCH, LENGTH, WIDTH, device="cuda", dtype=torch.bfloat16)
-    methods = contexts(model)
-    step(model, batch, methods["none"])
-    expected = [parameter.grad.clone() for parameter in model.parameters()]
-    found: dict[str, dict[str, Any]] = {name: {"turns": []} for name in methods}
-    for turn in range(arguments.turns):
-        for name in list(methods)[:: 1 if turn % 2 == 0 else -1]:
-            torch.cuda.reset_peak_memory_stats()
-            taken = measure(model, batch, methods[name], arguments.steps)
-            one = found[name]
-            one["turns"].append(statistics.median(taken))
-            one["peak_bytes"] = torch.cuda.max_memory_allocated()
-            gradients = [parameter.grad for parameter in model.parameters()]
-            one["equal"] = all(map(torch.equal, gradients, expected))
-            if hasattr(methods[name], "moved"):
-                moved = methods[name].moved
-                steps = (turn + 1) * (arguments.steps + 1)
-                one["offloaded_bytes_a_step"] = moved.bytes / steps
-                one["brought_a_step"] = moved.brought / steps
-        for one in found.values():
-            one["median"] = statistics.median(one["turns"]) if one["turns"] else None
-            one["range"] = [min(one["turns"]), max(one["turns"])] if one["turns"] else None
-        if arguments.out is not None:
-            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
-    for name, one in found.items():
-        low, high = one["range"]
-        print(
-            f"{name}: {one['median'] * 1e3:.1f} ms ({low * 1e3:.1f} to {high * 1e3:.1f}), peak "
-            f"{binary_text(one['peak_bytes'])}, gradients equal: {one['equal']}, offloaded "
-            f"{binary_text(one.get('offloaded_bytes_a_step', 0))} a step"
-        )
+    methods = contexts(options.ahead, options.only)
+    found: dict[str, Any] = {
+        "gpu": torch.cuda.get_device_name(0),
+        "torch": torch.__version__,
+        "ahead": options.ahead,
+        "link_gbs": link_rates(),
+    }
+    print(
+        f"the link: {found['link_gbs']['out']:.1f} GB/s out, {found['link_gbs']['back']:.1f} back"
+    )
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # of which there is a deterministic one
+        found["equal"] = compare(model, batch, methods)
+        whole = saved_bytes(model, batch)
+        print(f"{whole / 1e9:.2f} GB are saved; {time.perf_counter() - begun:.0f} s until now")
+        found["methods"] = {
+            name: {"turns": [], "moved": one_step_moves(model, batch, name, context, whole)}
+            for name, context in methods.items()
+        }
+        for turn in range(options.turns):
+            for name in list(methods)[:: 1 if turn % 2 == 0 else -1]:
+                model.zero_grad(set_to_none=True)
+                torch.cuda.reset_peak_memory_stats()
+                one = found["methods"][name]
+                one["turns"].append(measure(model, batch, methods[name], options.steps))
+                one["peak_bytes"] = torch.cuda.max_memory_allocated()
+            lines = [line(name, one, found) for name, one in found["methods"].items()]
+            print(f"turn {turn + 1}, {time.perf_counter() - begun:.0f} s", *lines, sep="\n")
+            print(comparison(found), flush=True)
+            if options.out is not None:
+                options.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ class CopyingLink:
         self.most: int | None = None
         self._count = 0
 
+    @property
+    def log(self) -> tuple[Any, ...]:
+        return tuple(self.events)
+
     def takes(self, tensor: Any) -> bool:
         return self._takes(tensor)
 

@@ -14,12 +14,9 @@ KIB = 1 << 10
 
 
 def link() -> CopyingLink:
-    from lanescope.torch.host_link import is_parameter, memory_order
+    from lanescope.torch.regions import is_parameter
 
-    def takes(tensor: object) -> bool:
-        return not is_parameter(tensor) and memory_order(tensor) is not None
-
-    return CopyingLink(lambda tensor: tensor.detach().clone(), takes)
+    return CopyingLink(lambda tensor: tensor.clone(), lambda tensor: not is_parameter(tensor))
 
 
 def model(layers: int = 6) -> torch.nn.Module:
@@ -51,7 +48,8 @@ def test_gradients_are_the_same_to_the_bit(ahead: int) -> None:
     for _ in range(3):
         for one, other in zip(plain, gradients(module, own), strict=True):
             assert torch.equal(one, other)
-    assert own.moved.bytes > 0
+    assert own.moved.shared > 0
+    assert (own.moved.bytes > 0) == (ahead < 1 << 30)
     assert (len(found.of("bring")) > 20) == (ahead < 1 << 30)
 
 
@@ -85,9 +83,51 @@ def test_a_module_that_fails_leaves_no_hooks() -> None:
     assert len(found.events) == before
 
 
+def test_views_with_gaps_travel_once_with_what_they_are_views_of() -> None:
+    own = OffloadedActivations(found := link(), 1 << 30, KIB, 0)
+    linear = torch.nn.Linear(64, 3 * 64)
+    values = torch.randn(4, 32, 64)
+    expected = None
+    for context in (torch.enable_grad(), own):
+        linear.zero_grad()
+        with context:
+            q, k, v = linear(values).view(4, 32, 3, 4, 16).permute(2, 0, 3, 1, 4)
+            strides = [one.stride() for one in (q, k, v)]
+            scores = (q @ k.transpose(-1, -2)).softmax(-1) @ v
+        scores.square().sum().backward()
+        gradient = linear.weight.grad.clone()
+        expected = gradient if expected is None else expected
+    assert torch.equal(gradient, expected)
+    assert all(stride[2] == 3 * 64 for stride in strides)
+    assert len(found.of("send")) == own.moved.tensors
+
+
+def test_what_travels_for_a_tensor() -> None:
+    from lanescope.torch.regions import region_of
+    from lanescope.torch.saved import key_of
+
+    whole = torch.arange(4 * 6 * 5, dtype=torch.float32).view(4, 6, 5)
+    for part in (whole, whole.permute(2, 0, 1), whole[1:3], whole[:, :3], whole[:, 2:5, 1:4]):
+        region = region_of(part)
+        assert region.view.of(region.values).equal(part)
+        assert region.view.of(region.values).stride() == part.stride()
+        assert region.view.of(region.values.clone()).equal(part)  # wherever it lies
+        assert region.versioned._version == part._version
+        part.add_(1)
+        assert region.versioned._version == part._version
+    assert region_of(whole[1:3]).bytes == 2 * 6 * 5 * 4  # what has no gaps alone
+    assert region_of(whole[:, :3]).bytes == whole.nbytes
+    narrow = whole[:, :, 0]
+    assert region_of(narrow) is None  # a fifth of it
+    known = key_of(region_of(whole[:, :3]).values, whole.nbytes)
+    assert region_of(narrow, lambda key: key == known) is not None
+    rows = torch.randn(1, 5).expand(100, 5)
+    assert region_of(rows).bytes == 5 * 4
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_order_in_memory(transposed: bool) -> None:
-    from lanescope.torch.host_link import memory_order
+    from lanescope.torch.regions import memory_order
 
     values = torch.randn(3, 4, 5)
     if transposed:

@@ -26,11 +26,8 @@ class Tensor:
     def data_ptr(self) -> int:
         return self.address
 
-    def stride(self) -> tuple[int, ...]:
-        return (1,)
 
-
-def pool(budget: int = 100, ahead: int = 3) -> tuple[Pool, CopyingLink]:
+def pool(budget: int = 100, ahead: int = 8) -> tuple[Pool, CopyingLink]:
     link = CopyingLink(copy.copy, lambda tensor: True)
     return Pool(link, budget * MIB, ahead * MIB), link
 
@@ -48,56 +45,82 @@ def backward(pool: Pool, saved: list) -> list[int]:
 
 
 def test_each_comes_back_as_it_was() -> None:
-    own, _ = pool()
+    own, _ = pool(ahead=0)
     assert backward(own, forward(own, 10)) == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
     assert (own.moved.tensors, own.moved.bytes) == (10, 10 * MIB)
 
 
-def test_what_is_leaving_is_used_where_it_is() -> None:
-    own, link = pool(ahead=3)
+def test_what_has_not_left_is_used_where_it_is() -> None:
+    own, link = pool(ahead=8)  # five wait, two leave, one comes early
     backward(own, forward(own, 10))
-    assert link.of("bring") == [7, 6, 5, 4, 3, 2, 1]  # 8, 9 and 10 had not left
-    assert own.moved.brought == 7
+    assert link.of("send") == [1, 2, 3, 4, 5]  # the backward pass begins with 6 to 10 here
+    assert link.of("bring") == [3, 2, 1]  # 4 and 5 had not left
+    assert own.moved.brought == 3
+    assert own.moved.brought_bytes == 3 * MIB
+
+
+def test_nothing_waits_for_what_is_used_where_it_is() -> None:
+    own, link = pool(ahead=8)
+    saved = forward(own, 10)
+    link.events.clear()
+    for _ in range(5):
+        own.use(saved.pop())
+    assert link.of("wait") == []
+    assert link.of("bring") == [3]  # begun while the ones before are still leaving
 
 
 def test_no_more_memory_is_held_than_ahead() -> None:
-    own, link = pool(ahead=3)
-    tensors = [Tensor(i) for i in range(10)]
+    own, link = pool(ahead=8)
+    tensors = [Tensor(i) for i in range(16)]
     there = [weakref.ref(tensor) for tensor in tensors]
     saved = []
     while tensors:
         saved.append(own.save(tensors[0], MIB))
         tensors.pop(0)
         gc.collect()
-        assert sum(one() is not None for one in there) - len(tensors) <= 3
+        assert sum(one() is not None for one in there) - len(tensors) <= 7
     # the GPU waits for a transfer before the memory may be used again
-    assert link.of("wait") == [1, 2, 3, 4, 5, 6, 7]
+    assert link.of("wait") == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 def test_what_comes_next_is_brought_before_its_use() -> None:
-    own, link = pool(ahead=2)
-    saved = forward(own, 8)
-    own.use(saved[7])
-    own.use(saved[6])
+    own, link = pool(ahead=16)  # ten wait, four leave, two come early
+    saved = forward(own, 20)
+    for _ in range(14):
+        own.use(saved.pop())
     link.events.clear()
     own.use(saved[5])
-    # 6 and 5 were brought before; now there is room for one more
-    assert link.events == [("wait", 6), ("wait", 6), ("bring", 4)]
+    # 6 and 5 were brought before; now there is room for one more, which waits for none of them
+    assert link.events == [("bring", 4), ("wait", 6), ("wait", 6)]
+
+
+def test_one_that_is_larger_than_the_room_is_brought_early() -> None:
+    own, link = pool(ahead=8)
+    large = own.save(Tensor(0), 2 * MIB)
+    saved = [large, *forward(own, 9)]
+    for _ in range(7):
+        own.use(saved.pop())
+    link.events.clear()
+    own.use(saved.pop())
+    assert link.events[0] == ("bring", 2)
+    own.use(saved.pop())
+    assert link.of("bring") == [2, 1]
 
 
 def test_a_tensor_that_several_operations_save_is_sent_once() -> None:
     own, link = pool()
-    tensor = Tensor(5)
+    tensor = Tensor(50)
     saved = [own.save(tensor, MIB) for _ in range(3)]
     assert saved[0] is saved[1] is saved[2]
-    assert own.moved.tensors == 1
     assert own.moved.shared == 2
-    assert [own.use(one).address for one in saved] == [5, 5, 5]
-    assert link.of("send") == [1]
+    others = forward(own, 9)
+    assert link.of("send") == [1, 2, 3, 4, 5]
+    assert len(others) == 9
+    assert [own.use(one).address for one in saved] == [50, 50, 50]
 
 
 def test_the_same_place_with_other_values_is_another_tensor() -> None:
-    own, link = pool()
+    own, link = pool(ahead=0)
     tensor = Tensor(5)
     first = own.save(tensor, MIB)
     own.use(first)
@@ -107,7 +130,7 @@ def test_the_same_place_with_other_values_is_another_tensor() -> None:
 
 
 def test_a_change_in_place_is_an_error() -> None:
-    own, _ = pool(ahead=1)
+    own, _ = pool(ahead=0)
     tensor = Tensor(5)
     saved = own.save(tensor, MIB)
     tensor._version += 1
@@ -132,17 +155,28 @@ def test_without_room_on_the_host_tensors_stay() -> None:
 
 
 def test_where_the_host_can_pin_no_more_tensors_stay() -> None:
-    own, link = pool()
+    own, link = pool(ahead=0)
     link.most = 4
     saved = forward(own, 6)
-    assert saved[4:] == [None, None]
+    assert saved[5] is None
     assert own.moved.stayed == 2
     assert own.moved.tensors == 4
     assert link.of("send") == [1, 2, 3, 4, 5]  # one try was enough
-    saved = saved[:4]
-    assert backward(own, saved) == [3, 2, 1, 0]
+    saved = saved[:5]
+    assert backward(own, saved) == [4, 3, 2, 1, 0]
     link.most = 9
     assert None not in forward(own, 4)  # their room is free again
+
+
+def test_those_that_wait_stay_where_the_host_can_pin_no_more() -> None:
+    own, link = pool(ahead=8)
+    link.most = 2
+    saved = forward(own, 10)
+    assert own.moved.stayed == 3  # one that could not be sent, and then those that were not tried
+    assert link.of("send") == [1, 2, 3]
+    saved = [one for one in saved if one is not None]
+    assert backward(own, saved)[-3:] == [2, 1, 0]
+    assert set(own.bytes.values()) == {0}
 
 
 def test_a_retained_graph_is_used_twice() -> None:
@@ -153,7 +187,7 @@ def test_a_retained_graph_is_used_twice() -> None:
 
 
 def test_a_graph_that_is_never_used_leaves_nothing() -> None:
-    own, link = pool(budget=6)
+    own, link = pool(budget=6, ahead=0)
     for _ in range(5):
         assert None not in forward(own, 6)
         gc.collect()
@@ -166,8 +200,8 @@ def test_a_long_run_looks_at_what_is_there_alone() -> None:
     for _ in range(300):
         backward(own, forward(own, 20))
     assert not own._there
-    assert not own._early
-    assert own._early_bytes == own._host_bytes == 0
+    assert not own._by_key
+    assert set(own.bytes.values()) == {own._host_bytes} == {0}
 
 
 def test_a_graph_that_is_held_for_long_does_not_slow_others_down() -> None:

@@ -89,7 +89,7 @@ struct HostChannel::State {
   HostChannelOptions given;
   std::size_t slot_bytes;
   Stream out, copying, in;
-  Event caller_ready, begun, ended;
+  Event caller_ready, ended;
   std::vector<Slot> slots;
   std::size_t next_slot = 0;
   bool no_memory = false;  // for slots
@@ -110,7 +110,6 @@ HostChannel::State::State(int device, const HostChannelOptions& options)
       copying(gpu),
       in(gpu),
       caller_ready(event_on(gpu, Timing::none)),
-      begun(event_on(gpu, Timing::none)),
       ended(event_on(gpu, Timing::none)),
       taking(gpu, 1, bytes_kept_on(sms_of(gpu, options.channel))),
       putting(gpu, 1, kUpdateSlabs * options.channel.slab_bytes),
@@ -234,8 +233,7 @@ void HostChannel::State::decode_staged(Ticket& ticket, Parcel& parcel, std::byte
                                        const std::byte* base) {
   const Report& report = ticket.report();
   report.clear_faults(ticket.facts().reported_parts(), in.get());
-  record(begun, in.get());
-  let_wait(copying.get(), begun);
+  // Not behind `in`, where what came before is still decoded: the link would be idle meanwhile.
   ticket.begin(copying.get());
   if (parcel.is_update()) sum_base(base, parcel.bytes_, report.held_sum(), in.get());
   const auto slabs = cut(parcel.bytes_, parcel.slab_bytes_);

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import torch
 
 from lanescope._core import native
 from lanescope.compression.channel import Channel
-from lanescope.compression.transfers import Parcel
+from lanescope.compression.transfers import Parcel, Record
 from lanescope.errors import LanescopeError
+from lanescope.torch.regions import is_parameter
 from lanescope.torch.saved import NoRoomError
 
 #: cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY.
 _NO_MEMORY = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A tensor in the host's memory.
-
-    Attributes
-    ----------
-    order
-        Of its dimensions in memory, the slowest first.
-    """
-
-    parcel: Parcel
-    order: tuple[int, ...]
+#: For each direction: as many transfers as are on their way together.
+_STREAMS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +30,43 @@ class End:
 
 
 class HostLink:
-    """A channel between a GPU and the host, with a stream for each direction."""
+    """A channel between a GPU and the host, each of whose transfers has a stream of its own.
+
+    On one stream a transfer would begin when the one before has been coded or decoded, too, and the
+    link would be idle meanwhile; the channel has an order of its own.
+    """
 
     def __init__(self, gpu: int, compression: str) -> None:
         self._gpu = gpu
         self.channel = Channel(gpu, "host", compression=compression)
-        self._out, self._back = torch.cuda.Stream(gpu), torch.cuda.Stream(gpu)
+        self._out = cycle([torch.cuda.Stream(gpu) for _ in range(_STREAMS)])
+        self._back = cycle([torch.cuda.Stream(gpu) for _ in range(_STREAMS)])
+
+    @property
+    def log(self) -> tuple[Record, ...]:
+        """The last transfers of the channel."""
+        return self.channel.log
 
     def takes(self, tensor: Any) -> bool:
-        """Whether it is a plain tensor of this GPU without gaps, and no part of a parameter."""
+        """Whether it is a plain tensor of this GPU, and no part of a parameter."""
         return (
             type(tensor) in (torch.Tensor, torch.nn.Parameter)
             and tensor.is_cuda
             and tensor.device.index == self._gpu
             and tensor.layout is torch.strided
+            and not (tensor.is_conj() or tensor.is_neg())
             and not is_parameter(tensor)
-            and memory_order(tensor) is not None
         )
 
-    def send(self, tensor: Any) -> tuple[Sent, End]:
-        """Begin to send a tensor without gaps to the host; raises NoRoomError."""
-        order = memory_order(tensor)
-        assert order is not None, "only tensors without gaps are sent"
+    def send(self, tensor: Any) -> tuple[Parcel, End]:
+        """Begin to send a tensor in C order to the host; raises NoRoomError."""
         own = torch.cuda.current_stream(self._gpu)
-        self._out.wait_stream(own)
-        with torch.cuda.stream(self._out):
-            in_order = tensor.detach().permute(order)
+        stream = next(self._out)
+        stream.wait_stream(own)
+        with torch.cuda.stream(stream):
             # what is alike in size and type is mostly alike in content
-            tag = f"saved {tuple(in_order.shape)} {in_order.dtype}"
-            sent = Sent(self._offload(in_order, tag), order)
-        return sent, End(self._out.record_event(), own)
+            parcel = self._offload(tensor, f"saved {tuple(tensor.shape)} {tensor.dtype}")
+        return parcel, End(stream.record_event(), own)
 
     def _offload(self, tensor: Any, tag: str) -> Parcel:
         try:
@@ -80,16 +77,15 @@ class HostLink:
                 raise NoRoomError from error
             raise
 
-    def bring(self, sent: Sent) -> tuple[Any, End]:
+    def bring(self, sent: Parcel) -> tuple[Any, End]:
         """Begin to bring one back, into new memory of the current stream."""
         own = torch.cuda.current_stream(self._gpu)
-        parcel = sent.parcel
-        room = torch.empty(parcel.shape, dtype=parcel.dtype, device=f"cuda:{self._gpu}")
-        self._back.wait_stream(own)
-        with torch.cuda.stream(self._back):
-            self.channel.restore(parcel, out=room)
-        places = [sent.order.index(dimension) for dimension in range(len(sent.order))]
-        return room.permute(places), End(self._back.record_event(), own)
+        room = torch.empty(sent.shape, dtype=sent.dtype, device=f"cuda:{self._gpu}")
+        stream = next(self._back)
+        stream.wait_stream(own)
+        with torch.cuda.stream(stream):
+            self.channel.restore(sent, out=room)
+        return room, End(stream.record_event(), own)
 
     def wait(self, end: End) -> None:
         """Let the stream of the tensor's memory wait, and the current one."""
@@ -97,18 +93,3 @@ class HostLink:
         current = torch.cuda.current_stream(self._gpu)
         if current != end.stream:
             current.wait_event(end.event)
-
-
-def is_parameter(tensor: Any) -> bool:
-    """Whether a tensor is, or is a view of, one that the program keeps: a leaf with a gradient."""
-    whole = tensor if tensor._base is None else tensor._base
-    return isinstance(whole, torch.nn.Parameter) or bool(whole.is_leaf and whole.requires_grad)
-
-
-def memory_order(tensor: Any) -> tuple[int, ...] | None:
-    """Return the order of a tensor's dimensions in memory, slowest first; None where it has gaps.
-
-    Elements that several indexes share, as in what ``expand`` returns, count as gaps.
-    """
-    order = sorted(range(tensor.dim()), key=lambda i: (-tensor.stride(i), i))
-    return tuple(order) if tensor.permute(order).is_contiguous() else None

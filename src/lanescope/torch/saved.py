@@ -1,8 +1,9 @@
 """Which tensors wait in the host's memory, and when each one goes and comes back.
 
-The forward pass saves tensors, the backward pass uses them in the opposite order. Each goes to the
-host as it is saved, and its memory on the GPU is free once that is done. When one is used, those
-saved before it are brought back ahead of their use.
+The forward pass saves tensors, the backward pass uses them in the opposite order. The last ones do
+not travel at all: each waits on the GPU until enough others were saved after it. Then it goes to
+the host, and its memory on the GPU is free once that is done. When one is used, those saved before
+it are brought back ahead of their use.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from dataclasses import dataclass
+from enum import Enum, auto
 from threading import RLock
 from typing import Any, Protocol
 
@@ -27,11 +29,15 @@ class NoRoomError(Exception):
 class Link(Protocol):
     """What moves tensors between a GPU and the host, behind the work of the current stream."""
 
+    @property
+    def log(self) -> tuple[Any, ...]:
+        """What became of the last transfers."""
+
     def takes(self, tensor: Tensor) -> bool:
         """Whether a tensor can be sent, and is none that stays anyhow, such as a parameter."""
 
     def send(self, tensor: Tensor) -> tuple[Any, Any]:
-        """Begin to send; return what brings it back, and the end of it, for `wait`.
+        """Begin to send one without gaps; return what brings it back, and the end, for `wait`.
 
         Raises
         ------
@@ -55,8 +61,8 @@ class Moved:
     tensors, bytes
         That went to the host.
     shared
-        Saved again by another operation while it was on its way, and sent once.
-    brought
+        Saved again by another operation while it was on the GPU, and sent once at most.
+    brought, brought_bytes
         Came back. A tensor that is used before its memory is needed does not.
     stayed
         Were large enough and stayed on the GPU: the host's budget was used up, or the host had no
@@ -67,25 +73,75 @@ class Moved:
     bytes: int = 0
     shared: int = 0
     brought: int = 0
+    brought_bytes: int = 0
     stayed: int = 0
 
 
+class Where(Enum):
+    """Where a saved tensor is."""
+
+    WAITING = auto()  # on the GPU, to be sent when more are saved
+    LEAVING = auto()  # on the GPU still, and on its way
+    AWAY = auto()  # in the host's memory alone
+    EARLY = auto()  # on the GPU again, ahead of its use
+    BACK = auto()  # on the GPU again, in use
+    STAYING = auto()  # on the GPU, as the host has no room
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Of the GPU's memory, for saved tensors, in bytes.
+
+    Attributes
+    ----------
+    waiting
+        That the backward pass finds where they are, if it begins.
+    leaving
+        As many as fill the link: the forward pass waits for the oldest.
+    early
+        As many as fill the link again. The gradients of a step are there when its last tensors
+        come back, so that they have the least room of all.
+    """
+
+    waiting: int
+    leaving: int
+    early: int
+
+    @classmethod
+    def of(cls, ahead_bytes: int) -> Windows:
+        """Share memory out."""
+        eighth = ahead_bytes // 8
+        return cls(ahead_bytes - 3 * eighth, 2 * eighth, eighth)
+
+
 class Saved:
-    """A tensor in the host's memory, as the backward pass holds it."""
+    """A tensor that may be in the host's memory, as the backward pass holds it."""
 
     __slots__ = (
         "__weakref__", "_pool", "bytes", "changed", "end", "here", "key", "number", "sent",
-        "users", "version",
+        "users", "version", "versioned", "where",
     )  # fmt: skip
 
-    def __init__(self, pool: Pool, number: int, tensor: Tensor, key: Any, size: int) -> None:
+    def __init__(self, pool: Pool, values: Tensor, versioned: Tensor, key: Any, size: int) -> None:
         self._pool = pool
-        self.number, self.key, self.bytes = number, key, size
-        self.version = tensor._version
-        self.changed = False
+        self.number, self.key, self.bytes = pool.next_number(), key, size
+        self.where = Where.WAITING
         self.users = 1
-        self.sent, self.end = pool.link.send(tensor)
-        self.here: Tensor | None = tensor  # on the GPU: before it has left, and brought back
+        self.sent: Any = None
+        self.end: Any = None
+        self.changed = False
+        self.puts(values, versioned)
+
+    def puts(self, values: Tensor | None, versioned: Tensor | None) -> None:
+        """Hold values on the GPU, and what counts their changes in place; or none of them."""
+        self.here, self.versioned = values, versioned
+        if versioned is not None:
+            self.version = versioned._version
+
+    def look_for_changes(self) -> None:
+        """Note whether the values were changed in place."""
+        if self.versioned is not None:
+            self.changed |= self.versioned._version != self.version
 
     def __del__(self) -> None:
         self._pool.forget(self)
@@ -93,6 +149,11 @@ class Saved:
 
 def _nobody() -> None:
     """Stand for a reference to nothing."""
+
+
+def key_of(values: Tensor, size: int) -> Any:
+    """Return what tells values without gaps, in a GPU's memory, from others."""
+    return (values.data_ptr(), size, values.dtype)
 
 
 class Pool:
@@ -105,47 +166,58 @@ class Pool:
     budget_bytes
         Of the host's memory that they may take, uncompressed.
     ahead_bytes
-        Of the GPU's memory: of tensors that leave, and of those that were brought back ahead.
+        Of the GPU's memory, which `Windows` shares out.
     """
 
     def __init__(self, link: Link, budget_bytes: int, ahead_bytes: int) -> None:
         self.link = link
         self.moved = Moved()
-        self._budget_bytes, self._ahead_bytes = budget_bytes, ahead_bytes
+        self._budget_bytes, self._windows = budget_bytes, Windows.of(ahead_bytes)
         self._lock = RLock()  # a backward pass has threads of its own, and frees in any of them
         self._number = 0
         self._there: dict[int, weakref.ref[Saved]] = {}  # by number
-        self._by_key: dict[Any, weakref.ref[Saved]] = {}  # that are here, and were not sent yet
-        self._leaving: deque[tuple[weakref.ref[Saved], int]] = deque()
-        self._host_bytes = self._leaving_bytes = self._early_bytes = 0
-        self._early: set[int] = set()  # numbers of those brought back and not used yet
+        self._by_key: dict[Any, weakref.ref[Saved]] = {}  # that have been on the GPU ever since
+        self._waiting: deque[weakref.ref[Saved]] = deque()
+        self._leaving: deque[weakref.ref[Saved]] = deque()
+        self._host_bytes = 0  # of those that were sent
+        self.bytes = dict.fromkeys(Where, 0)
 
-    def save(self, tensor: Tensor, size: int) -> Saved | None:
-        """Send a tensor to the host; None where there is no room for it."""
+    def next_number(self) -> int:
+        """Return the number of the next tensor, from 1."""
+        self._number += 1
+        return self._number
+
+    def knows(self, key: Any) -> bool:
+        """Whether values are saved already, and on the GPU."""
         with self._lock:
-            key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
+            return self._by_key.get(key, _nobody)() is not None
+
+    def save(self, values: Tensor, size: int, versioned: Tensor | None = None) -> Saved | None:
+        """Take a tensor without gaps, to be sent to the host; None where there is no room for it.
+
+        Parameters
+        ----------
+        size
+            Its bytes.
+        versioned
+            What counts changes in place of the same memory; by default the tensor does.
+        """
+        versioned = values if versioned is None else versioned
+        with self._lock:
+            key = key_of(values, size)
             known = self._by_key.get(key, _nobody)()
-            if known is not None and known.here is not None and known.version == tensor._version:
+            if known is not None and known.version == versioned._version:
                 known.users += 1
                 self.moved.shared += 1
                 return known
-            if self._host_bytes + size > self._budget_bytes:
+            if self._host_bytes + self.bytes[Where.WAITING] + size > self._budget_bytes:
                 self.moved.stayed += 1
                 return None
-            self._let_go(self._ahead_bytes - size)
-            try:
-                saved = Saved(self, self._number + 1, tensor, key, size)
-            except NoRoomError:
-                self._budget_bytes = self._host_bytes  # every further try would take long
-                self.moved.stayed += 1
-                return None
-            self._number += 1
+            saved = Saved(self, values, versioned, key, size)
             self._there[saved.number] = self._by_key[key] = weakref.ref(saved)
-            self._leaving.append((self._by_key[key], size))
-            self._host_bytes += size
-            self._leaving_bytes += size
-            self.moved.tensors += 1
-            self.moved.bytes += size
+            self._waiting.append(self._by_key[key])
+            self.bytes[Where.WAITING] += size
+            self._send_the_oldest()
             return saved
 
     def use(self, saved: Saved) -> Tensor:
@@ -157,11 +229,24 @@ class Pool:
             If it was changed in place before it had left.
         """
         with self._lock:
-            tensor = self._take(saved)
+            if saved.where is Where.AWAY:
+                self._bring(saved, Where.BACK)
+            elif saved.where is Where.EARLY:
+                self._becomes(saved, Where.BACK)
+            # Before the wait for this one: they come behind what is on the stream until now.
+            self._bring_those_before(saved.number)
+            saved.look_for_changes()
+            if saved.changed:
+                raise RuntimeError(
+                    "a tensor that the backward pass needs was changed in place after it was "
+                    "saved; find the operation with torch.autograd.set_detect_anomaly(True)"
+                )
+            if saved.where is Where.BACK:  # the others were on the GPU all the time
+                self.link.wait(saved.end)
+            tensor = saved.here
             saved.users -= 1
             if saved.users <= 0:  # it may be used once more, by a graph that is retained
                 self._drop(saved)
-            self._bring_those_before(saved.number)
             return tensor
 
     def forget(self, saved: Saved) -> None:
@@ -169,59 +254,78 @@ class Pool:
         with self._lock:
             if self._there.pop(saved.number, None) is None:
                 return
-            self._host_bytes -= saved.bytes
             self._drop(saved)
+            self._no_longer_by_key(saved)
+            self.bytes[saved.where] -= saved.bytes
+            if saved.sent is not None:
+                self._host_bytes -= saved.bytes
 
-    def _take(self, saved: Saved) -> Tensor:
-        if saved.here is None:
-            self._bring(saved)
-        saved.changed |= saved.here._version != saved.version  # type: ignore[union-attr]
-        if saved.changed:
-            raise RuntimeError(
-                "a tensor that the backward pass needs was changed in place after it was saved; "
-                "find the operation with torch.autograd.set_detect_anomaly(True)"
-            )
-        self._no_longer_early(saved)
-        self.link.wait(saved.end)
-        return saved.here
+    def _becomes(self, saved: Saved, where: Where) -> None:
+        self.bytes[saved.where] -= saved.bytes
+        self.bytes[where] += saved.bytes
+        saved.where = where
 
-    def _bring(self, saved: Saved) -> None:
-        saved.here, saved.end = self.link.bring(saved.sent)
-        saved.version = saved.here._version
+    def _send_the_oldest(self) -> None:
+        """Send until no more are waiting than may, as far as the host has room."""
+        while self._waiting and self.bytes[Where.WAITING] > self._windows.waiting:
+            saved = self._waiting.popleft()()
+            if saved is None or saved.where is not Where.WAITING:
+                continue
+            self._let_go(self._windows.leaving - saved.bytes)
+            try:
+                if self._host_bytes + saved.bytes > self._budget_bytes:
+                    raise NoRoomError
+                saved.sent, saved.end = self.link.send(saved.here)
+            except NoRoomError:
+                self._budget_bytes = self._host_bytes  # every further try would take long
+                self.moved.stayed += 1
+                self._becomes(saved, Where.STAYING)
+                continue
+            self._becomes(saved, Where.LEAVING)
+            self._leaving.append(weakref.ref(saved))
+            self._host_bytes += saved.bytes
+            self.moved.tensors += 1
+            self.moved.bytes += saved.bytes
+
+    def _let_go(self, most_bytes: int) -> None:
+        """Free what left longest ago until no more than this is leaving."""
+        while self._leaving and self.bytes[Where.LEAVING] > most_bytes:
+            saved = self._leaving.popleft()()
+            if saved is not None and saved.where is Where.LEAVING:
+                self._drop(saved)
+
+    def _bring(self, saved: Saved, where: Where) -> None:
+        values, saved.end = self.link.bring(saved.sent)
+        saved.puts(values, values)
+        self._becomes(saved, where)
         self.moved.brought += 1
-
-    def _no_longer_early(self, saved: Saved) -> None:
-        if saved.number in self._early:
-            self._early.remove(saved.number)
-            self._early_bytes -= saved.bytes
+        self.moved.brought_bytes += saved.bytes
 
     def _drop(self, saved: Saved) -> None:
         """Free its memory on the GPU, for what comes after it has left or come."""
-        if saved.here is None:
+        if saved.sent is None or saved.where is Where.AWAY:
             return
-        saved.changed |= saved.here._version != saved.version
+        saved.look_for_changes()
         self.link.wait(saved.end)
-        saved.here = None
-        self._no_longer_early(saved)
+        saved.puts(None, None)
+        self._becomes(saved, Where.AWAY)
+        self._no_longer_by_key(saved)
+
+    def _no_longer_by_key(self, saved: Saved) -> None:
         held = self._by_key.get(saved.key)
         if held is not None and held() in (saved, None):
             del self._by_key[saved.key]
 
-    def _let_go(self, most_bytes: int) -> None:
-        """Free what left longest ago until no more than this is leaving."""
-        while self._leaving and self._leaving_bytes > most_bytes:
-            saved, size = self._leaving.popleft()
-            self._leaving_bytes -= size
-            if (there := saved()) is not None:
-                self._drop(there)
-
     def _bring_those_before(self, number: int) -> None:
+        """Bring back what is used next, as much as there is room for, and one at least."""
+        most = self._windows.early
         for before in range(number - 1, max(number - 1 - MOST_LOOKED_AT, 0), -1):
-            if self._early_bytes >= self._ahead_bytes:
+            early = self.bytes[Where.EARLY]
+            if early >= most:
                 return
             saved = self._there.get(before, _nobody)()
-            if saved is None or saved.here is not None or saved.users <= 0:
+            if saved is None or saved.where is not Where.AWAY or saved.users <= 0:
                 continue
-            self._bring(saved)
-            self._early.add(before)
-            self._early_bytes += saved.bytes
+            if early > 0 and early + saved.bytes > most:
+                return
+            self._bring(saved, Where.EARLY)

@@ -1,0 +1,58 @@
+"""What a training step takes and holds by the schedule of saved tensors, on a clock of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from lanescope.torch.saved import Pool
+from tests.pytorch.timed_link import Memory, TimedLink, TimedTensor
+
+MIB = 1 << 20
+#: What a block of a model like GPT saves, 2048 wide, of 8 x 1024 tokens in bf16: the norm's input
+#: and output, query, key and value, attention's output, norm, and what a GELU gets and gives.
+BLOCK = [one * MIB for one in (32, 32, 96, 32, 32, 32, 128, 128)]
+BLOCKS = 12
+#: Of a block, beside each tensor.
+FORWARD_SECONDS, BACKWARD_SECONDS = 20e-3 / BLOCKS / len(BLOCK), 40e-3 / BLOCKS / len(BLOCK)
+
+
+def step(link: TimedLink, pool: Pool, memory: Memory) -> None:
+    sizes = BLOCK * BLOCKS
+    saved = []
+    for address, size in enumerate(sizes):
+        link.compute(FORWARD_SECONDS)
+        saved.append(pool.save(TimedTensor(memory, address, size), size))
+    while saved:
+        tensor = pool.use(saved.pop())
+        link.compute(BACKWARD_SECONDS)
+        del tensor
+
+
+def taken(gbs: float, ahead: int) -> tuple[float, TimedLink, Memory]:
+    link, memory = TimedLink(gbs * 1e9), Memory()
+    step(link, Pool(link, 1 << 40, ahead), memory)
+    return link.now, link, memory
+
+
+@pytest.mark.parametrize("gbs", [55, 75])
+def test_a_step_takes_little_longer_than_its_link(gbs: float) -> None:
+    seconds, link, memory = taken(gbs, 1024 * MIB)
+    assert memory.held == 0
+    assert memory.peak <= 1024 * MIB + max(BLOCK)
+    on_the_link = (link.out_bytes + link.back_bytes) / link.bytes_per_second
+    assert seconds < 1.04 * on_the_link
+    # what was saved last went nowhere, and what was leaving did not come back
+    whole = sum(BLOCK) * BLOCKS
+    assert link.out_bytes <= whole - 640 * MIB + max(BLOCK)
+    assert link.back_bytes <= link.out_bytes - 256 * MIB + max(BLOCK)
+
+
+def test_a_fast_link_leaves_the_computation_as_it_is() -> None:
+    seconds, _, _ = taken(900, 1024 * MIB)
+    assert seconds < 1.1 * 60e-3
+
+
+def test_less_memory_takes_longer_and_holds_less() -> None:
+    found = [taken(55, ahead * MIB) for ahead in (128, 512, 1024, 2048)]
+    assert [one[0] for one in found] == sorted((one[0] for one in found), reverse=True)
+    assert [one[2].peak for one in found] == sorted(one[2].peak for one in found)
