@@ -29,6 +29,7 @@ using lanescope::compress::DeviceChannel;
 using lanescope::compress::Dtype;
 using lanescope::compress::HostChannel;
 using lanescope::compress::HostChannelOptions;
+using lanescope::compress::Join;
 using lanescope::compress::Parcel;
 using lanescope::compress::RestoreBy;
 using lanescope::compress::Ticket;
@@ -94,25 +95,31 @@ std::shared_ptr<Ticket> send(const Devices& self, std::uintptr_t source, std::ui
                        pointer_of<CUstream_st>(target_stream), base_of(base, difference));
 }
 
+Join join_of(bool joins) {
+  return joins ? Join::now : Join::later;
+}
+
 std::pair<std::shared_ptr<Parcel>, std::shared_ptr<Ticket>> offload(
     const Host& self, std::uintptr_t source, std::size_t bytes, std::optional<Codec> codec,
     Dtype dtype, int dimensionality, std::uintptr_t stream, UpdateKind difference,
-    std::uintptr_t base) {
+    std::uintptr_t base, bool joins) {
   const auto channel = self.get();
   const nb::gil_scoped_release released;
   auto [parcel, ticket] =
       channel->offload(pointer_of<const std::byte>(source), bytes,
                        choice_of(codec, dtype, dimensionality, difference),
-                       pointer_of<CUstream_st>(stream), base_of(base, difference));
+                       pointer_of<CUstream_st>(stream), base_of(base, difference), join_of(joins));
   return {std::move(parcel), std::move(ticket)};
 }
 
 std::shared_ptr<Ticket> restore(const Host& self, const std::shared_ptr<Parcel>& parcel,
-                                std::uintptr_t target, std::uintptr_t stream, std::uintptr_t base) {
+                                std::uintptr_t target, std::uintptr_t stream, std::uintptr_t base,
+                                bool joins) {
   const auto channel = self.get();
   const nb::gil_scoped_release released;
   return channel->restore(parcel, pointer_of<std::byte>(target), pointer_of<CUstream_st>(stream),
-                          parcel->is_update() ? pointer_of<const std::byte>(base) : nullptr);
+                          parcel->is_update() ? pointer_of<const std::byte>(base) : nullptr,
+                          join_of(joins));
 }
 
 using PageOffsets = PageNumbers<std::uint64_t>;
@@ -327,9 +334,19 @@ void bind_host_channel(nb::module_& module) {
           "restore_by"_a)
       .def("offload", &offload, "source"_a, "bytes"_a, "codec"_a.none(), "dtype"_a,
            "dimensionality"_a, "stream"_a, "difference"_a = UpdateKind::none, "base"_a = 0,
-           "Take an array away; returns it and its ticket.")
-      .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "base"_a = 0,
-           "Bring an array back.")
+           "joins"_a = true,
+           "Take an array away; returns it and its ticket. The stream waits for its end, or not "
+           "before join.")
+      .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "base"_a = 0, "joins"_a = true,
+           "Bring an array back; joins as with offload.")
+      .def(
+          "join",
+          [](const Host& self, Ticket& ticket, std::uintptr_t stream) {
+            const auto channel = self.get();
+            const nb::gil_scoped_release released;
+            channel->join(ticket, pointer_of<CUstream_st>(stream));
+          },
+          "ticket"_a, "stream"_a, "Let a stream wait for the end of a transfer.")
       .def("load", &load<Host>, "codec"_a, "dtype"_a, "Load a codec's kernels beforehand.")
       .def("restore_parts", &restore_parts, "parcel"_a, "offsets"_a, "sizes"_a, "targets"_a,
            "stream"_a,

@@ -18,6 +18,7 @@ void bind_grid(nanobind::module_& module);
 void bind_watch(nanobind::module_& module);
 void bind_channel(nanobind::module_& module);
 void bind_pages(nanobind::module_& module);
+void bind_tensor_table(nanobind::module_& module);
 void bind_peer(nanobind::module_& module);   // after bind_channel and bind_compress
 void bind_parts(nanobind::module_& module);  // after bind_compress
 void bind_rule(nanobind::module_& module);   // after bind_compress

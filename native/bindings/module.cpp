@@ -57,6 +57,7 @@ NB_MODULE(_native, module) {
   bind_nccl(module);
   bind_channel(module);
   bind_pages(module);
+  bind_tensor_table(module);
   bind_peer(module);
   bind_parts(module);
   bind_rule(module);

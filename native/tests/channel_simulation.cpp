@@ -714,7 +714,10 @@ void bring_pages() {
     copies.push_back(set.copy(i, staging + set.offsets[i], true));
   copier.copy(copies, 5, caller.get());
   for (Array& room : set.rooms) spoil(room);
-  auto [parcel, ticket] = channel.offload(staging, set.bytes, some_choice(), caller.get());
+  const Join joins = bits() % 2 == 0 ? Join::now : Join::later;
+  auto [parcel, ticket] =
+      channel.offload(staging, set.bytes, some_choice(), caller.get(), nullptr, joins);
+  if (joins == Join::later) channel.join(*ticket, caller.get());
   pretended::put(caller.get(), [=] { std::fill_n(staging, set.bytes, kLater); });
   if (bits() % 3 == 0) {
     const Array stream = stream_of(*parcel);
@@ -749,8 +752,9 @@ void bring_pages() {
   std::shared_ptr<Ticket> back;
   copies.clear();
   if (bits() % 3 == 0) {
-    back = channel.restore(parcel, staging, caller.get());
+    back = channel.restore(parcel, staging, caller.get(), nullptr, joins);
     evict_and_go_on();
+    if (joins == Join::later) channel.join(*back, caller.get());
     for (const std::size_t page : wanted)
       copies.push_back(set.copy(page, staging + set.offsets[page], false));
   } else if (!parcel->choice()) {

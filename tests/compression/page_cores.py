@@ -90,18 +90,38 @@ class HostCore:
     """A channel to the host. `moved` has what crossed the link, and how."""
 
     def __init__(self, *options):
-        self.moved, self.tickets = [], []
+        self.moved, self.tickets, self.order, self._later = [], [], [], {}
 
     def load(self, *given):
         """No kernels."""
 
-    def offload(self, source, size, codec, dtype, dimensionality, stream):
+    def offload(self, source, size, codec, dtype, dimensionality, stream, joins=True):
         held = Held(memory(source, size), codec, dtype)
-        return held, self._ticket("offload", size)
+        ticket = self._ticket("offload", size)
 
-    def restore(self, held, target, stream):
-        held_values(held, memory(target, held.bytes))
-        return self._ticket("restore", held.bytes)
+        def take():  # as late as it may be
+            held.values[:] = memory(source, size)
+
+        if not joins:
+            held.values[:] = 0xEE
+            self._later[ticket] = take
+        return held, ticket
+
+    def restore(self, held, target, stream, joins=True):
+        ticket = self._ticket("restore", held.bytes)
+        if joins:
+            held_values(held, memory(target, held.bytes))
+        else:
+            self._later[ticket] = lambda: held_values(held, memory(target, held.bytes))
+        return ticket
+
+    def join(self, ticket, stream):
+        self.order.append("join")
+        self._later.pop(ticket)()
+
+    @property
+    def is_joined(self):
+        return not self._later
 
     def restore_parts(self, held, offsets, sizes, targets, stream):
         for offset, size, target in zip(offsets, sizes, targets, strict=True):
@@ -126,6 +146,7 @@ class HostCore:
 
     def _ticket(self, how, size):
         self.moved.append((how, size))
+        self.order.append(how)
         self.tickets.append(Ticket(size, False))
         return self.tickets[-1]
 

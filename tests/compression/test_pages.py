@@ -170,7 +170,7 @@ def test_a_transfer_begins_before_it_is_known_where_pages_go(gpus, monkeypatch):
 
 
 def test_more_than_a_group_goes_in_several_transfers(gpus, monkeypatch):
-    monkeypatch.setattr(paging, "GROUP_BYTES", 100 * KIB)
+    monkeypatch.setattr(paging, "GROUP_BYTES", 200 * KIB)
     given = made_up([64 * KIB, 16 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 16 * KIB])
     channel = host()
     parcel = channel.offload_many(given)
@@ -178,6 +178,61 @@ def test_more_than_a_group_goes_in_several_transfers(gpus, monkeypatch):
     assert sizes == [96 * KIB, 64 * KIB, 256 * KIB, 16 * KIB]
     same(channel.restore_many(parcel), given)
     same(channel.restore_many(parcel, which=[5, 0, 3]), [given[5], given[0], given[3]])
+
+
+@pytest.fixture
+def short_edges(monkeypatch):
+    """First and last transfers of 64 KiB, and 512 KiB for all that are under way."""
+    for module in (pages_module, paging):
+        monkeypatch.setattr(module, "EDGE_BYTES", 64 * KIB)
+    monkeypatch.setattr(paging, "GROUP_BYTES", 512 * KIB)
+
+
+def test_the_first_and_the_last_pages_of_a_cache_go_apart(gpus, short_edges):
+    cache = made_up([64 * 16 * KIB])[0]
+    cache = cache._view(cache.host.reshape(64, -1))
+    channel = host()
+    numbers = list(range(60, 0, -1))
+    parcel = channel.offload_many(cache, pages=numbers)
+    sizes = [size // (16 * KIB) for _, size in gpus.cores[0].moved]
+    assert sizes == [4, 16, 16, 16, 8]
+    assert gpus.cores[0].is_joined
+    out = Tensor(np.zeros_like(cache.host))
+    channel.restore_many(parcel, out=out, pages=numbers)
+    assert np.array_equal(out.host[1:61], cache.host[1:61])
+    assert gpus.cores[0].is_joined
+    found = channel.restore_many(parcel, which=[59, 0])
+    assert np.array_equal(found[0].host, cache.host[1])
+    with pytest.raises(InputError, match="no page 64 of the array"):
+        channel.offload_many(cache, pages=[*range(60), 64])
+    assert gpus.cores[0].is_joined
+
+
+def test_transfers_begin_while_those_before_are_under_way(gpus, short_edges):
+    given = made_up([16 * KIB] * 48)
+    channel = host()
+    parcel = channel.offload_many(given)
+    core = gpus.cores[0]
+    core.order.clear()
+    out = made_up([16 * KIB] * 48)[::-1]
+    channel.restore_many(parcel, out=out)
+    same(out, given)
+    # as many as there is memory for; the pages of the first go to their places meanwhile
+    count = len(parcel.groups)
+    assert count > 2
+    assert core.order[:2] == ["restore", "restore"]
+    assert core.order.count("join") == core.order.count("restore") == count
+    assert core.is_joined
+
+
+def test_what_has_begun_is_joined_where_places_do_not_fit(gpus, short_edges):
+    given = made_up([16 * KIB] * 48)
+    channel = host()
+    parcel = channel.offload_many(given)
+    with pytest.raises(InputError, match="47 places for 48 pages"):
+        channel.restore_many(parcel, out=made_up([16 * KIB] * 47))
+    assert "join" in gpus.cores[0].order
+    assert gpus.cores[0].is_joined
 
 
 def test_the_first_of_a_long_list_leave_while_others_are_looked_at(gpus):

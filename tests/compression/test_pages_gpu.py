@@ -74,17 +74,40 @@ def test_pages_of_any_sizes_come_back(codec, direction):
 
 @pytest.mark.parametrize("codec", [None, "exponent"])
 def test_long_lists_of_separate_tensors(codec):
-    """Of which some leave before others are looked at."""
-    room = torch.randn((700, 8 * KIB), device="cuda:0").to(torch.bfloat16)
+    """Of which some leave before others are gathered."""
+    room = torch.randn((2000, 8 * KIB), device="cuda:0").to(torch.bfloat16)
     given = [one.clone() for one in room]
     with to_host(codec) as channel:
         parcel = channel.offload_many(given)
-        assert len(parcel.groups) == 3
+        assert len(parcel.groups) > 2
         out = [torch.zeros_like(one) for one in given]
         channel.restore_many(parcel, out=out)
         assert same(torch.stack(out), room)
         wanted = [699, 127, 128]
         all_same(channel.restore_many(parcel, which=wanted), [room[i] for i in wanted])
+
+
+@pytest.mark.parametrize("codec", [None, "exponent"])
+def test_what_comes_later_on_the_stream_waits_for_pages(codec):
+    """Though their transfers do not wait for each other, nor for the places of those before."""
+    cache = torch.randn((1200, 256 * KIB), device="cuda:0").to(torch.bfloat16)
+    expected = cache.clone()
+    numbers = torch.randperm(1200).tolist()
+    with to_host(codec) as channel:
+        for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                parcel = channel.offload_many(cache, pages=numbers)
+                cache.zero_()
+                others = [torch.full((64 << 20,), 7.0, device="cuda:0") for _ in range(3)]
+                del others  # whose memory pages lie side by side in
+                channel.restore_many(parcel, out=cache, pages=numbers)
+                found = cache.clone()
+                cache.zero_()
+            torch.cuda.current_stream().wait_stream(stream)
+            assert same(found, expected)
+            cache.copy_(expected)
+        channel.synchronize()
 
 
 @pytest.mark.parametrize("shift", [1, 2, 7, 8])

@@ -82,7 +82,7 @@ struct HostChannel::State {
   template <typename Work>
   std::shared_ptr<Ticket> restore_some(const std::shared_ptr<Parcel>& parcel,
                                        const TransferFacts& moved, cudaStream_t caller, Work work);
-  void settle(Ticket& ticket, const Stream& stream, cudaStream_t caller);
+  void settle(Ticket& ticket, const Stream& stream, cudaStream_t caller, Join join = Join::now);
 
   std::mutex mutex;
   int gpu;
@@ -276,7 +276,8 @@ void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab,
   if (part + 1 == ticket.facts().parts) record(slot.free, in.get());
 }
 
-void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream_t caller) {
+void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream_t caller,
+                                Join join) {
   try {
     record(ended, stream.get());
     ticket.settle_behind(stream.get());
@@ -284,7 +285,7 @@ void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream
     ticket.fail(error);
     throw;
   }
-  let_wait(caller, ended);
+  if (join == Join::now) let_wait(caller, ended);
 }
 
 /// A kernel reads the chosen blocks where they lie on the host.
@@ -350,7 +351,8 @@ HostChannel::~HostChannel() {
 
 HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t bytes,
                                           const std::optional<Choice>& choice,
-                                          cudaStream_t source_stream, const std::byte* base) {
+                                          cudaStream_t source_stream, const std::byte* base,
+                                          Join join) {
   if (choice) require_possible(*choice, base, nullptr, bytes);
   State& state = *state_;
   const std::lock_guard lock(state.mutex);
@@ -397,13 +399,13 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
     state.settle(*ticket, state.out, source_stream);
     throw;
   }
-  state.settle(*ticket, state.out, source_stream);
+  state.settle(*ticket, state.out, source_stream, join);
   return {parcel, ticket};
 }
 
 std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parcel,
                                              std::byte* target, cudaStream_t target_stream,
-                                             const std::byte* base) {
+                                             const std::byte* base, Join join) {
   const std::size_t stored = parcel->stored_bytes();
   const auto memory = parcel->memory();
   if (parcel->choice_ && !(is_aligned(target) && is_aligned(base)))
@@ -447,8 +449,13 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
     state.settle(*ticket, last, target_stream);
     throw;
   }
-  state.settle(*ticket, last, target_stream);
+  state.settle(*ticket, last, target_stream, join);
   return ticket;
+}
+
+void HostChannel::join(Ticket& ticket, cudaStream_t stream) {
+  const ScopedDevice scope(state_->gpu);
+  ticket.let_wait_for_it(stream);
 }
 
 std::shared_ptr<Ticket> HostChannel::restore_parts(const std::shared_ptr<Parcel>& parcel,

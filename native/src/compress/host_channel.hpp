@@ -27,6 +27,12 @@ struct HostChannelOptions {
   RestoreBy restore_by = RestoreBy::staged;
 };
 
+/// When the caller's stream waits for the end of a transfer.
+enum class Join {
+  now,    ///< Whatever comes later on it does.
+  later,  ///< Not before `join`: until then the caller leaves the device's memory of it alone.
+};
+
 /// Slabs of an array that one kernel codes of an update, of which little crosses the link.
 inline constexpr std::size_t kUpdateSlabs = 4;
 
@@ -52,7 +58,8 @@ class HostChannel {
   /// Throws `Error`. An update, by its choice, stores differences to `base`, in the same memory;
   /// that takes twice `kUpdateSlabs` slabs of it.
   Offload offload(const std::byte* source, std::size_t bytes, const std::optional<Choice>& choice,
-                  cudaStream_t source_stream, const std::byte* base = nullptr);
+                  cudaStream_t source_stream, const std::byte* base = nullptr,
+                  Join join = Join::now);
 
   /// Brings back an array, which this or another channel took away; `target` is aligned to 16
   /// bytes. Waits on the host for the end of its offload, if that is still under way. Is mapped
@@ -60,7 +67,11 @@ class HostChannel {
   /// holds the same bytes as the one that it was made against and may be the target; where it holds
   /// others the target stays as it is, which the ticket tells.
   std::shared_ptr<Ticket> restore(const std::shared_ptr<Parcel>& parcel, std::byte* target,
-                                  cudaStream_t target_stream, const std::byte* base = nullptr);
+                                  cudaStream_t target_stream, const std::byte* base = nullptr,
+                                  Join join = Join::now);
+
+  /// Lets a stream of the device wait for the end of a transfer. Throws `Error`.
+  void join(Ticket& ticket, cudaStream_t stream);
 
   /// Brings back parts of an array that is stored as it is, each to a place of its own; sources
   /// are bytes of the array. Order as with `restore`; only those bytes cross the link. Throws

@@ -55,6 +55,11 @@ void Ticket::settle_behind(cudaStream_t stream) {
   stage_ = Stage::under_way;
 }
 
+void Ticket::let_wait_for_it(cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  if (stage_ == Stage::under_way) let_wait(stream, settled_);
+}
+
 void Ticket::settle_now() {
   const std::lock_guard lock(mutex_);
   wire_bytes_ = facts_.wire_bytes;

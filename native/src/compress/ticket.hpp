@@ -71,6 +71,9 @@ class Ticket {
   /// The last thing recorded; after it, it counts as being on its way.
   void settle_behind(cudaStream_t stream);
 
+  /// Lets what comes later on a stream of the current device wait for the end of it.
+  void let_wait_for_it(cudaStream_t stream);
+
   /// For a transfer of nothing.
   void settle_now();
 

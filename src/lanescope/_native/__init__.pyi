@@ -1071,11 +1071,16 @@ class HostChannel:
 
     def __init__(self, gpu: int, slab_bytes: int, slots: int, sms: int, patience_s: float, piece_bytes: int, restore_by: RestoreBy) -> None: ...
 
-    def offload(self, source: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int, difference: UpdateKind = UpdateKind.none, base: int = 0) -> tuple[Parcel, Ticket]:
-        """Take an array away; returns it and its ticket."""
+    def offload(self, source: int, bytes: int, codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int, difference: UpdateKind = UpdateKind.none, base: int = 0, joins: bool = True) -> tuple[Parcel, Ticket]:
+        """
+        Take an array away; returns it and its ticket. The stream waits for its end, or not before join.
+        """
 
-    def restore(self, parcel: Parcel, target: int, stream: int, base: int = 0) -> Ticket:
-        """Bring an array back."""
+    def restore(self, parcel: Parcel, target: int, stream: int, base: int = 0, joins: bool = True) -> Ticket:
+        """Bring an array back; joins as with offload."""
+
+    def join(self, ticket: Ticket, stream: int) -> None:
+        """Let a stream wait for the end of a transfer."""
 
     def load(self, codec: Codec, dtype: Dtype) -> None:
         """Load a codec's kernels beforehand."""
@@ -1135,6 +1140,11 @@ class PageCopier:
 PAGE_CTAS: int = 2048
 
 PAGE_CTAS_TO_PEER: int = 192
+
+def tensor_table(api: object, tensors: list[object], gpu: int, pointers: object, sizes: object, begins: object) -> int | None:
+    """
+    Find where tensors lie, by DLPack's interface in C, and where their type or shape changes; returns how often, or None where one has to be looked at by itself.
+    """
 
 class PeerSender:
     """Arrays to a GPU of another process, compressed."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +25,7 @@ from lanescope.compression.gpu_arrays import (
 )
 from lanescope.compression.pages import (
     ALIGNMENT,
+    EDGE_BYTES,
     Numbers,
     PageGroup,
     PageList,
@@ -80,8 +84,9 @@ class PageTransfers:
 
         Nothing waits on the host. The pages may be overwritten or freed at once, by what is put on
         the current stream. Up to 256 MiB of the GPU's memory hold pages side by side meanwhile;
-        more go in several transfers, and so they do where there is less memory, and of a list the
-        first 128 arrays and the next 320, while others are still looked at.
+        more go in several transfers, and so they do where there is less memory. The first and the
+        last 8 MiB are transfers of their own: they cross the link while others are gathered, or
+        put to their places.
 
         Parameters
         ----------
@@ -105,13 +110,14 @@ class PageTransfers:
         self._require_open()
         groups: list[PageGroup] = []
         parts: list[PageList] = []
-        for given in collect_in_parts(arrays, pages, self._source, "the arrays to offload"):
-            self._log.settle()
-            before = sum(map(len, parts))
-            parts.append(given)
-            for first, last, array in self._side_by_side(given):
-                decision, held = self._offload_group(given, array, tag or "")
-                groups.append(PageGroup(before + first, last - first, decision, held))
+        with Unjoined(self._core) as unjoined:
+            for given in collect_in_parts(arrays, pages, self._source, "the arrays to offload"):
+                self._log.settle()
+                before = sum(map(len, parts))
+                parts.append(given)
+                for first, last, array in self._side_by_side(given, unjoined):
+                    decision, held = self._offload_group(given, array, tag or "", unjoined)
+                    groups.append(PageGroup(before + first, last - first, decision, held))
         if len({part.framework for part in parts}) > 1:
             raise InputError("the arrays to offload are of PyTorch and of CuPy; give those of one")
         kinds = {part.kind for part in parts}
@@ -167,21 +173,22 @@ class PageTransfers:
             else numbers_of(which, len(parcel), "which", "the parcel")
         )
         sizes = parcel.sizes[wanted]
-        begun = self._begun(parcel, out) if which is None else []
-        found, room = self._places(parcel.framework, runs_of(parcel, wanted), out, pages, sizes)
-        if len(wanted) == 0:
-            return found
-        stream = current_stream(room.framework, self._source)
-        for there, group in zip(begun, parcel.groups, strict=False):
-            its = slice(group.first, group.first + group.count)
-            self._scatter(there, room.pointers[its], sizes[its])
-        for group in parcel.groups[len(begun) :]:
-            own = np.flatnonzero((wanted >= group.first) & (wanted < group.first + group.count))
-            if len(own):
-                some = _Some(
-                    group, parcel, wanted[own] - group.first, room.pointers[own], room.framework
-                )
-                self._restore_some(some, stream)
+        with Unjoined(self._core) as unjoined:
+            begun = self._begin_first(parcel, out, unjoined) if which is None else []
+            found, room = self._places(parcel.framework, runs_of(parcel, wanted), out, pages, sizes)
+            if len(wanted) == 0:
+                return found
+            stream = current_stream(room.framework, self._source)
+            for there, group in zip(begun, parcel.groups, strict=False):
+                its = slice(group.first, group.first + group.count)
+                there.then = self._scattering(there, room.pointers[its], sizes[its])
+            for group in parcel.groups[len(begun) :]:
+                own = np.flatnonzero((wanted >= group.first) & (wanted < group.first + group.count))
+                if len(own):
+                    some = _Some(
+                        group, parcel, wanted[own] - group.first, room.pointers[own], room.framework
+                    )
+                    self._restore_some(some, stream, unjoined)
         return found
 
     def send_many(
@@ -308,27 +315,38 @@ class PageTransfers:
         with core_errors():
             return int(self._core.trim(size_of(keep_bytes)))
 
-    def _offload_group(self, given: PageList, array: GpuArray, tag: str) -> tuple[Decision, Any]:
+    def _offload_group(
+        self, given: PageList, array: GpuArray, tag: str, unjoined: Unjoined
+    ) -> tuple[Decision, Any]:
         """Bring pages side by side to the host; return how, and the core's parcel."""
         stream = current_stream(given.framework, self._source)
         transfer = Transfer(tag, f"g{self._source}>host", given.kind, array.bytes)
         decision = self._decide(transfer, array, stream)
         with core_errors():
             held, ticket = self._core.offload(
-                array.pointer, array.bytes, *coded(decision, given.kind), stream
+                array.pointer, array.bytes, *coded(decision, given.kind), stream, joins=False
             )
+        unjoined.add(Transferring(ticket, stream, array))
         self._log.add(Record(transfer, decision, ticket), learns=True)
         return decision, held
 
-    def _side_by_side(self, given: PageList) -> Iterator[tuple[int, int, GpuArray]]:
-        """Gather pages, as many at a time as there is memory for: from, to, and where they lie."""
-        first, most = 0, GROUP_BYTES
+    def _side_by_side(
+        self, given: PageList, unjoined: Unjoined | None = None
+    ) -> Iterator[tuple[int, int, GpuArray]]:
+        """Gather pages, as many at a time as there is memory for: from, to, and where they lie.
+
+        With transfers that are not joined the last ones are apart, and all have no more memory.
+        """
+        apart = unjoined is not None
+        first, most = 0, GROUP_BYTES // 2 if apart else GROUP_BYTES
         while first < len(given):
-            last = _end_of_group(given.sizes, first, most)
+            last = _end_of_group(given.sizes, first, most, apart=apart)
             sizes = given.sizes[first:last]
             size = int(padded(sizes).sum())
             try:
-                room = scratch(given.framework, self._source, size)
+                room = (scratch if unjoined is None else unjoined.scratch)(
+                    given.framework, self._source, size
+                )
             except NoMemoryError as error:
                 most = _less(min(most, size), last - first, error)
                 continue
@@ -373,7 +391,7 @@ class PageTransfers:
         require_apart(room.pointers, room.sizes)
         return out, room
 
-    def _begun(self, parcel: PageParcel, out: Any) -> list[GpuArray]:
+    def _begin_first(self, parcel: PageParcel, out: Any, unjoined: Unjoined) -> list[Transferring]:
         """Begin to bring back the first groups, before it is known where their pages go.
 
         To find that out takes as long as a good part of the transfer, where there are thousands.
@@ -382,43 +400,49 @@ class PageTransfers:
         if framework_of_array(first) != parcel.framework:
             return []
         stream = current_stream(parcel.framework, self._source)
-        rooms: list[GpuArray] = []
+        begun: list[Transferring] = []
         left = GROUP_BYTES
         for group in parcel.groups:
             size = int(padded(parcel.sizes[group.first : group.first + group.count]).sum())
             left -= size
-            if left < 0 and rooms:
+            if left < 0 and begun:
                 break
             try:
-                rooms.append(scratch(parcel.framework, self._source, size))
+                room = scratch(parcel.framework, self._source, size)
             except NoMemoryError:
                 break
             with core_errors():
-                ticket = self._core.restore(group.held, rooms[-1].pointer, stream)
+                ticket = self._core.restore(group.held, room.pointer, stream, joins=False)
+            begun.append(unjoined.add(Transferring(ticket, stream, room)))
             self._note(parcel, group, size, ticket)
-        return rooms
+        return begun
 
-    def _restore_some(self, some: _Some, stream: int) -> None:
+    def _restore_some(self, some: _Some, stream: int, unjoined: Unjoined) -> None:
         """Bring back pages of one group."""
         if some.is_whole and _as_gathered(some.targets, some.sizes):
-            return self._restore_whole(some, int(some.targets[0]), stream)
+            return self._restore_whole(some, int(some.targets[0]), stream, unjoined, None)
         if not some.is_coded and not some.is_whole:
             return self._restore_parts(some, stream)
         if some.is_coded and some.share_of_blocks <= _MOST_CHOSEN:
             return self._restore_blocks(some, stream)
         try:
-            room = scratch(some.framework, self._source, some.group_bytes)
+            room = unjoined.scratch(some.framework, self._source, some.group_bytes)
         except NoMemoryError:
             if some.is_coded:
                 return self._restore_blocks(some, stream, _LEAST_GROUP_BYTES)
             return self._restore_parts(some, stream)
-        self._restore_whole(some, room.pointer, stream)
-        self._copy(np.uint64(room.pointer) + some.offsets, some.targets, some.sizes, room)
-        return None
+        return self._restore_whole(some, room.pointer, stream, unjoined, room)
 
-    def _restore_whole(self, some: _Some, target: int, stream: int) -> None:
+    def _restore_whole(
+        self, some: _Some, target: int, stream: int, unjoined: Unjoined, room: GpuArray | None
+    ) -> None:
+        """Bring back a group; from `room` its pages go to their places when it is joined."""
         with core_errors():
-            ticket = self._core.restore(some.group.held, target, stream)
+            ticket = self._core.restore(some.group.held, target, stream, joins=False)
+        there = unjoined.add(Transferring(ticket, stream, room))
+        if room is not None:
+            sources = np.uint64(target) + some.offsets
+            there.then = partial(self._copy, sources, some.targets, some.sizes, room)
         self._note(some.parcel, some.group, some.group_bytes, ticket)
 
     def _restore_parts(self, some: _Some, stream: int) -> None:
@@ -459,6 +483,14 @@ class PageTransfers:
         with _out_of_memory():
             return scratch(framework, gpu, size)
 
+    def _scattering(
+        self, transfer: Transferring, targets: Numbers, sizes: Numbers
+    ) -> Callable[[], None] | None:
+        """Return what puts pages to their places once they are there."""
+        return (
+            None if transfer.room is None else partial(self._scatter, transfer.room, targets, sizes)
+        )
+
     def _scatter(self, room: GpuArray, targets: Numbers, sizes: Numbers) -> None:
         if room.values is not None:
             self._copy(np.uint64(room.pointer) + offsets_of(sizes), targets, sizes, room)
@@ -482,6 +514,76 @@ class PageTransfers:
 
     def _require_host(self) -> None:
         raise NotImplementedError
+
+
+@dataclass(slots=True)
+class Transferring:
+    """A transfer whose end the stream of its caller does not wait for yet.
+
+    Attributes
+    ----------
+    room
+        Memory that it uses and nobody else holds.
+    then
+        What is put on the stream behind its end.
+    """
+
+    ticket: Any
+    stream: int
+    room: GpuArray | None
+    then: Callable[[], None] | None = None
+
+
+class Unjoined:
+    """Transfers that streams do not wait for yet, oldest first: the next begin meanwhile.
+
+    What of the GPU's memory they use goes back, in the order of the stream, when they are joined;
+    as a context it joins all at its end, and where that is an error does nothing else with them.
+    """
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._transfers: deque[Transferring] = deque()
+        self._bytes = 0
+
+    def add(self, transfer: Transferring) -> Transferring:
+        """Take one on, and return it."""
+        self._transfers.append(transfer)
+        self._bytes += _room_bytes(transfer)
+        return transfer
+
+    def scratch(self, framework: str, gpu: int, size: int) -> GpuArray:
+        """Return memory as `scratch` does, for which others are joined where it is too much."""
+        while self._bytes > 0 and self._bytes + size > GROUP_BYTES:
+            self._join_first()
+        while True:
+            try:
+                return scratch(framework, gpu, size)
+            except NoMemoryError:
+                if self._bytes == 0:
+                    raise
+                self._join_first()
+
+    def _join_first(self) -> None:
+        transfer = self._transfers.popleft()
+        self._bytes -= _room_bytes(transfer)
+        with core_errors():
+            self._core.join(transfer.ticket, transfer.stream)
+        if transfer.then is not None:
+            transfer.then()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *error: object) -> None:
+        while self._transfers:
+            if kind is not None:
+                self._transfers[0].then = None
+            self._join_first()
+
+
+def _room_bytes(transfer: Transferring) -> int:
+    return 0 if transfer.room is None else transfer.room.bytes
 
 
 class _Some:
@@ -581,8 +683,12 @@ def _less(most: int, pages: int, error: NoMemoryError) -> int:
     return max(most // 4, _LEAST_GROUP_BYTES)
 
 
-def _end_of_group(sizes: Numbers, first: int, most: int) -> int:
+def _end_of_group(sizes: Numbers, first: int, most: int, *, apart: bool) -> int:
+    """Return up to which page a group goes: `apart` leaves some for one of the last alone."""
     ends = np.cumsum(padded(sizes[first:]))
+    whole = int(ends[-1])
+    if apart and whole > 2 * EDGE_BYTES:
+        most = min(most, whole - EDGE_BYTES)
     return first + max(1, int(np.searchsorted(ends, most, side="right")))
 
 

@@ -1,0 +1,81 @@
+"""Where tensors of PyTorch lie, asked of all in one call, on a CPU, whose number is -1."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lanescope._core import native
+from lanescope.compression.pages import _by_table, joined
+
+torch = pytest.importorskip("torch")
+if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+    pytest.skip("a PyTorch without DLPack's interface in C", allow_module_level=True)
+CPU = -1
+
+
+def test_all_that_is_to_know_is_found_in_one_call() -> None:
+    whole = torch.randn(8, 100, requires_grad=True)
+    given = [
+        *whole.unbind(0), torch.zeros(3, 5, 7, dtype=torch.bfloat16),
+        torch.zeros(3, 5, 7, dtype=torch.float16), torch.zeros(7, 5, 3, dtype=torch.float16),
+        torch.zeros(1, 64, 1).transpose(0, 2), torch.ones(99, dtype=torch.bool),
+        torch.ones(99, dtype=torch.uint8), torch.zeros(33, dtype=torch.float8_e4m3fn),
+        torch.zeros(33, dtype=torch.float8_e5m2),
+    ]  # fmt: skip
+    found = _by_table(given, CPU)
+    assert found is not None
+    assert found.pointers.tolist() == [one.data_ptr() for one in given]
+    assert found.sizes.tolist() == [one.nbytes for one in given]
+    runs = [(run.count, run.dtype, run.shape) for run in found.runs]
+    assert runs[0] == (8, torch.float32, (100,))
+    assert [run[1:] for run in runs[1:]] == [(one.dtype, tuple(one.shape)) for one in given[8:]]
+    assert found.kind == "uint8"
+    assert joined(found.runs) == found.runs
+    same = _by_table(given[:8], CPU)
+    assert same is not None
+    assert same.kind == "float32"
+    assert len(same.runs) == 1
+
+
+class Other(torch.Tensor):
+    """May be something else than it says."""
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        torch.zeros(20, 20)[:, :10],
+        torch.zeros(20, 20).T,
+        torch.zeros(100, dtype=torch.complex64),
+        torch.zeros(100, dtype=torch.complex64).conj().imag,
+        torch.zeros(1, dtype=torch.complex128).conj().imag,
+        torch.zeros(0, 20),
+        torch.zeros(100).to_sparse(),
+        torch.zeros(100).as_subclass(Other),
+        torch.nn.Parameter(torch.zeros(100)),
+        torch.zeros(100, device="meta"),
+        np.zeros(100),
+        None,
+    ],
+)
+def test_what_has_to_be_looked_at_by_itself_is(one: object) -> None:
+    usual = torch.zeros(100)
+    assert _by_table([usual], CPU) is not None
+    assert _by_table([usual, one], CPU) is None
+    assert _by_table([usual, usual], 0) is None
+
+
+def test_parameters_are_tensors_like_others() -> None:
+    found = _by_table([torch.nn.Parameter(torch.zeros(100)) for _ in range(3)], CPU)
+    assert found is not None
+    assert [run.count for run in found.runs] == [3]
+
+
+def test_what_is_no_interface_is_none() -> None:
+    rooms = [np.zeros(1, np.uint64) for _ in range(3)]
+    given = [torch.zeros(100)]
+    assert native.tensor_table(object(), given, CPU, *rooms) is None
+    api = torch.Tensor.__dlpack_c_exchange_api__
+    with pytest.raises(native.NativeError, match="not room for as many"):
+        native.tensor_table(api, given * 2, CPU, *rooms)
