@@ -38,8 +38,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lanescope.torch import offload_activations
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import binary_text
+from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
+from lanescope.units.sizes import binary_text, size_text
 
 WIDTH, HEADS, BLOCKS, BATCH, LENGTH = 2048, 16, 12, 8, 1024
 LEAST_BYTES = 1 << 20
@@ -174,7 +174,7 @@ def moved_by(context: Any, before: int) -> dict[str, float]:
     for record in context.log[before:]:
         outcome = record.wait()
         direction = "out" if record.transfer.path.endswith(">host") else "back"
-        found[f"{direction}_bytes"] += outcome.bytes
+        found[f"{direction}_bytes"] += outcome.raw_bytes
         found[f"{direction}_wire"] += outcome.wire_bytes
     return found
 
@@ -200,7 +200,7 @@ def line(name: str, one: dict[str, Any], found: dict[str, Any]) -> str:
     ahead = statistics.median(first for turn in one["turns"] for _, first in turn)
     step = statistics.median(seconds)
     moved, rates = one["moved"], found["link_gbs"]
-    out, back = (moved[f"{way}_wire"] / rates[way] / 1e9 for way in ("out", "back"))
+    out, back = (transfer_seconds(moved[f"{way}_wire"], rates[way]) for way in ("out", "back"))
     computation = found["methods"]["none"].get("step") or step
     one |= {"step": step, "out_seconds": out, "back_seconds": back}
     one["bound"] = bound = max(out + back, computation)
@@ -211,8 +211,8 @@ def line(name: str, one: dict[str, Any], found: dict[str, Any]) -> str:
     if moved["out_wire"]:
         ratios = [moved[f"{way}_bytes"] / max(moved[f"{way}_wire"], 1) for way in ("out", "back")]
         text += (
-            f"; out {moved['out_bytes'] / 1e9:.2f} GB at {ratios[0]:.2f} to 1, {out * 1e3:.1f} ms, "
-            f"back {moved['back_bytes'] / 1e9:.2f} GB at {ratios[1]:.2f}, {back * 1e3:.1f} ms; "
+            f"; out {size_text(moved['out_bytes'])} at {ratios[0]:.2f} to 1, {out * 1e3:.1f} ms, "
+            f"back {size_text(moved['back_bytes'])} at {ratios[1]:.2f}, {back * 1e3:.1f} ms; "
             f"{step / bound:.2f} of the larger of link and computation"
         )
     return text
@@ -256,7 +256,7 @@ def main() -> None:
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # of which there is a deterministic one
         found["equal"] = compare(model, batch, methods)
         whole = saved_bytes(model, batch)
-        print(f"{whole / 1e9:.2f} GB are saved; {time.perf_counter() - begun:.0f} s until now")
+        print(f"{size_text(whole)} are saved; {time.perf_counter() - begun:.0f} s until now")
         found["methods"] = {
             name: {"turns": [], "moved": one_step_moves(model, batch, name, context, whole)}
             for name, context in methods.items()

@@ -130,12 +130,26 @@ def test_some_pages_come_back_alone(gpus, which):
 def test_of_compressed_pages_the_blocks_that_hold_them_come(gpus):
     given = made_up([16 * KIB] * 40)
     channel = host("on", codec="delta")
-    parcel = channel.offload_many(given)
+    parcel = channel.offload_many(given, together=True)
     wanted = [1, 2, 39, 17]
     same(channel.restore_many(parcel, which=wanted), [given[i] for i in wanted])
     assert gpus.cores[0].moved[1] == ("blocks", 3)
     same(channel.restore_many(parcel, which=range(0, 40, 2)), given[::2])
     assert gpus.cores[0].moved[2] == ("restore", 40 * 16 * KIB)
+
+
+def test_pages_that_are_smaller_than_blocks_travel_as_they_are(gpus):
+    """Unless they come back together, too: blocks would bring neighbours of each along."""
+    channel = host("on", codec="delta")
+    small, large = made_up([16 * KIB] * 40), made_up([64 * KIB] * 10)
+    parcel = channel.offload_many(small)
+    assert not parcel.groups[0].decision.compress
+    same(channel.restore_many(parcel, which=range(0, 40, 2)), small[::2])
+    assert gpus.cores[0].moved[1] == ("parts", 20 * 16 * KIB)
+    for given, together in ((small, True), (large, False), (small[:1], False)):
+        parcel = channel.offload_many(given, together=together)
+        assert all(group.decision.compress for group in parcel.groups)
+        same(channel.restore_many(parcel), given)
 
 
 def test_pages_side_by_side_come_back_without_a_copy(gpus, monkeypatch):

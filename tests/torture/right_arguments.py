@@ -437,6 +437,7 @@ RIGHT: dict[str, Right] = {
     **dict.fromkeys(("Channel.offload_many.arrays", "Channel.send_many.arrays"), nothing),
     **dict.fromkeys(("pages", "out_pages"), lambda value: value is None),
     **dict.fromkeys(("Channel.offload_many.tag", "Channel.send_many.tag"), maybe(text)),
+    "Channel.offload_many.together": flag,
     "Channel.restore_many.parcel": a(PageParcel),
     "Channel.trim.keep_bytes": size_or_none,
     **dict.fromkeys(("Channel.load.source", "read_parcel.source"), saved_parcel),

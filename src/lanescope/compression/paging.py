@@ -50,6 +50,9 @@ _LEAST_GROUP_BYTES = 1 << 20
 _BLOCK_BYTES = 64 << 10
 #: Where more than this share of the blocks is needed, all come: the copy engine is faster.
 _MOST_CHOSEN = 0.75
+_AS_THEY_ARE = Decision(
+    False, "raw", 1, None, None, "blocks would hold several pages, which may come back apart"
+)
 
 
 T = TypeVar("T")
@@ -79,7 +82,9 @@ class PageTransfers:
     _log: Any
     _copiers: dict[int, native.PageCopier]
 
-    def offload_many(self, arrays: Any, tag: str | None = None, pages: Any = None) -> PageParcel:
+    def offload_many(
+        self, arrays: Any, tag: str | None = None, pages: Any = None, *, together: bool = False
+    ) -> PageParcel:
         """Bring many arrays to pinned memory of the host: one kernel gathers them, one copy goes.
 
         Nothing waits on the host. The pages may be overwritten or freed at once, by what is put on
@@ -98,6 +103,10 @@ class PageTransfers:
             A name for arrays of their kind, about which the rule learns together.
         pages
             The numbers of those slices, a list or an array of NumPy; None: all.
+        together
+            Whether they come back together, too. Otherwise pages of less than 64 KiB each, on
+            average, travel as they are, whatever `compression` says: that is what blocks of
+            compressed ones have, and with one of them its neighbours would cross the link.
 
         Raises
         ------
@@ -116,7 +125,9 @@ class PageTransfers:
                 before = sum(map(len, parts))
                 parts.append(given)
                 for first, last, array in self._side_by_side(given, unjoined):
-                    decision, held = self._offload_group(given, array, tag or "", unjoined)
+                    mean = array.bytes // (last - first)
+                    small = not together and last - first > 1 and mean < _BLOCK_BYTES
+                    decision, held = self._offload_group(given, array, tag or "", small, unjoined)
                     groups.append(PageGroup(before + first, last - first, decision, held))
         if len({part.framework for part in parts}) > 1:
             raise InputError("the arrays to offload are of PyTorch and of CuPy; give those of one")
@@ -316,12 +327,12 @@ class PageTransfers:
             return int(self._core.trim(size_of(keep_bytes)))
 
     def _offload_group(
-        self, given: PageList, array: GpuArray, tag: str, unjoined: Unjoined
+        self, given: PageList, array: GpuArray, tag: str, small: bool, unjoined: Unjoined
     ) -> tuple[Decision, Any]:
         """Bring pages side by side to the host; return how, and the core's parcel."""
         stream = current_stream(given.framework, self._source)
         transfer = Transfer(tag, f"g{self._source}>host", given.kind, array.bytes)
-        decision = self._decide(transfer, array, stream)
+        decision = _AS_THEY_ARE if small else self._decide(transfer, array, stream)
         with core_errors():
             held, ticket = self._core.offload(
                 array.pointer, array.bytes, *coded(decision, given.kind), stream, joins=False
