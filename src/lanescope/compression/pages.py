@@ -32,7 +32,7 @@ _MOST_NUMBERS = 1 << 24
 #: as long as they do on the link.
 _FIRST_PARTS = (128, 320)
 #: Of pages that leave before the others are gathered, and come back while those before are put to
-#: their places: as much as is on the link meanwhile.
+#: their places: as much as is on the link meanwhile, and of few pages a quarter.
 EDGE_BYTES = 8 << 20
 #: Types of which PyTorch's own code tells what lies where; a subclass may be something else.
 _PLAIN = {"torch", "torch.nn.parameter"}
@@ -209,8 +209,12 @@ def collect(arrays: Any, pages: Any, gpu: int, what: str) -> PageList:
     return _of_list(list(arrays), gpu, what)
 
 
-def collect_in_parts(arrays: Any, pages: Any, gpu: int, what: str) -> Iterator[PageList]:
-    """Return the same in some parts: the first can leave while others are found.
+def collect_in_parts(
+    arrays: Any, pages: Any, gpu: int, what: str
+) -> Iterator[tuple[PageList, bool]]:
+    """Return the same in some parts, and whether each is the last.
+
+    The first can leave while others are found.
 
     Raises
     ------
@@ -229,7 +233,7 @@ def collect_in_parts(arrays: Any, pages: Any, gpu: int, what: str) -> Iterator[P
     for count in (*_FIRST_PARTS, len(arrays)):
         some = list(arrays[first : first + count])
         if some:
-            yield _of_list(some, gpu, what, first)
+            yield _of_list(some, gpu, what, first), first + count >= len(arrays)
         first += count
 
 
@@ -315,31 +319,42 @@ def _slices(values: Any, pages: Any, gpu: int, what: str) -> PageList:
     return PageList(framework, gpu, pointers, sizes, runs, first.dtype)
 
 
-def _slices_in_parts(values: Any, pages: Any, gpu: int, what: str) -> Iterator[PageList]:
+def _slices_in_parts(
+    values: Any, pages: Any, gpu: int, what: str
+) -> Iterator[tuple[PageList, bool]]:
     """Return slices, some of the first before others are looked at."""
     some = type(pages) is list and len(values.shape) > 0 and int(values.shape[0]) > 0
-    count = EDGE_BYTES // max(int(values[0].nbytes), 1) if some else 0
-    if count == 0 or len(pages) < 2 * count:
+    size = int(values[0].nbytes) if some else 0
+    count = edge_of(size * len(pages)) // size if size > 0 else 0
+    if count == 0:
         yield from _parted(_slices(values, pages, gpu, what))
         return
-    yield _slices(values, pages[:count], gpu, what)
-    yield _slices(values, pages[count:], gpu, what)
+    yield _slices(values, pages[:count], gpu, what), False
+    yield _slices(values, pages[count:], gpu, what), True
 
 
-def _parted(given: PageList) -> Iterator[PageList]:
+def _parted(given: PageList) -> Iterator[tuple[PageList, bool]]:
     """Return the first pages apart from the others, where those are more."""
     ends = np.cumsum(given.sizes)
-    count = max(1, int(np.searchsorted(ends, EDGE_BYTES, side="right")))
-    if len(given) < 2 or int(ends[-1]) < 2 * EDGE_BYTES:
-        yield given
+    edge = edge_of(int(ends[-1])) if len(given) > 1 else 0
+    if edge == 0:
+        yield given, True
         return
+    count = min(max(1, int(np.searchsorted(ends, edge, side="right"))), len(given) - 1)
     for first, last in ((0, count), (count, len(given))):
-        yield replace(
+        some = replace(
             given,
             pointers=given.pointers[first:last],
             sizes=given.sizes[first:last],
             runs=_runs_within(given.runs, first, last),
         )
+        yield some, last == len(given)
+
+
+def edge_of(whole: int) -> int:
+    """Return how much of so many bytes is a transfer of its own at each end; 0 of few."""
+    edge = min(EDGE_BYTES, whole // 4)
+    return edge if 4 * edge >= EDGE_BYTES else 0
 
 
 def _runs_within(runs: Sequence[PageRun], first: int, last: int) -> tuple[PageRun, ...]:

@@ -25,13 +25,13 @@ from lanescope.compression.gpu_arrays import (
 )
 from lanescope.compression.pages import (
     ALIGNMENT,
-    EDGE_BYTES,
     Numbers,
     PageGroup,
     PageList,
     PageParcel,
     collect,
     collect_in_parts,
+    edge_of,
     joined,
     new_pages,
     numbers_of,
@@ -120,11 +120,12 @@ class PageTransfers:
         groups: list[PageGroup] = []
         parts: list[PageList] = []
         with Unjoined(self._core) as unjoined:
-            for given in collect_in_parts(arrays, pages, self._source, "the arrays to offload"):
+            found = collect_in_parts(arrays, pages, self._source, "the arrays to offload")
+            for given, is_last in found:
                 self._log.settle()
                 before = sum(map(len, parts))
                 parts.append(given)
-                for first, last, array in self._side_by_side(given, unjoined):
+                for first, last, array in self._side_by_side(given, unjoined, ends=is_last):
                     mean = array.bytes // (last - first)
                     small = not together and last - first > 1 and mean < _BLOCK_BYTES
                     decision, held = self._offload_group(given, array, tag or "", small, unjoined)
@@ -342,16 +343,17 @@ class PageTransfers:
         return decision, held
 
     def _side_by_side(
-        self, given: PageList, unjoined: Unjoined | None = None
+        self, given: PageList, unjoined: Unjoined | None = None, *, ends: bool = False
     ) -> Iterator[tuple[int, int, GpuArray]]:
         """Gather pages, as many at a time as there is memory for: from, to, and where they lie.
 
-        With transfers that are not joined the last ones are apart, and all have no more memory.
+        With transfers that are not joined two and more have that memory together, and where the
+        pages end with these the last ones are apart.
         """
-        apart = unjoined is not None
-        first, most = 0, GROUP_BYTES // 2 if apart else GROUP_BYTES
+        first, most = 0, GROUP_BYTES if unjoined is None else GROUP_BYTES // 2
+        edge = edge_of(int(given.sizes.sum())) if ends else 0
         while first < len(given):
-            last = _end_of_group(given.sizes, first, most, apart=apart)
+            last = _end_of_group(given.sizes, first, most, edge)
             sizes = given.sizes[first:last]
             size = int(padded(sizes).sum())
             try:
@@ -694,12 +696,12 @@ def _less(most: int, pages: int, error: NoMemoryError) -> int:
     return max(most // 4, _LEAST_GROUP_BYTES)
 
 
-def _end_of_group(sizes: Numbers, first: int, most: int, *, apart: bool) -> int:
-    """Return up to which page a group goes: `apart` leaves some for one of the last alone."""
+def _end_of_group(sizes: Numbers, first: int, most: int, edge: int) -> int:
+    """Return up to which page a group goes; where many are left so many of the last are apart."""
     ends = np.cumsum(padded(sizes[first:]))
     whole = int(ends[-1])
-    if apart and whole > 2 * EDGE_BYTES:
-        most = min(most, whole - EDGE_BYTES)
+    if 0 < 2 * edge < whole:
+        most = min(most, whole - edge)
     return first + max(1, int(np.searchsorted(ends, most, side="right")))
 
 
