@@ -77,6 +77,38 @@ def test_memory_of_the_gpu_is_free_meanwhile() -> None:
     assert forward_bytes(own) < 0.4 * plain
 
 
+@pytest.mark.parametrize("compression", ["off", "on"])
+def test_query_key_and_value_travel_once(compression: str) -> None:
+    torch.manual_seed(1)
+    linear = torch.nn.Linear(512, 3 * 512, device="cuda", dtype=torch.bfloat16)
+    values = torch.randn(8, 256, 512, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+
+    def gradients(context: object) -> tuple[torch.Tensor, int]:
+        linear.zero_grad(set_to_none=True)
+        with context:  # type: ignore[attr-defined]
+            q, k, v = linear(values * 2).view(8, 256, 3, 8, 64).permute(2, 0, 3, 1, 4)
+            mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            loss = mixed.transpose(1, 2).reshape(8, 256, 512).float().square().sum()
+            del q, k, v, mixed
+        loss.backward()
+        return linear.weight.grad.clone(), len(getattr(context, "log", ()))
+
+    plain, _ = gradients(contextlib.nullcontext())
+    again, _ = gradients(contextlib.nullcontext())
+    if not torch.equal(plain, again):
+        pytest.skip("without offloading they differ from run to run")
+    own = offload_activations(min_bytes="1MiB", ahead="1MiB", compression=compression)
+    for _ in range(3):
+        before = own.moved.tensors
+        found, transfers = gradients(own)
+        assert torch.equal(found, plain)
+        assert own.moved.tensors > before
+        assert transfers > 0
+    sizes = {record.transfer.bytes for record in own.log}
+    assert 8 * 256 * 3 * 512 * 2 in sizes  # all three together
+    assert own.moved.brought > 0
+
+
 def test_a_backward_pass_that_never_comes_frees_all() -> None:
     module = model(torch.bfloat16)
     own = offload_activations(min_bytes="64KiB", budget="1GiB")
