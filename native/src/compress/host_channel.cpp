@@ -88,6 +88,8 @@ struct HostChannel::State {
   int gpu;
   HostChannelOptions given;
   std::size_t slot_bytes;
+  /// Of `out` and `in` kernels code as fast as the link, on few SMs: behind all blocks of a large
+  /// kernel of the caller's the link would be idle.
   Stream out, copying, in;
   Event caller_ready, ended;
   std::vector<Slot> slots;
@@ -106,9 +108,9 @@ HostChannel::State::State(int device, const HostChannelOptions& options)
     : gpu(device),
       given(options),
       slot_bytes(slot_bytes_for(device, options.channel)),
-      out(gpu),
+      out(gpu, Priority::highest),
       copying(gpu),
-      in(gpu),
+      in(gpu, Priority::highest),
       caller_ready(event_on(gpu, Timing::none)),
       ended(event_on(gpu, Timing::none)),
       taking(gpu, 1, bytes_kept_on(sms_of(gpu, options.channel))),

@@ -51,7 +51,7 @@ class ScopedDevice {
 };
 
 /// Where a stream stands among those of its device that want the same.
-enum class Priority { usual, lowest };
+enum class Priority { usual, lowest, highest };
 
 /// A stream of one device that does not wait for the default stream; owner.
 class Stream {
@@ -59,10 +59,12 @@ class Stream {
   /// Throws `Error`.
   explicit Stream(int device, Priority priority = Priority::usual) : device_(device) {
     const ScopedDevice scope(device);
-    int lowest = 0;  // which is also what is usual
-    if (priority == Priority::lowest)
-      check(cudaDeviceGetStreamPriorityRange(&lowest, nullptr), "cudaDeviceGetStreamPriorityRange");
-    check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, lowest),
+    int lowest = 0, highest = 0;  // 0 is also what is usual
+    if (priority != Priority::usual)
+      check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+            "cudaDeviceGetStreamPriorityRange");
+    check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking,
+                                       priority == Priority::highest ? highest : lowest),
           "cudaStreamCreate");
   }
   ~Stream() {
