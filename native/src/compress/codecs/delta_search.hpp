@@ -48,25 +48,25 @@ struct DeltaSearch {
         there[k][lane] = static_cast<Word>(Word{0} - static_cast<Word>(is));
       });
     }
-    const bool one_sign = have_one_sign(warp, rows, before, there);
     for (std::uint32_t number = 0; number < kLags; ++number) {
       const auto back = warp.lag_of(lag_of(number));
-      std::uint32_t widths = 0, widest = 0;
+      std::uint32_t widths[2] = {0, 0};
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kSamples; ++k) {
-        const std::uint32_t width = width_with<0>(warp, rows[k], before[k], there[k], back);
-        widths += width;
-        widest = width > widest ? width : widest;
-      }
-      judge(lag_of(number), 0, widths);
-      // Of values of one sign, the turned ones' differences are twice as large: never better.
-      if (!one_sign || widest > Shape::kBits - 2) {
-        widths = 0;
+        const auto earlier = warp.back(before[k], rows[k], back);
         LANESCOPE_UNROLL
-        for (std::uint32_t k = 0; k < kSamples; ++k)
-          widths += width_with<1>(warp, rows[k], before[k], there[k], back);
-        judge(lag_of(number), 1, widths);
+        for (std::uint32_t turned = 0; turned < 2; ++turned) {
+          Lanes<Warp, Word> codes;
+          warp.each([&](int lane) {
+            const Word code = Shape::zigzag(static_cast<Word>(Shape::turn(rows[k][lane], turned) -
+                                                              Shape::turn(earlier[lane], turned)));
+            codes[lane] = static_cast<Word>(code & there[k][lane]);
+          });
+          widths[turned] += Shape::width_of(warp.any_bits(codes));
+        }
       }
+      judge(lag_of(number), 0, widths[0]);
+      judge(lag_of(number), 1, widths[1]);
       if (least == 0) return best;  // as all of the sample are 0, with no lag in fewer bits
     }
     if constexpr (Shape::kWide) {
@@ -164,43 +164,6 @@ struct DeltaSearch {
     }
   };
 #else
-  /// The width of a sample's differences.
-  template <std::uint32_t turned, typename Warp>
-  LANESCOPE_LANES static std::uint32_t width_with(Warp warp, const Lanes<Warp, Word>& row,
-                                                  const Lanes<Warp, Word>& before,
-                                                  const Lanes<Warp, Word>& there,
-                                                  typename Warp::Lag back) {
-    const auto earlier = warp.back(before, row, back);
-    Lanes<Warp, Word> codes;
-    warp.each([&](int lane) {
-      const Word code = Shape::zigzag(
-          static_cast<Word>(Shape::turn(row[lane], turned) - Shape::turn(earlier[lane], turned)));
-      codes[lane] = static_cast<Word>(code & there[lane]);
-    });
-    return Shape::width_of(warp.any_bits(codes));
-  }
-
-  /// Whether the values of each sample, and those before, all have one sign.
-  template <typename Warp>
-  LANESCOPE_LANES static bool have_one_sign(Warp warp, const Lanes<Warp, Word>* rows,
-                                            const Lanes<Warp, Word>* before,
-                                            const Lanes<Warp, Word>* there) {
-    Lanes<Warp, std::uint32_t> other;
-    warp.each([&](int lane) { other[lane] = 0; });
-    LANESCOPE_UNROLL
-    for (std::uint32_t k = 0; k < kSamples; ++k) {
-      Lanes<Warp, int> source;
-      warp.each([&](int lane) { source[lane] = 0 * lane; });
-      const Lanes<Warp, Word> first = warp.from(rows[k], source);
-      warp.each([&](int lane) {
-        const Word differs = static_cast<Word>(((first[lane] ^ rows[k][lane]) & there[k][lane]) |
-                                               (first[lane] ^ before[k][lane]));
-        other[lane] |= static_cast<std::uint32_t>(differs >> (Shape::kBits - 1));
-      });
-    }
-    return warp.lanes_with(other, 1) == 0;
-  }
-
   /// Of samples in registers, that are turned already.
   template <typename Warp>
   struct SampleCosts {
