@@ -94,9 +94,9 @@ def noisy(driver_gbs: float, ring_gbs: float, seed: int = 1) -> World:
 
 def test_the_faster_one_carries_and_trials_cost_little(rule: Rule) -> None:
     spent = play(rule, [(64 * MIB, False)] * 300, noisy(12, 40))
-    assert spent.seconds < 1.06 * spent.best
+    assert spent.seconds < 1.05 * spent.best + 0.01
     assert spent.seconds < 0.36 * spent.by[DRIVER]
-    assert spent.carriers[:2] == (RING, DRIVER)  # the ring is first, then both in turns
+    assert spent.carriers[:6] == (RING, RING, DRIVER, DRIVER, RING, RING)  # in turns by twos
 
 
 def test_where_the_ring_is_slower_it_carries_nothing_but_trials(rule: Rule) -> None:

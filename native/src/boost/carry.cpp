@@ -197,7 +197,7 @@ Verdict carry_by(Lane& lane, const Copy& copy, const Context& context, Workers& 
     return not_carried(Reason::compared, kind, lane.wait_for_start(may_wait));
   }
   const int node = host().near[static_cast<std::size_t>(context.device)].node;
-  if (lane.prepare(copy.bytes, workers.count(), node)) {
+  if (lane.prepare(copy.bytes, kind.fresh, workers.count(), node)) {
     const std::uint64_t ready = now_ns();
     tally().setup_ns.fetch_add(ready - began, std::memory_order_relaxed);
     began = ready;

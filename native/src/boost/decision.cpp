@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace lanescope::boost {
 
@@ -75,17 +76,26 @@ bool Decision::affords(const Kind& kind, Carrier carrier) const noexcept {
 
 Choice Decision::choose(const Kind& kind) noexcept {
   Class& its = class_of(kind);
+  const Choice choice = choose_of(its, kind);
+  its.in_a_row = choice.carrier == its.running ? its.in_a_row + 1 : 1;
+  its.running = choice.carrier;
+  return choice;
+}
+
+Choice Decision::choose_of(Class& its, const Kind& kind) noexcept {
   const Carrier best = better(kind);
   const auto tries = [&](Carrier carrier) { return its.of[index_of(carrier)].count; };
   ++its.since_trial;
   if (tries(best) < kTrials && tries(best) <= tries(other(best))) return {best, true};
   if (tries(other(best)) < kTrials)
     return affords(kind, other(best)) ? Choice{other(best), true} : Choice{best, false};
+  if (std::exchange(its.tries_again, false)) return {other(best), true};
   if (best != its.last) its.patience = kLeastPatience;
   its.last = best;
   if (its.since_trial <= std::max(its.patience, kLeastPatience) || !affords(kind, other(best)))
     return {best, false};
   its.since_trial = 0;
+  its.tries_again = true;
   its.patience = std::min(2 * std::max(its.patience, kLeastPatience), kMostPatience);
   return {other(best), true};
 }
@@ -96,7 +106,9 @@ void Decision::learn(const Kind& kind, Carrier carrier, double seconds) noexcept
   const double best = expected(kind, other(carrier));
   budget.spent_seconds += seconds;
   if (better(kind) != carrier && best > 0) budget.lost_seconds += std::max(seconds - best, 0.0);
-  Outcomes& its = class_of(kind).of[index_of(carrier)];
+  Class& alike = class_of(kind);
+  if (alike.running != carrier || alike.in_a_row < 2) return;
+  Outcomes& its = alike.of[index_of(carrier)];
   const double found = seconds / static_cast<double>(kind.bytes);
   // What was slower and is faster now: older outcomes are of another time.
   if (better(kind) != carrier && found < kMargin * rate(kind, other(carrier))) its.count = 0;

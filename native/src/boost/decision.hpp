@@ -26,7 +26,9 @@ struct Choice {
 /// of two of bytes, and touched or fresh memory are learned from apart; where a class knows nothing
 /// of a carrier, that nearest in size does.
 ///
-/// The ring is first, then both in turns until each has `kTrials` outcomes. From then on the one
+/// Of copies by one carrier in a row the first one teaches nothing: threads may have been asleep,
+/// and memory in no cache. The ring is first, then both in turns, two copies each, until each has
+/// `kTrials` outcomes. From then on the one
 /// with the smaller middle of its newest outcomes carries, the ring only where it gains at least
 /// 3 %; the other one is tried again after 64 decisions, and ever more seldom while that changes
 /// nothing. One that was slower and is faster then counts by its newest outcomes. What trials cost
@@ -59,12 +61,16 @@ class Decision {
     std::array<Outcomes, kCarriers> of{};
     std::uint32_t since_trial = 0, patience = 0;
     Carrier last = Carrier::ring;
+    Carrier running = Carrier::ring;  ///< Of the newest choice, and of how many in a row.
+    std::uint32_t in_a_row = 0;
+    bool tries_again = false;
   };
   /// What a direction's copies took, and what its trials cost beyond what was thought best.
   struct Budget {
     double spent_seconds = 0, lost_seconds = 0;
   };
 
+  Choice choose_of(Class& its, const Kind& kind) noexcept;
   Class& class_of(const Kind& kind) noexcept;
   [[nodiscard]] double rate(const Kind& kind, Carrier carrier) const noexcept;
   [[nodiscard]] Carrier better(const Kind& kind) const noexcept;

@@ -12,7 +12,8 @@ namespace lanescope::boost {
 
 namespace {
 
-constexpr std::size_t kPiecesOfThread = 2;
+constexpr std::size_t kPiecesOfThread = 3;
+constexpr std::size_t kMostPiece = 512 << 10;
 /// Pieces up to here are moved also by the thread that calls: it is awake.
 constexpr std::size_t kMostHelped = 128 << 10;
 /// Each copy of a GPU takes 8 to 10 µs besides its bytes' time on the link (H100, PCIe 5.0): what
@@ -49,7 +50,7 @@ struct Lane::Pieces {
       : copy(of), workers(by), stream(through), job(what), count(what.pieces()) {}
 
   [[nodiscard]] CUdeviceptr device(std::uint64_t piece) const noexcept {
-    return copy.device + piece * job.piece_bytes;
+    return copy.device + job.begin_of(piece);
   }
 
   const Copy& copy;
@@ -105,20 +106,22 @@ bool Lane::wait_for_start(bool for_ever) noexcept {
   return true;
 }
 
-/// @return the bytes of each piece: small ones let all threads have a part of a small copy.
-std::size_t Lane::slot_bytes_for(std::size_t bytes, int threads) const noexcept {
+/// @return the bytes of each piece: small ones let all threads have a part of a small copy. Of new
+/// memory a piece is a huge page, which threads would have to wait for each other to get.
+std::size_t Lane::slot_bytes_for(std::size_t bytes, bool fresh, int threads) const noexcept {
   if (head_ != tail_) return ring_.slot_bytes();  // of what is under way
-  const std::size_t parts = static_cast<std::size_t>(threads) * kPiecesOfThread;
+  const auto count = static_cast<std::size_t>(threads);
+  if (fresh && bytes >= count * PinnedRing::kMostSlot) return PinnedRing::kMostSlot;
   std::size_t size = PinnedRing::kLeastSlot;
-  while (size < PinnedRing::kMostSlot && size * parts < bytes) size *= 2;
+  while (size < kMostPiece && size * count * kPiecesOfThread < bytes) size *= 2;
   return size;
 }
 
-bool Lane::prepare(std::size_t bytes, int threads, int node) noexcept {
+bool Lane::prepare(std::size_t bytes, bool fresh, int threads, int node) noexcept {
   reap();
   const std::size_t before = ring_.bytes(), wanted = std::min(bytes, most_bytes());
   if (is_broken_ || head_ != tail_) return false;
-  ring_.divide(slot_bytes_for(bytes, threads));
+  ring_.divide(slot_bytes_for(bytes, fresh, threads));
   return before < wanted && ring_.grow(wanted, node) && ring_.bytes() > before;
 }
 
@@ -157,6 +160,8 @@ Ended Lane::carry(const Copy& copy, Workers& workers, bool& at_once) noexcept {
   job.memory = copy.memory;
   job.bytes = copy.bytes;
   job.piece_bytes = ring_.slot_bytes();
+  job.first_bytes =
+      job.piece_bytes - reinterpret_cast<std::uintptr_t>(copy.memory) % job.piece_bytes;
   job.into_ring = copy.direction == Direction::to_gpu;
   job.ring = &ring_;
   job.first_slot = head_;
@@ -188,7 +193,8 @@ bool Lane::issue(Pieces& its, std::uint64_t count) noexcept {
   const Driver& cuda = driver();
   const std::uint64_t first = its.issued, end = first + count;
   char* const slot = its.job.slot_of(first);
-  const std::size_t bytes = (count - 1) * its.job.piece_bytes + its.job.bytes_of(end - 1);
+  const std::size_t bytes =
+      std::min(its.job.bytes, its.job.begin_of(end)) - its.job.begin_of(first);
   const CUresult result = its.job.into_ring
                               ? cuda.cuMemcpyHtoDAsync(its.device(first), slot, bytes, its.stream)
                               : cuda.cuMemcpyDtoHAsync(slot, its.device(first), bytes, its.stream);
@@ -213,7 +219,8 @@ Ended Lane::to_gpu(Pieces& its) noexcept {
     const std::uint64_t in_a_row =
         std::min({its.count - its.issued, most, ring_.in_a_row(job.first_slot + its.issued)});
     const std::uint64_t done = job.done_from(its.issued, in_a_row);
-    if (done > 0 && (ahead < kAhead || done == in_a_row)) {
+    const bool enough = done * job.piece_bytes >= kFirstTogether && ahead < kAhead;
+    if (done > 0 && (enough || done == in_a_row)) {
       if (its.issued == 0) its.at_once = has_started();
       if (!issue(its, done)) return Ended::failed;
       ++ahead;

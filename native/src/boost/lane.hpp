@@ -70,7 +70,7 @@ class Lane {
 
   /// Get slots for a copy, where none are in use.
   /// @return whether that took time: memory was pinned.
-  bool prepare(std::size_t bytes, int threads, int node) noexcept;
+  bool prepare(std::size_t bytes, bool fresh, int threads, int node) noexcept;
 
   /// Copy, after `note_start`.
   /// @param at_once becomes whether the copy did not have to wait for its stream.
@@ -84,7 +84,8 @@ class Lane {
 
   struct Pieces;
 
-  [[nodiscard]] std::size_t slot_bytes_for(std::size_t bytes, int threads) const noexcept;
+  [[nodiscard]] std::size_t slot_bytes_for(std::size_t bytes, bool fresh,
+                                           int threads) const noexcept;
   [[nodiscard]] std::size_t free_slots() const noexcept { return ring_.slots() - (head_ - tail_); }
   void reap() noexcept;
   void begin_again_where_empty() noexcept;

@@ -17,7 +17,7 @@ bool make_readable(const char* data, std::size_t bytes) noexcept;
 /// The same for writing. No byte changes.
 bool make_writable(char* data, std::size_t bytes) noexcept;
 
-constexpr std::size_t kMostLookedAt = 1 << 20;
+constexpr std::size_t kMostLookedAt = 2 << 20;
 
 /// @return whether most of some memory has no pages yet, by a sample.
 bool is_fresh(const char* data, std::size_t bytes) noexcept;

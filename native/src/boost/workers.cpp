@@ -31,7 +31,7 @@ void move_bytes(char* to, const char* from, std::size_t bytes) noexcept {
 
 /// @return whether a piece could be moved.
 bool move_piece(const Job& job, std::uint64_t piece) noexcept {
-  char* const memory = job.memory + piece * job.piece_bytes;
+  char* const memory = job.memory + job.begin_of(piece);
   char* const slot = job.slot_of(piece);
   const std::size_t bytes = job.bytes_of(piece);
   if (job.into_ring) {

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -28,15 +29,21 @@ struct Job {
   /// Of each slot: what was moved there last, by its place in the order of all pieces, and 1.
   std::atomic<std::uint64_t>* done = nullptr;
 
+  /// Bytes of the first piece; the others have `piece_bytes`, the last one the rest.
+  std::size_t first_bytes = 0;
+
   [[nodiscard]] std::uint64_t pieces() const noexcept {
-    return (bytes + piece_bytes - 1) / piece_bytes;
+    return bytes <= first_bytes ? 1 : 1 + (bytes - first_bytes + piece_bytes - 1) / piece_bytes;
+  }
+  [[nodiscard]] std::size_t begin_of(std::uint64_t piece) const noexcept {
+    return piece == 0 ? 0 : first_bytes + (piece - 1) * piece_bytes;
   }
   [[nodiscard]] std::size_t bytes_of(std::uint64_t piece) const noexcept {
-    const std::size_t begin = piece * piece_bytes;
-    return bytes - begin < piece_bytes ? bytes - begin : piece_bytes;
+    return std::min(bytes, begin_of(piece + 1)) - begin_of(piece);
   }
+  /// A shorter first piece is at the end of its slot: what follows lies behind it.
   [[nodiscard]] char* slot_of(std::uint64_t piece) const noexcept {
-    return ring->slot(first_slot + piece);
+    return ring->slot(first_slot + piece) + (piece == 0 ? piece_bytes - first_bytes : 0);
   }
   /// @return how many pieces from one on are done, at most `most`.
   [[nodiscard]] std::uint64_t done_from(std::uint64_t piece, std::uint64_t most) const noexcept {
