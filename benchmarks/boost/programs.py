@@ -2,7 +2,7 @@
 
 ::
 
-    python benchmarks/boost/programs.py weights --out FILE.json [--turns 7] [--layers 20]
+    python benchmarks/boost/programs.py weights --out FILE.json [--turns 7] [--kinds boosted]
     python benchmarks/boost/programs.py training --out FILE.json [--turns 7]
 
 ``weights``: a model with layers of Llama 2 7B's shapes, 8.1 GB of bf16 in touched pageable memory,
@@ -100,7 +100,7 @@ def run_program(kind: str, layers: int) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[0])
     if not found["equal"]:
         sys.exit(f"{kind}: what came back differs")
-    said = done.stderr.strip().splitlines()[-1:] if kind == "boosted" else []
+    said = done.stderr.strip().splitlines()[-2:] if kind == "boosted" else []
     return found | {"process": time.perf_counter() - begun, "said": said}
 
 
@@ -109,9 +109,10 @@ def shown(values: list[float]) -> str:
 
 
 def weights(words: argparse.Namespace) -> dict[str, Any]:
-    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    kinds = [kind for kind in KINDS if kind == "unboosted" or kind in words.kinds]
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
     for _ in range(words.turns):
-        for kind in KINDS:
+        for kind in kinds:
             found[kind].append(run_program(kind, words.layers))
     for kind, runs in found.items():
         times = {name: [one[name] for one in runs] for name in ("load", "store", "process")}
@@ -123,7 +124,8 @@ def weights(words: argparse.Namespace) -> dict[str, Any]:
         print(f"{kind:10} " + "  ".join(f"{name} {shown(one)} s" for name, one in times.items())
               + f"  {statistics.median(gains):.2f} times as fast ({min(gains):.2f} to"
               f" {max(gains):.2f})")  # fmt: skip
-    print(f"{found['boosted'][-1]['bytes'] / 1e9:.2f} GB; {found['boosted'][-1]['said']}")
+    for one in found.get("boosted", [])[-1:]:
+        print(f"{one['bytes']} bytes each way", *one["said"], sep="\n")
     return {"seconds": found}
 
 
@@ -155,6 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("what", choices=("weights", "training"))
     parser.add_argument("--run", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="and unboosted")
     parser.add_argument("--layers", type=int, default=20)
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--restarts", type=int, default=2)

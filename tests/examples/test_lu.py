@@ -32,7 +32,7 @@ def gathered(matrix):
     return whole
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.integers(1, 3), st.integers(1, 9), st.integers(3, 9), st.sampled_from(["smooth", "random"])
 )

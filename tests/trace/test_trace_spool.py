@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.errors import InputError
@@ -114,7 +114,6 @@ def test_a_name_whose_record_is_missing_is_none(tmp_path: Path) -> None:
     assert ops.name.tolist() == [0]
 
 
-@settings(deadline=None)  # files are written
 @given(st.lists(st.sampled_from("oscen"), max_size=60), st.integers(0, 90))
 def test_a_cut_spool_holds_what_is_whole(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[str], cut: int
@@ -140,7 +139,6 @@ def test_a_cut_spool_holds_what_is_whole(
     assert len(trace.notes) == whole.count("n")
 
 
-@settings(deadline=None)  # files are written
 @given(st.binary(max_size=300))
 def test_damage_is_no_traceback(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
     read_trace_spool(write(tmp_path_factory.mktemp("junk"), header() + operation(1, 1) + junk))

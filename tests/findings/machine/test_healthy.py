@@ -32,7 +32,7 @@ def test_a_healthy_machine_has_no_diagnosis(make):
     assert diagnose(machine, simulate(machine)) == ()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 8), st.floats(0, 0.01), st.integers(0, 1000), st.booleans())
 def test_noise_is_no_fault(gpus: int, noise: float, seed: int, by_switch: bool):
     machine = switched() if by_switch else nvswitched(gpus)

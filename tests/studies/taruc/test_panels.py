@@ -12,7 +12,7 @@ def value(one, field):
 
 
 # a busy machine is no fault of the property
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(points, st.sampled_from([(), ("memory",), ("node", "pattern")]))
 def test_every_series_is_in_one_panel_and_can_be_told_apart(series, apart):
     found = panels(series, FIELDS, value, apart)
