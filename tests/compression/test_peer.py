@@ -30,7 +30,7 @@ class Half:
 
     def __init__(self, *options):
         self.options, self.tickets, self.gave_up, self.detached = options, [], False, False
-        self.attached, self.refuses = b"", False
+        self.attached, self.refuses, self.stalls = b"", False, False
 
     handle = b"handle of memory"
 
@@ -59,7 +59,7 @@ class Half:
 
     def _ticket(self, size, compressed):
         self.tickets.append(Ticket(size, compressed))
-        self.tickets[-1].ended = True
+        self.tickets[-1].ended = not self.stalls
         return self.tickets[-1]
 
     def detach(self):
@@ -162,6 +162,58 @@ def test_an_array_that_does_not_fit_is_refused_and_the_next_one_comes(tmp_path):
             receiver.receive(out)
     assert np.array_equal(receiver.receive().host, VALUES)
     close(sender, receiver)
+
+
+def end(half):
+    """Let a half's process be gone without a word."""
+    half._line._closed = True
+    half._line._connection.shutdown(2)
+
+
+def test_what_was_sent_before_a_process_ended_can_be_received(tmp_path, cores):
+    sender, receiver = both(tmp_path / "meet", compression="off")
+    for number in range(30):  # more than a socket takes
+        sender.send(Tensor(VALUES + number))
+    end(sender)
+    receiver._line.wait_for_end(5)
+    with pytest.raises(InputError, match="sent float32 of shape"):
+        receiver.receive(Tensor(VALUES.view(np.int32).copy(), 1))
+    for number in range(1, 30):
+        assert np.array_equal(receiver.receive().host, VALUES + number)
+    with pytest.raises(LanescopeError, match="has ended or closed it"):
+        receiver.receive()
+    assert not cores[1].gave_up
+    receiver.close()
+    sender.close()
+
+
+@pytest.mark.parametrize("unlike", [False, True])
+def test_what_a_process_has_announced_and_not_sent_is_an_error(tmp_path, cores, unlike):
+    sender, receiver = both(tmp_path / "meet", compression="off")
+    sender.send(Tensor(VALUES))
+    end(sender)
+    receiver._line.wait_for_end(5)
+    receiver._core.stalls = True
+    out = Tensor(VALUES.view(np.int32 if unlike else np.float32).copy(), 1)
+    with pytest.raises(LanescopeError, match="sent float32" if unlike else "ended amid the trans"):
+        receiver.receive(out)
+    assert receiver._core.gave_up
+    receiver.close()  # which has been raised
+    sender.close()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_end_of_a_process_is_raised_once(tmp_path, cores, waits):
+    sender, receiver = both(tmp_path / "meet", compression="off")
+    for _ in range(2):
+        sender.send(Tensor(VALUES))
+        sender._core.tickets[-1].ended = False
+    sender._lose("was late by more than 1 s")
+    with pytest.raises(LanescopeError, match="late by more than 1 s"):
+        sender.last.wait() if waits else sender.send(Tensor(VALUES))
+    end(receiver)
+    sender.close()
+    receiver.close()
 
 
 def test_gpus_that_cannot_use_each_others_memory_are_errors_on_both_sides(

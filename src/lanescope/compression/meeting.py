@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import select
 import socket
 import struct
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Protocol
 
 from lanescope.calls import checked
-from lanescope.engine.messages import Message, received, send
+from lanescope.engine.messages import Message
 from lanescope.errors import InputError, LanescopeError
 
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 0.02
+#: A thread that sleeps wakes up some 50 us late: so long it looks again and again.
+_EAGER_SECONDS = 300e-6
+_MOST_BYTES = 1 << 16
+_END = select.EPOLLRDHUP  # and what is always told: EPOLLHUP, EPOLLERR
 
 
 class Meeting(Protocol):
@@ -206,6 +211,10 @@ def _of_same_user(connection: socket.socket) -> socket.socket:
 class Line:
     """Messages to and from the other process; notices its end.
 
+    Whoever waits for a message reads it from the connection itself: a thread that hands it over
+    would cost two changes of threads. While nobody does, a thread takes what comes, so that the
+    other process need not wait for room.
+
     Parameters
     ----------
     ended
@@ -224,19 +233,30 @@ class Line:
         look: Callable[[], None],
         patience_seconds: float,
     ) -> None:
-        self._connection = connection
-        connection.settimeout(patience_seconds)
+        self._connection, self._patience = connection, patience_seconds
+        connection.setblocking(False)
         self._ended, self._look = ended, look
-        self._heard: SimpleQueue[Message | None] = SimpleQueue()
-        self._closed = False
+        self._reading = Lock()
+        self._room = bytearray(_MOST_BYTES)
+        self._heard: deque[Message] = deque()
+        self._over = self._at_end = self._closed = False
+        self._epoll = select.epoll()
+        self._epoll.register(connection, _END | select.EPOLLIN)
         self._thread = Thread(target=self._watch, name="lanescope-line", daemon=True)
         self._thread.start()
 
     def tell(self, message: Message) -> None:
         """Send a message. Raises `LanescopeError` where the other process has ended or is late."""
+        packet = json.dumps(message).encode()
         try:
-            send(self._connection, message)
-        except TimeoutError as error:
+            try:
+                self._connection.send(packet)
+            except BlockingIOError:
+                self._wait_for(select.POLLOUT, self._patience)
+                self._connection.send(packet)
+            if message.get("over"):
+                self._connection.shutdown(socket.SHUT_WR)
+        except BlockingIOError as error:
             raise LanescopeError(
                 "the other process of the channel takes no arrays; let it receive them"
             ) from error
@@ -253,18 +273,22 @@ class Line:
         LanescopeError
             If it does not come in time, or the other process has ended or closed its half.
         """
-        try:
-            message = self._heard.get(timeout=patience_seconds)
-        except Empty:
-            raise LanescopeError(
-                f"the other process has sent nothing within {patience_seconds:g} s"
-            ) from None
-        if message is None:
-            self._heard.put(None)
-            raise LanescopeError(
-                "the other process of the channel has ended or closed it; make a new one"
-            )
-        return message
+        with self._reading:
+            if not self._heard and not self._at_end:
+                self._wait_for_message(patience_seconds)
+            if self._heard:
+                return self._heard.popleft()
+        raise LanescopeError(
+            "the other process of the channel has ended or closed it; make a new one"
+            if self._at_end
+            else f"the other process has sent nothing within {patience_seconds:g} s"
+        )
+
+    @property
+    def waiting(self) -> tuple[Message, ...]:
+        """The messages that have come and that nobody has taken yet."""
+        with self._reading:
+            return tuple(self._heard)
 
     def wait_for_end(self, patience_seconds: float) -> None:
         """Return when the other process has closed its half, or ended."""
@@ -277,22 +301,61 @@ class Line:
             self._connection.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._connection.close()
+        self._epoll.close()
+
+    def _wait_for_message(self, patience_seconds: float) -> None:
+        """Return when there is one, or the end, or after so long."""
+        self._let_thread_read(False)
+        try:
+            late = time.perf_counter() + _EAGER_SECONDS
+            while not self._read():
+                if time.perf_counter() > late:
+                    self._wait_for(select.POLLIN, patience_seconds)
+                    self._read()
+                    return
+        finally:
+            self._let_thread_read(True)
+
+    def _wait_for(self, what: int, patience_seconds: float) -> None:
+        poll = select.poll()
+        poll.register(self._connection, what)
+        poll.poll(patience_seconds * 1e3)
+
+    def _let_thread_read(self, reads: bool) -> None:
+        with suppress(OSError, ValueError):  # it was closed meanwhile
+            self._epoll.modify(self._connection, _END | select.EPOLLIN * reads)
+
+    def _read(self) -> bool:
+        """Take a message or the end; return whether there was any."""
+        try:
+            size = self._connection.recv_into(self._room)
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:  # it ended with messages unread; its own can be read yet
+            return self._read()
+        except OSError:
+            size = 0
+        message = self._message(size)
+        if "over" in message:
+            self._over, self._at_end = self._over or message["over"], True
+        else:
+            self._heard.append(message)
+        return True
+
+    def _message(self, size: int) -> Message:
+        try:
+            found: Message = json.loads(self._room[:size])
+        except ValueError:  # the end, or none of lanescope
+            return {"over": False}
+        return found
 
     def _watch(self) -> None:
-        over = False
-        try:
-            while not self._closed:
-                ready, _, _ = select.select([self._connection], [], [], _LOOK_SECONDS)
-                self._look()
-                if not ready:
-                    continue
-                message, _ = received(self._connection)
-                if message.get("over"):
-                    over = True
-                    break
-                self._heard.put(message)
-        except (EOFError, OSError, ValueError):
-            pass
-        self._heard.put(None)
+        while not self._closed and not self._at_end:
+            events = self._epoll.poll(_LOOK_SECONDS)
+            self._look()
+            if events:
+                with self._reading:
+                    while not self._closed and not self._at_end and self._read():
+                        pass
         if not self._closed:
-            self._ended(over)
+            self._ended(self._over)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
@@ -48,10 +49,10 @@ _NOT_ALIGNED = "the array is not aligned to 16 bytes"
 
 
 class _Watched:
-    """A transfer that may be lost with the other process."""
+    """A transfer that may be lost with the other process; `tell` is called where that is raised."""
 
-    def __init__(self, ticket: Ticket) -> None:
-        self._ticket = ticket
+    def __init__(self, ticket: Ticket, tell: Callable[[], None]) -> None:
+        self._ticket, self._tell = ticket, tell
         self.begun = time.monotonic()
         self.lost = ""
 
@@ -88,6 +89,7 @@ class _Watched:
             if not self.lost:
                 raise
         if self.lost:
+            self._tell()
             raise LanescopeError(f"{self.lost}; send it again over a new channel")
 
 
@@ -105,6 +107,9 @@ class _Half:
         self._line: meeting.Line | None = None
         self._closed = False
         self._why_lost = ""
+        self._loss_raised = False
+        self._ended_without_word = False
+        self._takes = False
 
     @property
     def log(self) -> tuple[Record, ...]:
@@ -136,7 +141,7 @@ class _Half:
             line.wait_for_end(self._patience)
             line.close()
             self._core = None
-        self._log.settle()
+        self._settle()
 
     def finish(self, patience_seconds: float) -> None:
         """Wait for what is under way, and say to the other process that no more comes.
@@ -153,7 +158,7 @@ class _Half:
         self._wait_for_transfers(patience_seconds)
         with suppress(LanescopeError):  # it may have ended
             self._line.tell({"over": True})
-        self._log.settle()
+        self._settle()
 
     def __enter__(self) -> Self:
         return self
@@ -161,8 +166,19 @@ class _Half:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def _settle(self) -> None:
+        """Raise what was lost or damaged, unless the caller was told of the channel's end."""
+        try:
+            self._log.settle()
+        except LanescopeError as error:
+            if not (self._loss_raised and str(error).startswith(self._why_lost)):
+                raise
+
+    def _tell_loss(self) -> None:
+        self._loss_raised = True
+
     def _watch(self, ticket: Ticket) -> _Watched:
-        watched = _Watched(ticket)
+        watched = _Watched(ticket, self._tell_loss)
         with self._lock:
             while self._under_way and self._has_ended(self._under_way[0]):
                 self._under_way.popleft()
@@ -181,11 +197,21 @@ class _Half:
     def _ended(self, over: bool) -> None:
         """Take in that the other process has said that it is over, or has ended without that."""
         # What it had done comes to its end here some microseconds later, and is not lost.
+        self._ended_without_word = not over
         self._wait_for_transfers(_GRACE_SECONDS)
-        if not over:
+        if not over and not self._still_comes():
             self._lose("has ended")
         elif self._who == "receiving" and not self._closed:  # and takes nothing more
             self._lose("has closed the channel")
+
+    def _still_comes(self) -> bool:
+        """Whether the other process, which has ended, has sent what is to be received yet."""
+        with self._lock:
+            if any(not self._has_ended(one) for one in self._under_way):
+                return False
+        waiting = () if self._line is None else self._line.waiting
+        withdrawn = any("withdrawn" in one for one in waiting)
+        return self._who == "sending" and not withdrawn and (bool(waiting) or self._takes)
 
     def _wait_for_transfers(self, patience_seconds: float) -> None:
         """Return when what is under way has ended, or the channel was given up, or it is late."""
@@ -206,8 +232,10 @@ class _Half:
         Where the channel has been given up meanwhile, the reason for that.
         """
         if self._why_lost:
-            return LanescopeError(f"{self._why_lost}; make a new channel")
+            return self._loss()
         assert self._line is not None
+        with suppress(LanescopeError):  # it may have ended
+            self._line.tell({"withdrawn": True})
         self._line.close()
         self._break("a transfer could not be put on the GPU's streams")
         return error
@@ -238,7 +266,11 @@ class _Half:
         if self._closed:
             raise InputError("the channel is closed; make a new one")
         if self._why_lost:
-            raise LanescopeError(f"{self._why_lost}; make a new channel")
+            raise self._loss()
+
+    def _loss(self) -> LanescopeError:
+        self._loss_raised = True
+        return LanescopeError(f"{self._why_lost}; make a new channel")
 
     def _agree(self, line: meeting.Line, others: bytes) -> None:
         """Attach the other process's memory; both say whether they could."""
@@ -491,7 +523,17 @@ class PeerReceiver(_Half):
         self._require_open()
         assert self._line is not None
         self._log.settle()
-        said = self._line.hear(self._patience)
+        self._takes = True
+        try:
+            said = self._line.hear(self._patience)
+            return self._taken(said, out, framework)
+        finally:
+            self._takes = False
+
+    def _taken(self, said: Message, out: Any, framework: str) -> Any:
+        if "withdrawn" in said:
+            self._lose("has ended")
+            raise self._loss()
         wrong = ""
         room = out
         if out is not None:
@@ -505,8 +547,14 @@ class PeerReceiver(_Half):
                 framework = "torch" if type(out).__module__.startswith("torch") else framework
             room = _new(framework, said, self._gpu)
             array = gpu_array(room, self._gpu, "the array for the values")
-        self._get(said, array)
-        if wrong:
+        try:
+            self._get(said, array)
+            if self._ended_without_word:
+                self._require_come()
+        except LanescopeError:
+            if not wrong:
+                raise
+        if wrong:  # also where its process has ended meanwhile
             raise InputError(wrong)
         return room
 
@@ -527,6 +575,16 @@ class PeerReceiver(_Half):
         except LanescopeError as error:
             raise self._failure(error) from error
         self._log.add(Record(transfer, decision, self._watch(ticket)), learns=False)
+
+    def _require_come(self) -> None:
+        """Refuse what does not come any more, from a process that has ended."""
+        self._wait_for_transfers(_GRACE_SECONDS)
+        with self._lock:
+            late = any(not self._has_ended(one) for one in self._under_way)
+        if late:
+            self._lose("has ended")
+        if self._why_lost:
+            raise self._loss()
 
 
 def _unlike(array: GpuArray, out: Any, said: Message) -> str:
