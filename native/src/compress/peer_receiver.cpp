@@ -6,8 +6,7 @@ namespace lanescope::compress {
 struct PeerReceiver::State : PeerHalf {
   State(int gpu, const ChannelOptions& given)
       : PeerHalf(gpu, given, PeerSlots::rooms_bytes(given)),
-        messenger(gpu, static_cast<std::size_t>(given.slots)),
-        raw_marks(static_cast<std::size_t>(given.slots), 0) {}
+        messenger(gpu, static_cast<std::size_t>(given.slots)) {}
 
   void get_raw(const Ticket& ticket, std::byte* target);
   void get_coded(const Ticket& ticket, const Crossing& crossing, std::byte* target);
@@ -18,18 +17,17 @@ struct PeerReceiver::State : PeerHalf {
   void release(std::size_t slot);
 
   Messenger messenger;
-  std::vector<unsigned int> raw_marks;  // of each slot: its last use for values as they are
 };
 
 void PeerReceiver::State::get_raw(const Ticket& ticket, std::byte* target) {
-  for (const Slab& slab : cut(ticket.facts().bytes, options.slab_bytes)) {
+  const auto slabs = cut(ticket.facts().bytes, options.slab_bytes);
+  for (const Slab& slab : slabs) {
     const auto use = slots->next();
-    raw_marks[use.slot] = use.mark;
-    for (const Slab& chunk : cut(slab.bytes, slots->shape().chunk_bytes)) {
-      wait_for_value(lane(0), slots->stored(use.slot) + chunk.first_block, use.mark);
-      check(cudaMemcpyAsync(target + slab.begin + chunk.begin,
-                            slots->payloads(use.slot) + chunk.begin, chunk.bytes,
-                            cudaMemcpyDeviceToDevice, lane(0)),
+    for (const RawChunk& chunk : chunks_of(slab, &slab == &slabs.back(), options.slab_bytes)) {
+      const std::size_t begin = chunk.of_slab.begin;
+      wait_for_value(lane(0), slots->stored(use.slot, chunk), use.mark);
+      check(cudaMemcpyAsync(target + slab.begin + begin, slots->payloads(use.slot) + begin,
+                            chunk.of_slab.bytes, cudaMemcpyDeviceToDevice, lane(0)),
             "cudaMemcpyAsync");
     }
     messenger.tell(use.slot, slots->freed(use.slot), use.mark, lane(0));
@@ -71,10 +69,7 @@ void PeerReceiver::State::settle(Ticket& ticket) {
 /// Lets all go on that waits for a slot to be written.
 void PeerReceiver::State::release(std::size_t slot) {
   write_value(rescue.get(), slots->given_up(slot), kGivenUpAll);
-  // Blocks that come coded have these words, too, with marks of their own: none is made up here.
-  for (const Slab& chunk : cut(options.slab_bytes, slots->shape().chunk_bytes))
-    if (chunk.first_block > 0)
-      write_value(rescue.get(), slots->stored(slot) + chunk.first_block, raw_marks[slot]);
+  write_value(rescue.get(), slots->stored(slot, RawChunk{{}, true}), slots->mark(slot));
   write_value(rescue.get(), slots->stored(slot), slots->mark(slot));
 }
 

@@ -39,18 +39,21 @@ void PeerSender::State::wait_for_slot(const PeerSlots::Use& use, cudaStream_t st
 void PeerSender::State::put_raw(Ticket& ticket, const std::byte* source) {
   ticket.begin(lane(0));
   begin_lanes();
-  for (const Slab& slab : cut(ticket.facts().bytes, options.slab_bytes)) {
+  // Chunks cross one by one: the next one on the other lane, while the word of this one is set.
+  std::size_t part = 0;
+  const auto slabs = cut(ticket.facts().bytes, options.slab_bytes);
+  for (const Slab& slab : slabs) {
     const auto use = slots->next();
-    for (std::size_t part = 0; part < lanes.size(); ++part) wait_for_slot(use, lane(part));
-    // On one lane a chunk crosses while the word of the one before is on its way on the other.
-    std::size_t part = 0;
-    for (const Slab& chunk : cut(slab.bytes, slots->shape().chunk_bytes)) {
+    wait_for_slot(use, lane(part));
+    for (const RawChunk& chunk : chunks_of(slab, &slab == &slabs.back(), options.slab_bytes)) {
       const cudaStream_t stream = lane(part++);
-      check(cudaMemcpyAsync(slots->payloads(use.slot) + chunk.begin,
-                            source + slab.begin + chunk.begin, chunk.bytes, cudaMemcpyDefault,
-                            stream),
+      const std::size_t begin = chunk.of_slab.begin;
+      check(cudaMemcpyAsync(slots->payloads(use.slot) + begin, source + slab.begin + begin,
+                            chunk.of_slab.bytes, cudaMemcpyDefault, stream),
             "cudaMemcpyAsync");
-      messenger.tell(use.slot, slots->stored(use.slot) + chunk.first_block, use.mark, stream);
+      record(prepared, stream);
+      let_wait(lane(part), prepared);
+      messenger.tell(use.slot, slots->stored(use.slot, chunk), use.mark, stream);
     }
     // No event of the slot: the receiver frees it when it has the last word from here.
   }

@@ -11,8 +11,8 @@ namespace lanescope::compress {
 namespace {
 
 constexpr std::size_t kSlotLine = 256;
-/// Crosses NVLink in 20 us: many times what a copy and its word take to begin.
-constexpr std::size_t kMostChunkBytes = std::size_t{8} << 20;
+/// Behind the words of a slot's blocks: that of all given up, and that of a second chunk.
+constexpr std::size_t kWordsBehind = 2;
 /// Memory that processes share comes in pages of the GPU: less would share one with other memory.
 constexpr std::size_t kSharedPage = std::size_t{2} << 20;
 
@@ -29,10 +29,18 @@ std::size_t shared_bytes(std::size_t bytes) {
 SlotShape::SlotShape(std::size_t slab)
     : slab_bytes(slab),
       blocks(blocks_of(slab)),
-      entries_at(slot_lined((blocks + 1) * sizeof(unsigned int))),
+      entries_at(slot_lined((blocks + kWordsBehind) * sizeof(unsigned int))),
       payloads_at(entries_at + slot_lined(blocks * sizeof(Entry))),
-      bytes(payloads_at + slab),
-      chunk_bytes(std::min(kMostChunkBytes, std::max<std::size_t>(blocks / 2, 1) * kBlockBytes)) {}
+      bytes(payloads_at + slab) {}
+
+std::vector<RawChunk> chunks_of(const Slab& slab, bool is_last, std::size_t slab_bytes) {
+  const bool halved = is_last && slab.bytes > slab_bytes / 4 && blocks_of(slab.bytes) > 1;
+  const std::size_t half = (blocks_of(slab.bytes) + 1) / 2 * kBlockBytes;
+  std::vector<RawChunk> found;
+  for (const Slab& one : cut(slab.bytes, halved ? half : slab.bytes))
+    found.push_back({one, one.begin > 0});
+  return found;
+}
 
 PeerMemory::PeerMemory(int device, std::size_t bytes)
     : memory_(std::in_place_type<SharedMemory>, device, shared_bytes(bytes), Sharing::ipc) {
@@ -73,6 +81,10 @@ std::vector<PeerSlots::Use> PeerSlots::last(std::size_t count) const {
 
 unsigned int* PeerSlots::stored(std::size_t slot) const {
   return reinterpret_cast<unsigned int*>(rooms_ + slot * shape_.bytes);
+}
+
+unsigned int* PeerSlots::stored(std::size_t slot, const RawChunk& chunk) const {
+  return stored(slot) + (chunk.second ? shape_.blocks + 1 : 0);
 }
 
 Entry* PeerSlots::entries(std::size_t slot) const {

@@ -7,6 +7,7 @@
 
 #include "compress/channel.hpp"
 #include "compress/device_blocks.hpp"
+#include "compress/slabs.hpp"
 #include "cuda/cuda_handles.hpp"
 #include "cuda/shared_memory.hpp"
 
@@ -22,12 +23,19 @@ struct SlotShape {
   std::size_t blocks;
   std::size_t entries_at, payloads_at;  ///< From a slot's begin on; its words come first.
   std::size_t bytes;                    ///< Of a slot.
-  /// Of a slab that crosses as it is: so much is copied out of a slot while more comes in. The word
-  /// of its first block tells that it is there.
-  std::size_t chunk_bytes;
 
   explicit SlotShape(std::size_t slab_bytes);
 };
+
+/// A piece of an array that crosses as it is: one copy, and a word that tells that it is there.
+struct RawChunk {
+  Slab of_slab;  ///< Where it lies in its slab.
+  bool second;   ///< It has another word than the first chunk of its slab.
+};
+
+/// What a slab crosses in. A copy costs as much as 4 MiB on NVLink: so slabs cross whole, but the
+/// last one of an array, of which the first half leaves its slot while the second half comes in.
+std::vector<RawChunk> chunks_of(const Slab& slab, bool is_last, std::size_t slab_bytes);
 
 /// Memory of this process that another one uses, or the other way round, and its first byte.
 class PeerMemory {
@@ -69,6 +77,8 @@ class PeerSlots {
 
   unsigned int* stored(std::size_t slot) const;
   unsigned int* given_up(std::size_t slot) const { return stored(slot) + shape_.blocks; }
+  /// The word of a chunk.
+  unsigned int* stored(std::size_t slot, const RawChunk& chunk) const;
   Entry* entries(std::size_t slot) const;
   std::byte* payloads(std::size_t slot) const;
 
