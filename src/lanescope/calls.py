@@ -65,14 +65,25 @@ def _checked(function: types.FunctionType) -> Callable[..., Any]:
     places = signature.parameters.values()
     in_order = [place.name for place in places if place.kind is place.POSITIONAL_OR_KEYWORD]
     needed = {place.name for place in places if place.default is place.empty}
+    known = frozenset(signature.parameters)
+    least = len(needed) if needed <= set(in_order) else len(in_order) + 1
+    exact: tuple[Any, ...] = ()
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal exact
+        if not kwargs and least <= len(args) <= len(exact):  # most calls within lanescope
+            for value, expected in zip(args, exact, strict=False):
+                if expected is not Any and type(value) is not expected:
+                    break
+            else:
+                return function(*args)
         given = dict(zip(in_order, args, strict=False)) | kwargs
         once = len(given) == len(args) + len(kwargs)
-        if not once or not needed <= given.keys() <= signature.parameters.keys():
+        if not once or not needed <= given.keys() <= known:
             _refuse(name, signature, args, kwargs)
         kinds = kinds_of(function)
+        exact = exact or tuple(kinds[one].exact if one in kinds else Any for one in in_order)
         for argument, value in given.items():
             kind = kinds.get(argument)
             if kind is not None and type(value) is not kind.exact:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -12,7 +11,7 @@ from lanescope._core import native
 from lanescope.calls import shown
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.costs import CodecCost
-from lanescope.compression.deciding import Always, Decider, Decision, Transfer
+from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided
 from lanescope.compression.rule import CODECS_BY_DTYPE, LinkModel, Rule, takes
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
@@ -89,7 +88,7 @@ def with_codec(
         Finds a codec and its dimensionality, where the decider leaves that open.
     """
     if not decision.compress or transfer.bytes == 0:
-        return replace(decision, compress=False, codec=Codec.RAW)
+        return with_parts(decision, False, Codec.RAW)
     dimensionality = decision.dimensionality
     if codec is None:
         codec = codec_of_transfers(decision.codec)
@@ -97,11 +96,29 @@ def with_codec(
         codec, dimensionality = find()
     if codec is Codec.RAW:
         reason = f"{decision.reason}, but no codec makes it smaller"
-        return replace(decision, compress=False, codec=codec, reason=reason)
+        return with_parts(decision, False, codec, reason=reason)
     if not takes(codec, transfer.dtype):
         reason = f"{codec} takes no {transfer.dtype}"
-        return replace(decision, compress=False, codec=Codec.RAW, reason=reason)
-    return replace(decision, codec=codec, dimensionality=dimensionality)
+        return with_parts(decision, False, Codec.RAW, reason=reason)
+    return with_parts(decision, True, codec, dimensionality)
+
+
+def with_parts(
+    decision: Decision,
+    compress: bool,
+    codec: Codec,
+    dimensionality: int | None = None,
+    reason: str | None = None,
+) -> Decision:
+    """Return a decision with some parts in place of its own."""
+    return decided(
+        compress,
+        codec,
+        decision.dimensionality if dimensionality is None else dimensionality,
+        decision.raw_seconds,
+        decision.compressed_seconds,
+        decision.reason if reason is None else reason,
+    )
 
 
 class Kernels:

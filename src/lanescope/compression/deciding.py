@@ -63,6 +63,26 @@ class Decision:
             )
 
 
+def decided(
+    compress: bool,
+    codec: str,
+    dimensionality: int = 1,
+    raw_seconds: float | None = None,
+    compressed_seconds: float | None = None,
+    reason: str = "",
+) -> Decision:
+    """Return a decision of lanescope's own, whose parts need no check: that takes 10 us."""
+    made = object.__new__(Decision)
+    put = object.__setattr__  # it is frozen
+    put(made, "compress", compress)
+    put(made, "codec", codec)
+    put(made, "dimensionality", dimensionality)
+    put(made, "raw_seconds", raw_seconds)
+    put(made, "compressed_seconds", compressed_seconds)
+    put(made, "reason", reason)
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a transfer.
@@ -136,8 +156,15 @@ class Always:
 
     def decide(self, transfer: Transfer) -> Decision:
         """Return what was asked for."""
-        reason = f"compression is {'on' if self.compress else 'off'}"
-        return Decision(self.compress, "auto", 1, None, None, reason)
+        return _ALWAYS[self.compress]
 
     def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
         """Learn nothing."""
+
+
+_ALWAYS = {
+    compress: Decision(
+        compress, "auto", 1, None, None, f"compression is {'on' if compress else 'off'}"
+    )
+    for compress in (False, True)
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,7 +127,7 @@ def coded_dtype(dtype: Any) -> str:
 
 def current_stream(framework: str, gpu: int) -> int:
     """Return the stream, as an integer, on which a framework puts work for a GPU now."""
-    module = importlib.import_module(framework)
+    module = sys.modules.get(framework) or importlib.import_module(framework)
     if framework == "torch":
         return int(module.cuda.current_stream(gpu).cuda_stream)
     with module.cuda.Device(gpu):

@@ -247,14 +247,17 @@ class Line:
 
     def tell(self, message: Message) -> None:
         """Send a message. Raises `LanescopeError` where the other process has ended or is late."""
-        packet = json.dumps(message).encode()
+        self.tell_packet(json.dumps(message).encode(), ends="over" in message)
+
+    def tell_packet(self, packet: bytes, *, ends: bool = False) -> None:
+        """Send a message that is made already; `ends`: the last one."""
         try:
             try:
                 self._connection.send(packet)
             except BlockingIOError:
                 self._wait_for(select.POLLOUT, self._patience)
                 self._connection.send(packet)
-            if message.get("over"):
+            if ends:
                 self._connection.shutdown(socket.SHUT_WR)
         except BlockingIOError as error:
             raise LanescopeError(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Self
 
@@ -24,8 +26,14 @@ from lanescope.compression.codec_choice import (
     require_gpus,
     with_codec,
 )
-from lanescope.compression.deciding import Always, Decider, Decision, Transfer
-from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
+from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided
+from lanescope.compression.gpu_arrays import (
+    GpuArray,
+    current_stream,
+    dtype_name,
+    gpu_array,
+    new_array,
+)
 from lanescope.compression.rule import AT_BEST
 from lanescope.compression.shapes import TO_GPU, shape_of
 from lanescope.compression.stream import Codec
@@ -400,12 +408,13 @@ class PeerSender(_Half):
         """
         self._require_open()
         array = gpu_array(values, self._gpu, "the array to send")
-        self._log.settle()
         self._kernels.load(array.dtype)
         stream = current_stream(array.framework, self._gpu)
         if array.pointer % _ALIGNMENT:
             decision = replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
-        return self._put(array, values, transfer, decision, stream)
+        record = self._put(array, values, transfer, decision, stream)
+        self._log.settle()  # while the array is on its way
+        return record
 
     def _put(
         self, array: GpuArray, values: Any, transfer: Transfer, decision: Decision, stream: int
@@ -413,17 +422,10 @@ class PeerSender(_Half):
         assert self._line is not None
         codec = str(decision.codec) if decision.compress else None
         self._number += 1
-        self._line.tell(
-            {
-                "number": self._number,
-                "bytes": array.bytes,
-                "codec": codec,
-                "coded": array.dtype,
-                "dimensionality": decision.dimensionality,
-                "dtype": str(values.dtype).removeprefix("torch."),
-                "shape": list(array.shape),
-            }
+        what = _what(
+            array.bytes, codec, array.dtype, decision.dimensionality, values.dtype, array.shape
         )
+        self._line.tell_packet(b'{"number": %d, %s' % (self._number, what))
         try:
             with core_errors():
                 ticket = self._core.send(
@@ -561,10 +563,6 @@ class PeerReceiver(_Half):
     def _get(self, said: Message, array: GpuArray) -> None:
         assert self._line is not None
         codec, coded = said["codec"], said["coded"]
-        transfer = Transfer("", f"process>g{self._gpu}", coded, said["bytes"])
-        decision = Decision(
-            codec is not None, codec or "raw", said["dimensionality"], None, None, "as it was sent"
-        )
         try:
             with core_errors():
                 ticket = self._core.receive(
@@ -574,6 +572,11 @@ class PeerReceiver(_Half):
                 )  # fmt: skip
         except LanescopeError as error:
             raise self._failure(error) from error
+        transfer = Transfer("", f"process>g{self._gpu}", coded, said["bytes"])
+        dimensionality = said["dimensionality"]
+        decision = decided(
+            codec is not None, codec or "raw", dimensionality, reason="as it was sent"
+        )
         self._log.add(Record(transfer, decision, self._watch(ticket)), learns=False)
 
     def _require_come(self) -> None:
@@ -585,6 +588,27 @@ class PeerReceiver(_Half):
             self._lose("has ended")
         if self._why_lost:
             raise self._loss()
+
+
+@lru_cache(1024)
+def _what(
+    size: int,
+    codec: str | None,
+    coded: str,
+    dimensionality: int,
+    dtype: Any,
+    shape: tuple[int, ...],
+) -> bytes:
+    """Return all of an announcement but the number, which comes before."""
+    message = {
+        "bytes": size,
+        "codec": codec,
+        "coded": coded,
+        "dimensionality": dimensionality,
+        "dtype": dtype_name(dtype),
+        "shape": shape,
+    }
+    return json.dumps(message)[1:].encode()
 
 
 def _unlike(array: GpuArray, out: Any, said: Message) -> str:

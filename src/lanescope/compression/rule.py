@@ -17,7 +17,7 @@ from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.costs import CodecCost, LinkCost
-from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
+from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer, decided
 from lanescope.errors import InputError, LanescopeError
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.units.bandwidth import bandwidth_gbs
@@ -112,7 +112,7 @@ class Rule:
         compress, codec, dimensionality, raw, compressed, reason = self._core.decide(
             transfer.tag, transfer.path, dtype_of(transfer.dtype), transfer.bytes
         )
-        return Decision(compress, codec.name, dimensionality, raw, compressed, reason)
+        return decided(compress, codec.name, dimensionality, raw, compressed, reason)
 
     def wants_sample(self, transfer: Transfer) -> bool:
         """Return whether to look at some blocks of an array that is to be decided about next."""

@@ -113,14 +113,16 @@ class Decisions:
         self._decider = decider_of(compression, self._codec, _cost(kind))
         self._learns = compression == AUTO
         self._untimed: dict[tuple[str, str], int] = {}
-        self._looks = Looks(self._decider, self._codec) if kind == "cuda" else None
+        looks = kind == "cuda" and self._learns
+        self._looks = Looks(self._decider, self._codec) if looks else None
         self._choices = Choices()
         self._under_way: deque[tuple[Noted, Times]] = deque()
         self._lock = Lock()
 
     def decide(self, transfer: Transfer, tensor: Tensor, pieces: tuple[Tensor, ...]) -> Decision:
         """Return the decision with the codec that is to be used."""
-        self.settle()
+        if self._learns:
+            self.settle()
         if self._looks is not None:
             array = gpu_array(tensor, tensor.device.index, "the tensor to send")
             self._looks.before(transfer, array, current_stream("torch", tensor.device.index))

@@ -200,7 +200,22 @@ def transfers() -> tuple[Any, ...]:
     return logged()
 
 
+#: PyTorch's module and `Exchange`, once they have been imported.
+_imported: tuple[Any, Any] | None = None
+
+
 def _exchange(group: Any) -> Exchange:
+    dist, made = _imported or _import()
+    if not dist.is_initialized():
+        raise InputError(
+            "there is no process group; call torch.distributed.init_process_group before"
+        )
+    exchange: Exchange = made(dist.group.WORLD if group is None else group)
+    return exchange
+
+
+def _import() -> tuple[Any, Any]:
+    global _imported
     try:
         import torch.distributed as dist
     except ImportError:
@@ -208,9 +223,8 @@ def _exchange(group: Any) -> Exchange:
     if not dist.is_available():
         raise InputError("this PyTorch has no torch.distributed; install one that has")
     if not dist.is_initialized():
-        raise InputError(
-            "there is no process group; call torch.distributed.init_process_group before"
-        )
+        return dist, None
     from lanescope.torch.exchange import Exchange
 
-    return Exchange(dist.group.WORLD if group is None else group)
+    _imported = (dist, Exchange)
+    return _imported

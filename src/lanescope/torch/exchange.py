@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +17,7 @@ from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.torch.deciding import Decisions, Watch, decisions
 from lanescope.torch.headers import Header, looks_like_header, pack_note, read_note
-from lanescope.torch.links import Ended, link
+from lanescope.torch.links import Ended, known_links, link
 from lanescope.torch.parts import ALIGNMENT
 from lanescope.torch.pieces import (
     Tensor,
@@ -89,17 +87,18 @@ class Exchange:
     def _send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
         own = dist.get_rank()
         self._require_rank(dst)
-        if not self._carries(tensor) or dst == own:
+        kind = self._carrying(tensor)
+        if kind is None or dst == own:
             decisions("cpu", compression, codec)  # which refuses what there is not
             dist.send(tensor, dst, self._group, tag)
             return
         to, ends = ToPeer(self._group, dst, tag), (own, dst)
         transfer = self._transfer(tensor, ends, tag)
-        decides = decisions(tensor.device.type, compression, codec)
-        if tensor.nbytes >= LEAST_BYTES[tensor.device.type]:
+        decides = decisions(kind, compression, codec)
+        if tensor.nbytes >= LEAST_BYTES[kind]:
             if not self._send_by_link(tensor, ends, transfer, decides):
                 self._sending(tensor, to, ends, transfer, decides).run()
-        elif tensor.device.type == "cpu" and looks_like_header(first_bytes(tensor)):
+        elif kind == "cpu" and looks_like_header(first_bytes(tensor)):
             # or the other side would take it for one
             self._sending(tensor, to, ends, transfer, decides).run_raw()
         else:
@@ -110,7 +109,7 @@ class Exchange:
             self._require_rank(src)
         kind = self._kind(tensor)
         small = kind is None or tensor.nbytes < LEAST_BYTES[kind]
-        if not self._carries(tensor) or (small and kind != "cpu"):
+        if not self._is_plain(tensor, kind) or (small and kind != "cpu"):
             return int(dist.recv(tensor, src, self._group, tag))
         if src is None and kind == "cuda":
             raise InputError("NCCL does not receive from any rank; give src")
@@ -126,10 +125,10 @@ class Exchange:
     def broadcast(self, tensor: Tensor, src: int, compression: str, codec: str) -> None:
         """Send from a rank to all."""
         self._require_rank(src)
-        kind = self._kind(tensor)
+        kind = self._carrying(tensor)
         alone = dist.get_world_size(self._group) < 2
         decisions("cpu", compression, codec)
-        if not self._carries(tensor) or alone or tensor.nbytes < LEAST_BYTES[str(kind)]:
+        if kind is None or alone or tensor.nbytes < LEAST_BYTES[kind]:
             dist.broadcast(tensor, src, self._group)
             return
         own, messages, ends = dist.get_rank(), ToAll(self._group, src), (src, "all")
@@ -189,8 +188,11 @@ class Exchange:
         """Return this rank's half of a channel between two GPUs of a node; None: by messages."""
         if tensor.device.type != "cuda":
             return None
-        gpu, timeout = tensor.device.index, timeout_of(self._group)
-        return link(self._group, store_of(self._group), ends, sends, gpu, timeout)
+        gpu = tensor.device.index
+        known = known_links(self._group)
+        if (*ends, gpu) in known:
+            return known[(*ends, gpu)]
+        return link(self._group, store_of(self._group), ends, sends, gpu, timeout_of(self._group))
 
     def _require_rank(self, rank: int) -> None:
         """Refuse a rank that the group has not, which PyTorch may not survive."""
@@ -209,18 +211,22 @@ class Exchange:
             raise InputError("the tensor has gaps or is not in C order; call .contiguous()")
         return kind
 
-    def _carries(self, tensor: Tensor) -> bool:
-        """Whether a tensor goes another way than by PyTorch's own call."""
+    def _carrying(self, tensor: Tensor) -> str | None:
+        """Return ``cpu`` or ``cuda`` of a tensor that goes another way than by PyTorch's call."""
+        kind = self._kind(tensor)
+        return kind if self._is_plain(tensor, kind) else None
+
+    def _is_plain(self, tensor: Tensor, kind: str | None) -> bool:
+        """Whether its memory holds what it means, of a kind that is carried, in a rank of it."""
         return (
-            self._kind(tensor) is not None
+            kind is not None
             and type(tensor) in (torch.Tensor, torch.nn.Parameter)
             and tensor.layout is torch.strided
             and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
             and dist.get_rank(self._group) >= 0
         )
 
-    @contextmanager
-    def errors(self, what: str) -> Iterator[None]:
+    def errors(self, what: str) -> _Errors:
         """Turn what PyTorch raises into one sentence.
 
         Raises
@@ -230,15 +236,26 @@ class Exchange:
         LanescopeError
             If a process ended, or did not come in time.
         """
-        try:
-            yield
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{what} is not possible: {_one_line(error)}") from error
-        except RuntimeError as error:
+        return _Errors(self._group, what)
+
+
+class _Errors:
+    __slots__ = ("_group", "_what")
+
+    def __init__(self, group: Any, what: str) -> None:
+        self._group, self._what = group, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, ValueError | TypeError):
+            raise InputError(f"{self._what} is not possible: {_one_line(error)}") from error
+        if isinstance(error, RuntimeError):
             patience = timeout_of(self._group).total_seconds()
             raise LanescopeError(
-                f"{what} broke off: {_one_line(error)}; the other process ended, or did not make "
-                f"the matching call within the group's timeout of {patience:g} s"
+                f"{self._what} broke off: {_one_line(error)}; the other process ended, or did not "
+                f"make the matching call within the group's timeout of {patience:g} s"
             ) from error
 
 

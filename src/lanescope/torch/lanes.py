@@ -73,6 +73,8 @@ def behind(group: Any, key: Key, call: Callable[[], int]) -> Transferring:
 
 def in_order(group: Any, key: Key, call: Callable[[], T]) -> T:
     """Do a transfer when those of its key before have ended."""
+    if not _threads:
+        return call()
     with _lock:
         thread = _threads.get(group, {}).get(key)
     return call() if thread is None else thread.submit(call).result()

@@ -51,6 +51,11 @@ class Ended:
         return None if outcome is None else outcome.wire_bytes
 
 
+def known_links(group: Any) -> dict[tuple[int, int, int], Half | None]:
+    """Return what `link` has made or refused for a group, by both ranks and this one's GPU."""
+    return _known.setdefault(group, {})
+
+
 def link(
     group: Any, store: Any, ends: tuple[int, int], sends: bool, gpu: int, timeout: timedelta
 ) -> Half | None:
@@ -73,7 +78,7 @@ def link(
     RuntimeError
         If the other rank does not come in time.
     """
-    known = _known.setdefault(group, {})
+    known = known_links(group)
     key = (*ends, gpu)
     if key not in known:
         known[key] = _made(store, ends, sends, gpu, timeout)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
@@ -233,11 +234,16 @@ def first_bytes(tensor: Tensor) -> bytes:
 
 def backend_of(group: Any, device: str) -> str | None:
     """Return what carries tensors on ``cpu`` or ``cuda`` for a group: ``gloo``, ``nccl``, ..."""
-    for entry in str(dist.get_backend_config(group)).split(","):
+    return _backends(str(dist.get_backend_config(group))).get(device)
+
+
+@cache
+def _backends(configured: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in configured.split(","):
         kind, _, backend = entry.partition(":")
-        if kind == device:
-            return backend
-    return None
+        found.setdefault(kind, backend)
+    return found
 
 
 def timeout_of(group: Any) -> timedelta:
