@@ -279,22 +279,22 @@ class Sending:
         if decision.compress and on_gpu and self.tensor.data_ptr() % ALIGNMENT:
             decision = replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
         opened = self._open(piece_bytes, timed, decision)
-        watch = Watch(device)
-        if timed:
+        watch = Watch(device) if timed else None
+        if watch is not None:
             opened.wait()
             if device.type == "cuda":  # over gloo this has begun when the header is received
                 self.messages.meet(True, device)
-        watch.press()
+            watch.press()
         if decision.compress:
             wire_bytes = self._put_coded(decision, pieces or cut(self.tensor, piece_bytes))
         else:
             wire_bytes = self._put_raw()
-        if timed:
+        if watch is not None:
             self.messages.meet(True, device)
+            watch.press()
         else:
             opened.wait()
-        watch.press()
-        self.decisions.sent(self.transfer, decision, watch if timed else None, wire_bytes)
+        self.decisions.sent(self.transfer, decision, watch, wire_bytes)
 
     def run_raw(self) -> None:
         """Send it as it is, behind a header."""
