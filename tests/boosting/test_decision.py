@@ -37,6 +37,10 @@ class Rule:
         carrier, trial = self._answer().split()
         return int(carrier), trial == "1"
 
+    def leaves(self, size: int, fresh: bool = False, direction: int = 0) -> bool:
+        self._say(f"leave {direction} {fresh:d} {size}")
+        return self._answer().strip() == "1"
+
     def learn(
         self, size: int, carrier: int, seconds: float, fresh: bool = False, direction: int = 0
     ) -> None:
@@ -182,3 +186,30 @@ def test_what_is_not_taught_changes_nothing(rule: Rule) -> None:
     assert rule.expected(2 * MIB, RING) == pytest.approx(2e-4)  # from the next size
     assert rule.expected(1 << 30, RING) == 0  # too far away
     assert rule.expected(MIB, RING, direction=1) == 0
+
+
+def test_what_is_settled_is_left_to_the_driver_between_trials(rule: Rule) -> None:
+    """As copies are carried: first without a look at the memory, else by choice; trials teach."""
+    chosen = []
+    for number in range(4000):
+        ring_s = 100e-6 if number < 2000 else 20e-6  # cores become free
+        if rule.leaves(MIB):
+            chosen.append("left")
+            continue
+        carrier, trial = rule.choose(MIB)
+        chosen.append("ring" if carrier == RING else "driver")
+        if carrier == RING or trial:
+            rule.learn(MIB, carrier, ring_s if carrier == RING else 50e-6)
+    assert chosen[:12].count("left") == 0  # nothing is known yet
+    assert chosen[20:2000].count("left") > 0.95 * 1980
+    assert 4 <= chosen[20:2000].count("ring") < 40  # the other carrier is tried again
+    assert chosen[-500:].count("ring") > 480
+
+
+def test_nothing_is_left_to_the_driver_where_the_ring_is_faster(rule: Rule) -> None:
+    for _ in range(300):
+        assert not rule.leaves(MIB)
+        carrier, _ = rule.choose(MIB)
+        rule.learn(MIB, carrier, 20e-6 if carrier == RING else 50e-6)
+    assert not rule.leaves(MIB, fresh=True)
+    assert not rule.leaves(64)

@@ -64,6 +64,19 @@ Choice choose(const Kind& kind) noexcept {
   return shared().decision.choose(kind);
 }
 
+/// @return the kind of a copy that is left to the driver at once.
+std::optional<Kind> left_at_once(const Request& request) noexcept {
+  if (!request.direction || settings().always || settings().dry) return {};
+  const bool inwards = *request.direction == Direction::to_gpu;
+  Kind kind{*request.direction, false, request.bytes};
+  const std::lock_guard lock(shared().of_decision);
+  if (!shared().decision.leaves_to_driver(kind)) return {};
+  if (inwards) return kind;
+  kind.fresh = is_fresh(reinterpret_cast<const char*>(request.to), request.bytes);
+  if (kind.fresh && !shared().decision.leaves_to_driver(kind)) return {};
+  return kind;
+}
+
 /// @return what the driver takes for such a copy (ns), 0: not known.
 std::uint64_t learn(const Kind& kind, Carrier carrier, std::uint64_t ns, bool teaches) noexcept {
   const std::lock_guard lock(shared().of_decision);
@@ -234,6 +247,7 @@ void prepare() noexcept {
 Verdict carry(const Request& request) noexcept {
   const std::uint64_t began = now_ns();
   if (!is_own_process()) return not_carried(Reason::forked);
+  if (const auto kind = left_at_once(request)) return not_carried(Reason::slower, *kind);
   if (intercept::captures.load(std::memory_order_relaxed) > 0) return not_carried(Reason::captured);
   if (!driver().complete) return not_carried(Reason::old_driver);
   const std::optional<Context> context = current_context();

@@ -100,6 +100,19 @@ Choice Decision::choose_of(Class& its, const Kind& kind) noexcept {
   return {other(best), true};
 }
 
+bool Decision::leaves_to_driver(const Kind& kind) noexcept {
+  Class& its = class_of(kind);
+  if (its.running != Carrier::driver || its.last != Carrier::driver || its.tries_again ||
+      its.since_trial >= std::max(its.patience, kLeastPatience))
+    return false;
+  for (const Outcomes& one : its.of)
+    if (one.count < kTrials) return false;
+  if (better(kind) != Carrier::driver) return false;
+  ++its.since_trial;
+  ++its.in_a_row;
+  return true;
+}
+
 void Decision::learn(const Kind& kind, Carrier carrier, double seconds) noexcept {
   if (!(seconds > 0) || kind.bytes == 0) return;
   Budget& budget = budgets_[index_of(kind.direction)];

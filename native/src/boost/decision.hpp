@@ -40,6 +40,11 @@ class Decision {
 
   Choice choose(const Kind& kind) noexcept;
 
+  /// Decide without a look at a copy's memory, where it is settled that the driver carries such
+  /// copies and no trial is due: looking takes longer than a small copy may lose.
+  /// @return whether that is so; else `choose` decides.
+  bool leaves_to_driver(const Kind& kind) noexcept;
+
   /// Take how long a copy took whose stream had nothing else to do.
   void learn(const Kind& kind, Carrier carrier, double seconds) noexcept;
 
