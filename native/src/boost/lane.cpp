@@ -20,6 +20,9 @@ constexpr std::size_t kMostHelped = 128 << 10;
 /// is ready goes together, while two copies are before it.
 constexpr std::uint64_t kAhead = 2;
 constexpr std::size_t kMostTogether = 4 << 20, kFirstTogether = 256 << 10;
+/// To a GPU half of a small copy goes at once: threads have it ready in the time of two more
+/// copies.
+constexpr std::size_t kMostWaitedFor = 1 << 20;
 /// A GPU takes some µs to say that a stream has nothing to do.
 constexpr std::int64_t kAtOnceNs = 30'000;
 constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED of newer headers
@@ -207,6 +210,7 @@ Ended Lane::to_gpu(Pieces& its) noexcept {
   Job& job = its.job;
   const std::uint64_t end = job.first_slot + its.count;
   const std::uint64_t most = kMostTogether / job.piece_bytes;
+  const std::size_t least = std::clamp(job.bytes / 2, kFirstTogether, kMostWaitedFor);
   const bool returns_early = its.stream == its.copy.stream;
   std::uint64_t ahead = 0;  // copies of the GPU that are not known to be over
   const auto allow = [&] {
@@ -219,7 +223,7 @@ Ended Lane::to_gpu(Pieces& its) noexcept {
     const std::uint64_t in_a_row =
         std::min({its.count - its.issued, most, ring_.in_a_row(job.first_slot + its.issued)});
     const std::uint64_t done = job.done_from(its.issued, in_a_row);
-    const bool enough = done * job.piece_bytes >= kFirstTogether && ahead < kAhead;
+    const bool enough = done * job.piece_bytes >= least && ahead < kAhead;
     if (done > 0 && (enough || done == in_a_row)) {
       if (its.issued == 0) its.at_once = has_started();
       if (!issue(its, done)) return Ended::failed;
