@@ -110,11 +110,12 @@ bool Lane::wait_for_start(bool for_ever) noexcept {
 }
 
 /// @return the bytes of each piece: small ones let all threads have a part of a small copy. Of new
-/// memory a piece is a huge page, which threads would have to wait for each other to get.
+/// memory a piece is a huge page, which threads would have to wait for each other to get; of less
+/// than two such pages a large part, as more than two threads take longer for single pages.
 std::size_t Lane::slot_bytes_for(std::size_t bytes, bool fresh, int threads) const noexcept {
   if (head_ != tail_) return ring_.slot_bytes();  // of what is under way
+  if (fresh) return bytes >= 2 * PinnedRing::kMostSlot ? PinnedRing::kMostSlot : kMostPiece;
   const auto count = static_cast<std::size_t>(threads);
-  if (fresh && bytes >= count * PinnedRing::kMostSlot) return PinnedRing::kMostSlot;
   std::size_t size = PinnedRing::kLeastSlot;
   while (size < kMostPiece && size * count * kPiecesOfThread < bytes) size *= 2;
   return size;
