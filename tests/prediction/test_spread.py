@@ -31,6 +31,7 @@ def test_regimes_follow_from_method_and_size():
     assert copy_bytes(WORK, Method.EXPLICIT, 4) == 32 << 20
 
 
+@pytest.mark.native  # five seconds
 def test_what_ships_is_what_the_stored_runs_give():
     shipped = [
         {"regime": one.regime, "most_bytes": one.most_bytes, "low": one.low, "high": one.high}

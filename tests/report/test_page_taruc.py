@@ -5,6 +5,8 @@ import re
 from dataclasses import replace
 from functools import cache
 
+import pytest
+
 from lanescope.cli.run_text import run_tables
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.prediction.engine import ModelBackend
@@ -47,6 +49,7 @@ def test_each_micro_benchmark_has_a_section_with_charts():
     assert [int(n) for n in numbers] == list(range(len(numbers)))
 
 
+@pytest.mark.native  # eight seconds
 def test_findings_come_first_with_their_evidence():
     source = page_html(suite_run())
     found = sections(source)

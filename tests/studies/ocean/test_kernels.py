@@ -53,6 +53,7 @@ def test_a_wrong_value_is_beyond_the_tolerance(case, sea):
     assert not case.compare(sea, made)[-1].within
 
 
+@pytest.mark.native  # ten seconds
 @pytest.mark.parametrize("equation", list(Equation))
 def test_rounding_against_long_doubles_is_below_a_quarter_of_the_tolerance(equation, sea):
     exact = OceanGrid(
