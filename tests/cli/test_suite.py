@@ -105,6 +105,7 @@ def run_of(folder):
     return read_run(folder)
 
 
+@pytest.mark.native  # eight seconds
 def test_a_suite_goes_on_after_each_cut(lanescope_here, tmp_path, short):
     folder = tmp_path / "suite"
     arguments = ("bench", "--params", short, "--out", folder, "--resume", "--budget", "0.05")

@@ -67,6 +67,7 @@ def test_every_verb_with_a_budget_has_it():
     assert budgeted == timed - {"node", "fleet check"}, "whose time is their budget"
 
 
+@pytest.mark.native  # eight seconds
 def test_a_suite_has_it_and_leaves_the_plots_out(lanescope_here, tmp_path):
     arguments = ("bench", "nurma", "--max", "1KB", "--within", "1min", "--out", tmp_path / "run")
     done = lanescope_here(*arguments)

@@ -107,7 +107,10 @@ def test_every_key_is_documented(key: str):
     assert set(entry) <= set(re.findall(r"`(\w+)`", section))
 
 
-@pytest.mark.parametrize("verb", ["check", "bench", "suite", "predicted"])
+LONG = pytest.param("suite", marks=pytest.mark.native)  # five seconds
+
+
+@pytest.mark.parametrize("verb", ["check", "bench", LONG, "predicted"])
 def test_json_is_what_its_schema_says(verb: str):
     run = {
         "check": lambda: factory.check_run(missing="g1"),

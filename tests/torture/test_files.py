@@ -63,6 +63,7 @@ def _no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANESCOPE_RUNS", str(tmp_path / "runs"))
 
 
+@pytest.mark.native  # seven seconds
 def test_what_is_whole_is_read(stored: list[Original], tmp_path: Path) -> None:
     for number, one in enumerate(stored):
         for place, command in enumerate(one.commands):
