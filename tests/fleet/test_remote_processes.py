@@ -112,6 +112,7 @@ def test_a_process_that_dies_on_another_node_is_not_measured(started):
     assert (code, result["reason"]) == (3, "the process of n1.g0 has ended.")
 
 
+@pytest.mark.native  # nine seconds
 def test_a_node_that_freezes_while_copies_run_is_waited_for_once(started):
     began = time.monotonic()
     code, output, _ = started(

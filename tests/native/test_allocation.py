@@ -53,6 +53,7 @@ def test_more_pages_take_longer_to_touch(topology, kind):
     until(lambda: medians(many)[1] > 10 * medians(few)[1])
 
 
+@pytest.mark.native  # ten seconds
 @pytest.mark.parametrize("kind", HOST_KINDS)
 def test_memory_is_given_back(topology, kind):
     made = probe(topology, kind, 48 << 20)

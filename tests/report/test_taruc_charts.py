@@ -22,6 +22,7 @@ def charts() -> dict[str, Chart]:
     return {c.key: c for c in taruc_charts(suite_run())}
 
 
+@pytest.mark.native  # five seconds
 def test_every_kind_of_figure_is_there():
     keys = set(charts())
     for key in (

@@ -33,6 +33,7 @@ def test_a_flat_machine_has_none(machine):
     assert findings(machine, run.results) == ()
 
 
+@pytest.mark.native  # five seconds
 def test_each_kind_comes_before_the_second_of_any():
     kinds = [f.kind for f in findings(planted().manifest.machine, planted().results)]
     assert kinds[0] == "far-host-memory"
