@@ -108,7 +108,7 @@ def test_one_rank_switches_them_off_for_both(both: Any, monkeypatch: pytest.Monk
     assert both() == (None, None)
 
 
-def test_at_the_end_of_a_process_all_halves_are_finished(both: Any) -> None:
+def test_at_the_end_of_a_process_all_channels_are_finished(both: Any) -> None:
     halves = both()
     links._finish()
     assert all(half.finished for half in halves)

@@ -16,8 +16,8 @@ constexpr std::size_t kPiecesOfThread = 3;
 constexpr std::size_t kMostPiece = 512 << 10;
 /// Pieces up to here are moved also by the thread that calls: it is awake.
 constexpr std::size_t kMostHelped = 128 << 10;
-/// Each copy of a GPU takes 8 to 10 µs besides its bytes' time on the link (H100, PCIe 5.0): what
-/// is ready goes together, while two copies are before it.
+/// Each copy of a GPU takes some µs besides its bytes' time on the link (8 to 10 in one tuning run
+/// on an H100): what is ready goes together, while two copies are before it.
 constexpr std::uint64_t kAhead = 2;
 constexpr std::size_t kMostTogether = 4 << 20, kFirstTogether = 256 << 10;
 /// To a GPU half of a small copy goes at once: threads have it ready in the time of two more
@@ -56,10 +56,6 @@ struct Lane::Pieces {
     return copy.device + job.begin_of(piece);
   }
 
-  const Copy& copy;
-  Workers& workers;
-  CUstream stream;
-  Job& job;
   /// After a look at all there is to do: move a piece, or wait a moment.
   void go_on(bool moved) noexcept {
     if (!moved) moved = job.piece_bytes <= kMostHelped && job.move_next();
@@ -69,6 +65,10 @@ struct Lane::Pieces {
       patience.wait();
   }
 
+  const Copy& copy;
+  Workers& workers;
+  CUstream stream;
+  Job& job;
   std::uint64_t count, issued = 0;
   bool at_once = false;
   Patience patience;

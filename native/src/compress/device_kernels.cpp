@@ -110,6 +110,23 @@ void require_aligned(const void* memory) {
                 "an array in a GPU's memory has to begin at a multiple of 16 bytes");
 }
 
+Decoding decoding_of(const Choice& choice, const Binding& binding, const Entry* entries,
+                     const std::byte* payloads, std::size_t room, std::byte* out, std::size_t bytes,
+                     Fault* fault) {
+  return {entries,
+          payloads,
+          room,
+          out,
+          bytes,
+          fault,
+          Settings{choice.dimensionality, choice.version},
+          static_cast<std::uint32_t>(bytes_of(choice.dtype)),
+          binding,
+          {},
+          {},
+          {}};
+}
+
 /// Launches the kernel for so many bytes of values.
 void decode(const Choice& choice, const Decoding& decoding, std::size_t bytes, int sms,
             cudaStream_t stream) {
@@ -154,11 +171,9 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
 void decode_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
                    const std::byte* payloads, std::size_t room, std::byte* out, std::size_t bytes,
                    Fault* fault, int sms, cudaStream_t stream, const Arrival& arrival) {
-  decode(
-      choice,
-      {entries, payloads, room, out, bytes, fault, Settings{choice.dimensionality, choice.version},
-       static_cast<std::uint32_t>(bytes_of(choice.dtype)), binding, arrival},
-      bytes, sms, stream);
+  Decoding decoding = decoding_of(choice, binding, entries, payloads, room, out, bytes, fault);
+  decoding.arrival = arrival;
+  decode(choice, decoding, bytes, sms, stream);
 }
 
 void decode_onto_base(const Choice& choice, const Binding& binding, const Entry* entries,
@@ -166,20 +181,10 @@ void decode_onto_base(const Choice& choice, const Binding& binding, const Entry*
                       std::byte* out, std::size_t bytes, Fault* fault, int sms, cudaStream_t stream,
                       const Arrival& arrival) {
   require_aligned(put.base);
-  decode(choice,
-         {entries,
-          payloads,
-          room,
-          out,
-          bytes,
-          fault,
-          Settings{choice.dimensionality, choice.version},
-          static_cast<std::uint32_t>(bytes_of(choice.dtype)),
-          binding,
-          arrival,
-          {},
-          put},
-         bytes, sms, stream);
+  Decoding decoding = decoding_of(choice, binding, entries, payloads, room, out, bytes, fault);
+  decoding.arrival = arrival;
+  decoding.put = put;
+  decode(choice, decoding, bytes, sms, stream);
 }
 
 void decode_chosen_blocks(const Choice& choice, const Binding& binding, const Entry* entries,
@@ -187,19 +192,9 @@ void decode_chosen_blocks(const Choice& choice, const Binding& binding, const En
                           std::size_t bytes, const Chosen& chosen, Fault* fault, int sms,
                           cudaStream_t stream) {
   if (chosen.count == 0) return;
-  decode(choice,
-         {entries,
-          payloads,
-          room,
-          out,
-          bytes,
-          fault,
-          Settings{choice.dimensionality, choice.version},
-          static_cast<std::uint32_t>(bytes_of(choice.dtype)),
-          binding,
-          {},
-          chosen},
-         chosen.count * kBlockBytes, sms, stream);
+  Decoding decoding = decoding_of(choice, binding, entries, payloads, room, out, bytes, fault);
+  decoding.chosen = chosen;
+  decode(choice, decoding, chosen.count * kBlockBytes, sms, stream);
 }
 
 }  // namespace lanescope::compress
