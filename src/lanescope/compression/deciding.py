@@ -62,6 +62,11 @@ class Decision:
                 f"Decision: dimensionality cannot be {self.dimensionality}; give 1 to 32"
             )
 
+    @property
+    def is_trial(self) -> bool:
+        """Whether the rule made it to learn from what becomes of the transfer."""
+        return self.compress and "a trial" in self.reason  # as the rule says it
+
 
 def decided(
     compress: bool,

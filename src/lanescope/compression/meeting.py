@@ -13,9 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.util import Finalize
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from lanescope.calls import checked
 from lanescope.engine.messages import Message
@@ -208,6 +210,18 @@ def _of_same_user(connection: socket.socket) -> socket.socket:
     return connection
 
 
+#: Those with a thread, which ends before Python does: a thread that comes back from the core to a
+#: Python that ends is ended by Python amid C++, which ends the process with an error.
+_open: WeakSet[Line] = WeakSet()
+#: After what lets transfers end (`lanescope.torch.links`).
+_STOP_PRIORITY = 50
+
+
+def _stop_all() -> None:
+    for line in tuple(_open):
+        line.stop()
+
+
 class Line:
     """Messages to and from the other process; notices its end.
 
@@ -239,10 +253,15 @@ class Line:
         self._reading = Lock()
         self._room = bytearray(_MOST_BYTES)
         self._heard: deque[Message] = deque()
-        self._over = self._at_end = self._closed = False
+        self._over = self._at_end = self._closed = self._gone = False
         self._epoll = select.epoll()
         self._epoll.register(connection, _END | select.EPOLLIN)
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._epoll.register(self._wake, select.EPOLLIN)
         self._thread = Thread(target=self._watch, name="lanescope-line", daemon=True)
+        if not _open:
+            Finalize(None, _stop_all, exitpriority=_STOP_PRIORITY)
+        _open.add(self)
         self._thread.start()
 
     def tell(self, message: Message) -> None:
@@ -299,12 +318,22 @@ class Line:
 
     def close(self) -> None:
         """Let the other process know that this one is over."""
-        self._closed = True
+        if self._gone:
+            return
+        self._gone = True
+        self.stop()
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
         self._connection.close()
         self._epoll.close()
+        os.close(self._wake)
+
+    def stop(self) -> None:
+        """End the thread; the other process learns nothing of that."""
+        self._closed = True
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        _open.discard(self)
 
     def _wait_for_message(self, patience_seconds: float) -> None:
         """Return when there is one, or the end, or after so long."""
