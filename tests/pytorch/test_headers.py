@@ -28,6 +28,7 @@ ONE = Header("bfloat16", (3, 5, 7), 210, 64, True)
         Header("float8_e4m3fnuz", (2,) * 8, 256, 1 << 26, False),
         Header("uint8", (0, 4), 0, 0, True),
         replace(ONE, codec="gfc", dimensionality=32),
+        replace(ONE, plain_after=32),
         *(replace(ONE, codec=str(codec)) for codec in Codec),
     ],
 )
@@ -52,7 +53,9 @@ def test_each_bit_of_it_counts() -> None:
         changed = bytearray(packed)
         changed[bit // 8] ^= 1 << bit % 8
         unread += Header.read(bytes(changed)) is None
-    assert unread == (8 + 2 + 24 + 64 + 8 + 12 + 2 + 4) * 8  # the rest is zeros that nobody reads
+    assert (
+        unread == (8 + 2 + 24 + 64 + 8 + 12 + 2 + 2 + 4) * 8
+    )  # the rest is zeros that nobody reads
 
 
 def test_values_are_seldom_a_header() -> None:

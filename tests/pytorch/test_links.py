@@ -130,7 +130,7 @@ def test_what_was_lost_at_the_end_is_a_warning(both: Any, monkeypatch: pytest.Mo
 def test_a_lost_transfer_has_no_time(damaged: bool) -> None:
     outcome = SimpleNamespace(seconds=0.5, wire_bytes=7)
     record: Any = SimpleNamespace(outcome=None, damaged=damaged)
-    ended = links.Ended(record)
+    ended = links.ByChannel(record)
     assert (ended.seconds, ended.wire_bytes) == (None, None)
     record.outcome = outcome
     assert (ended.seconds, ended.wire_bytes) == (0.0 if damaged else 0.5, 7)

@@ -112,11 +112,12 @@ class Decisions:
         self._codec = codec_of_transfers(codec)
         self._decider = decider_of(compression, self._codec, _cost(kind))
         self._learns = compression == AUTO
-        self._untimed: dict[tuple[str, str], int] = {}
-        looks = kind == "cuda" and self._learns
+        self._untimed: dict[tuple[str, str, bool], int] = {}
+        self._on_gpu = kind == "cuda"
+        looks = self._on_gpu and self._learns
         self._looks = Looks(self._decider, self._codec) if looks else None
         self._choices = Choices()
-        self._under_way: deque[tuple[Noted, Times]] = deque()
+        self._under_way: deque[tuple[Noted, Times, bool]] = deque()
         self._lock = Lock()
 
     def decide(self, transfer: Transfer, tensor: Tensor, pieces: tuple[Tensor, ...]) -> Decision:
@@ -141,46 +142,56 @@ class Decisions:
         """Whether it wants to know what became of transfers."""
         return self._learns
 
-    def times(self, transfer: Transfer, decision: Decision) -> bool:
+    def times(self, transfer: Transfer, decision: Decision, plain_after: int = 0) -> bool:
         """Return whether to learn how long it takes, which costs a message back and forth.
 
-        Where the link is known, that is so for one in eight of those that go as they are.
+        Where times are known, that is so for one in eight of those that go as they are, and on GPUs
+        of those that go compressed, too; and for each one before a run of tensors without a header.
         """
-        if not self._learns or decision.compress or decision.raw_seconds is None:
+        if not self._learns or decision.raw_seconds is None or plain_after > 0:
             return self._learns
-        path = (transfer.path, transfer.dtype)
+        if decision.compress and (not self._on_gpu or decision.is_trial):
+            return True
+        path = (transfer.path, transfer.dtype, decision.compress)
         with self._lock:
             self._untimed[path] = (self._untimed.get(path, 0) + 1) % _UNTIMED
             return self._untimed[path] == 0
 
     def sent(
-        self, transfer: Transfer, decision: Decision, watch: Times | None, wire_bytes: int | None
+        self,
+        transfer: Transfer,
+        decision: Decision,
+        times: Times | None,
+        wire_bytes: int | None,
+        *,
+        learns: bool = True,
     ) -> None:
         """Take in a tensor that has been sent, or, on a GPU, is on its way.
 
-        Without a watch nothing is learned from it.
+        Without times nothing is learned from it; with them, where it `learns`.
         """
         noted = Noted(Sent(transfer, decision, wire_bytes))
         LOG.append(noted)
-        if watch is None:
+        if times is None:
             return
         with self._lock:
-            self._under_way.append((noted, watch))
+            self._under_way.append((noted, times, learns))
         self.settle()
 
     def settle(self) -> None:
         """Learn from those that have ended."""
         with self._lock:
             while self._under_way and (seconds := self._under_way[0][1].seconds) is not None:
-                noted, watch = self._under_way.popleft()
+                noted, times, learns = self._under_way.popleft()
                 if seconds <= 0:  # it was lost, or damaged, and took no time that tells anything
                     continue
                 sent = noted.sent
-                wire_bytes = watch.wire_bytes if sent.wire_bytes is None else sent.wire_bytes
+                wire_bytes = times.wire_bytes if sent.wire_bytes is None else sent.wire_bytes
                 size, compressed = sent.transfer.bytes, sent.decision.compress
                 outcome = Outcome(seconds, size, wire_bytes or 0, compressed)
                 noted.sent = replace(sent, wire_bytes=wire_bytes, outcome=outcome)
-                self._decider.learn(sent.transfer, sent.decision, outcome)
+                if learns:
+                    self._decider.learn(sent.transfer, sent.decision, outcome)
 
 
 @dataclass(slots=True)

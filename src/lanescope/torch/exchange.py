@@ -3,50 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from lanescope.calls import shown
-from lanescope.compression.deciding import Decision, Transfer
+from lanescope.compression.deciding import Transfer
 from lanescope.compression.gpu_arrays import coded_dtype
-from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
-from lanescope.torch.deciding import Decisions, Watch, decisions
-from lanescope.torch.headers import Header, looks_like_header, pack_note, read_note
-from lanescope.torch.links import Ended, known_links, link
-from lanescope.torch.parts import ALIGNMENT
-from lanescope.torch.pieces import (
-    Tensor,
-    cut,
-    decoder_of,
-    encoder_of,
-    piece_bytes_of,
-    require_room,
-    room_for,
-)
+from lanescope.torch.deciding import Decisions, decisions
+from lanescope.torch.headers import looks_like_header
+from lanescope.torch.links import known_links, link
+from lanescope.torch.pieces import Tensor
+from lanescope.torch.plain_runs import Kind, PlainRuns, runs_of
 from lanescope.torch.routes import (
     Messages,
     Notes,
+    NotesByChannel,
     ToAll,
     ToPeer,
-    Work,
     backend_of,
-    bytes_of,
     first_bytes,
+    name_of,
     notes_of,
     store_of,
     timeout_of,
 )
+from lanescope.torch.sides import Receiving, Sending
 
 #: By kind of device: what has to carry tensors there, and from how many bytes on there is a header.
 CARRIERS = {"cpu": "gloo", "cuda": "nccl"}
 LEAST_BYTES = {"cpu": 1 << 20, "cuda": 16 << 20}
-_NONE = 0
-_NOT_ALIGNED = "the tensor is not aligned to 16 bytes"
+#: Kinds of devices between which some tensors have no header.
+WITHOUT_HEADER = ("cuda",)
+_ANY = 0
 
 
 class Exchange:
@@ -92,17 +84,19 @@ class Exchange:
             decisions("cpu", compression, codec)  # which refuses what there is not
             dist.send(tensor, dst, self._group, tag)
             return
-        to, ends = ToPeer(self._group, dst, tag), (own, dst)
-        transfer = self._transfer(tensor, ends, tag)
-        decides = decisions(kind, compression, codec)
+        decides, ends = decisions(kind, compression, codec), (own, dst)
+
+        def plain() -> None:
+            dist.send(tensor, dst, self._group, tag)
+
         if tensor.nbytes >= LEAST_BYTES[kind]:
-            if not self._send_by_link(tensor, ends, transfer, decides):
-                self._sending(tensor, to, ends, transfer, decides).run()
+            if not self._goes_plain(tensor, ends, decides, plain):
+                self._sending(tensor, ends, tag, decides).run()
         elif kind == "cpu" and looks_like_header(first_bytes(tensor)):
             # or the other side would take it for one
-            self._sending(tensor, to, ends, transfer, decides).run_raw()
+            self._sending(tensor, ends, tag, decides).run_raw()
         else:
-            dist.send(tensor, dst, self._group, tag)
+            plain()
 
     def _receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
         if src is not None:
@@ -113,12 +107,14 @@ class Exchange:
             return int(dist.recv(tensor, src, self._group, tag))
         if src is None and kind == "cuda":
             raise InputError("NCCL does not receive from any rank; give src")
-        if src is not None and not small and self._receive_by_link(tensor, (src, dist.get_rank())):
-            return src
         messages = ToPeer(self._group, src, tag)
-        ends = (_NONE if src is None else src, dist.get_rank())
-        notes = notes_of(messages, self._group, tensor.device.type, ends)
-        Receiving(tensor, messages, notes, plain=small).run()
+        ends = (_ANY if src is None else src, dist.get_rank())
+
+        def plain() -> None:
+            messages.peer = dist.recv(tensor, src, self._group, tag)
+
+        if small or not self._goes_plain(tensor, ends, None, plain):
+            self._receiving(tensor, messages, ends, plain=small).run()
         assert messages.peer is not None
         return messages.peer
 
@@ -131,18 +127,19 @@ class Exchange:
         if kind is None or alone or tensor.nbytes < LEAST_BYTES[kind]:
             dist.broadcast(tensor, src, self._group)
             return
-        own, messages, ends = dist.get_rank(), ToAll(self._group, src), (src, "all")
-        # To more than one, copies of all would leave by the source's links, where NCCL has a ring.
-        others = [rank for rank in dist.get_process_group_ranks(self._group) if rank != src]
-        between = (src, others[0]) if len(others) == 1 else None
-        if own == src:
-            transfer = self._transfer(tensor, ends, 0)
-            decides = decisions(tensor.device.type, compression, codec)
-            if between is None or not self._send_by_link(tensor, between, transfer, decides):
-                self._sending(tensor, messages, ends, transfer, decides).run()
-        elif between is None or not self._receive_by_link(tensor, between):
-            notes = notes_of(messages, self._group, tensor.device.type, ends)
-            Receiving(tensor, messages, notes, plain=False).run()
+        ends = (src, "all")
+        sends = dist.get_rank() == src
+        decides = decisions(kind, compression, codec) if sends else None
+
+        def plain() -> None:
+            dist.broadcast(tensor, src, self._group)
+
+        if self._goes_plain(tensor, ends, decides, plain):
+            return
+        if decides is not None:
+            self._sending(tensor, ends, 0, decides).run()
+        else:
+            self._receiving(tensor, ToAll(self._group, src), ends, plain=False).run()
 
     def _transfer(self, tensor: Tensor, ends: tuple[int, int | str], tag: int) -> Transfer:
         to = ends[1] if isinstance(ends[1], str) else f"r{ends[1]}"
@@ -150,43 +147,68 @@ class Exchange:
         return Transfer(str(tag) if tag else "", path, coded_dtype(tensor.dtype), tensor.nbytes)
 
     def _sending(
+        self, tensor: Tensor, ends: tuple[int, int | str], tag: int, decides: Decisions
+    ) -> Sending:
+        source, target = ends
+        messages: Messages = ToAll(self._group, source)
+        if isinstance(target, int):
+            messages = ToPeer(self._group, target, tag)
+        transfer = self._transfer(tensor, ends, tag)
+        half = self._link(tensor, self._pair(ends), sends=True)
+        notes = self._notes(tensor, messages, ends, half)
+        return Sending(tensor, messages, notes, transfer, decides, half, self._runs(tensor, ends))
+
+    def _receiving(
+        self, tensor: Tensor, messages: Messages, ends: tuple[int, int | str], *, plain: bool
+    ) -> Receiving:
+        half = None if plain else self._link(tensor, self._pair(ends), sends=False)
+        notes = self._notes(tensor, messages, ends, half)
+        return Receiving(tensor, messages, notes, plain, half, self._runs(tensor, ends))
+
+    def _notes(
+        self, tensor: Tensor, messages: Messages, ends: tuple[int, int | str], half: Any
+    ) -> Notes:
+        if half is not None:
+            return NotesByChannel(half)
+        return notes_of(messages, self._group, tensor.device.type, ends)
+
+    def _runs(self, tensor: Tensor, ends: tuple[int, int | str]) -> tuple[PlainRuns, Kind] | None:
+        """Return who knows which tensors come without a header, and what it knows this one by."""
+        if tensor.device.type not in WITHOUT_HEADER:
+            return None
+        return runs_of(self._group), (*ends, name_of(tensor.dtype), tensor.numel())
+
+    def _goes_plain(
         self,
         tensor: Tensor,
-        messages: Messages,
         ends: tuple[int, int | str],
-        transfer: Transfer,
-        decides: Decisions,
-    ) -> Sending:
-        notes = notes_of(messages, self._group, tensor.device.type, ends)
-        return Sending(tensor, messages, notes, transfer, decides)
-
-    def _send_by_link(
-        self, tensor: Tensor, ends: tuple[int, int], transfer: Transfer, decides: Decisions
+        decides: Decisions | None,
+        call: Callable[[], Any],
     ) -> bool:
-        """Send by a channel to another process of the node; return whether there is one."""
-        half = self._link(tensor, ends, sends=True)
-        if half is None:
+        """Let PyTorch's own call carry a tensor that has no header; return whether it has none."""
+        found = self._runs(tensor, ends)
+        if found is None or not found[0].take(found[1]):
             return False
-        decision = decides.decide(transfer, tensor, ())
-        record = half.send_as(tensor.detach(), transfer, decision)
-        decides.sent(transfer, record.decision, Ended(record), None)
+        call()
+        if decides is not None:
+            transfer, decision = found[0].decided(found[1])
+            decides.sent(transfer, decision, None, int(tensor.nbytes))
         return True
 
-    def _receive_by_link(self, tensor: Tensor, ends: tuple[int, int]) -> bool:
-        """Receive what that sends, likewise."""
-        half = self._link(tensor, ends, sends=False)
-        if half is None:
-            return False
-        values = tensor.detach()
-        if values.data_ptr() % ALIGNMENT == 0:
-            half.receive(values)
-        else:  # which kernels that decode cannot write to
-            values.copy_(half.receive(torch.empty_like(values)))
-        return True
+    def _pair(self, ends: tuple[int, int | str]) -> tuple[int, int] | None:
+        """Return the two ranks between which a tensor goes; None where it goes to more.
 
-    def _link(self, tensor: Tensor, ends: tuple[int, int], *, sends: bool) -> Any:
+        To more than one, copies of all would leave by the source's links, where NCCL has a ring.
+        """
+        source, target = ends
+        if isinstance(target, int):
+            return source, target
+        others = [rank for rank in dist.get_process_group_ranks(self._group) if rank != source]
+        return (source, others[0]) if len(others) == 1 else None
+
+    def _link(self, tensor: Tensor, ends: tuple[int, int] | None, *, sends: bool) -> Any:
         """Return this rank's half of a channel between two GPUs of a node; None: by messages."""
-        if tensor.device.type != "cuda":
+        if tensor.device.type != "cuda" or ends is None:
             return None
         gpu = tensor.device.index
         known = known_links(self._group)
@@ -257,189 +279,6 @@ class _Errors:
                 f"{self._what} broke off: {_one_line(error)}; the other process ended, or did not "
                 f"make the matching call within the group's timeout of {patience:g} s"
             ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """A tensor that this rank sends."""
-
-    tensor: Tensor
-    messages: Messages
-    notes: Notes
-    transfer: Transfer
-    decisions: Decisions
-
-    def run(self) -> None:
-        """Send it as was decided, and learn from that."""
-        piece_bytes = piece_bytes_of(self.tensor)
-        on_gpu = self.tensor.device.type == "cuda"  # where nobody looks at pieces before
-        pieces = () if on_gpu else cut(self.tensor, piece_bytes)
-        decision = self.decisions.decide(self.transfer, self.tensor, pieces)
-        device, timed = self.tensor.device, self.decisions.times(self.transfer, decision)
-        if decision.compress and on_gpu and self.tensor.data_ptr() % ALIGNMENT:
-            decision = replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
-        opened = self._open(piece_bytes, timed, decision)
-        watch = Watch(device) if timed else None
-        if watch is not None:
-            opened.wait()
-            if device.type == "cuda":  # over gloo this has begun when the header is received
-                self.messages.meet(True, device)
-            watch.press()
-        if decision.compress:
-            wire_bytes = self._put_coded(decision, pieces or cut(self.tensor, piece_bytes))
-        else:
-            wire_bytes = self._put_raw()
-        if watch is not None:
-            self.messages.meet(True, device)
-            watch.press()
-        else:
-            opened.wait()
-        self.decisions.sent(self.transfer, decision, watch, wire_bytes)
-
-    def run_raw(self) -> None:
-        """Send it as it is, behind a header."""
-        opened = self._open(0, False, None)
-        self._put_raw()
-        opened.wait()
-
-    def _open(self, piece_bytes: int, timed: bool, decision: Decision | None) -> Work:
-        own = self.tensor
-        how: tuple[Any, ...] = (0, timed)
-        if decision is not None and decision.compress:
-            how = (piece_bytes, timed)
-            if own.device.type == "cuda":
-                how = (piece_bytes, timed, str(decision.codec), decision.dimensionality)
-        return self.notes.open(Header(_name(own.dtype), tuple(own.shape), own.nbytes, *how))
-
-    def _put_raw(self) -> int:
-        self.messages.put(bytes_of(self.tensor)).wait()
-        return self.transfer.bytes
-
-    def _put_coded(self, decision: Decision, pieces: tuple[Tensor, ...]) -> int:
-        """Code a piece while the one before is under way; return the bytes of the streams."""
-        rooms = [room_for(pieces) for _ in pieces[:2]]
-        under_way: deque[tuple[Work, Work]] = deque()
-        wire_bytes = 0
-        encoder = None
-        for number, piece in enumerate(pieces):
-            if len(under_way) == len(rooms):
-                _wait(under_way.popleft())
-            try:
-                if encoder is None:
-                    codec = Codec(decision.codec)
-                    encoder = encoder_of(pieces, codec, decision.dimensionality)
-                stream = encoder.encode(number, piece, rooms[number % len(rooms)])
-            except Exception:
-                self.notes.tell(pack_note(_NONE)).wait()  # and the other side does not wait
-                raise
-            wire_bytes += stream.numel()
-            under_way.append(
-                (self.notes.tell(pack_note(stream.numel())), self.messages.put(stream))
-            )
-        for works in under_way:
-            _wait(works)
-        return wire_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Receiving:
-    """A tensor that this rank receives.
-
-    Attributes
-    ----------
-    plain
-        Whether values may come without a header.
-    """
-
-    tensor: Tensor
-    messages: Messages
-    notes: Notes
-    plain: bool
-
-    def run(self) -> None:
-        """Receive it; whatever is wrong, all messages are taken first."""
-        header = self.notes.accept(self.tensor)
-        if header is None:
-            if self.plain:
-                return
-            raise LanescopeError(
-                f"what rank {self.messages.peer} sent has no header: it sends by another call, or "
-                "a smaller tensor; use the calls of lanescope.torch with like tensors on both sides"
-            )
-        own = self.tensor
-        fits = header.fits(_name(own.dtype), own.numel())
-        if header.timed and own.device.type == "cuda":
-            self.messages.meet(False, own.device)
-        wrong = self._get_coded(header, fits) if header.pieces else self._get_raw(header, fits)
-        if header.timed:
-            self.messages.meet(False, own.device)
-        if not fits:
-            raise LanescopeError(
-                f"rank {self.messages.peer} sent {header.what}, and the tensor here is "
-                f"{_name(own.dtype)} of shape {tuple(own.shape)}; give both sides like tensors"
-            )
-        if wrong is not None:
-            raise LanescopeError(
-                f"what rank {self.messages.peer} sent came in damaged: {wrong}; send it again"
-            ) from wrong
-
-    def _get_raw(self, header: Header, fits: bool) -> Exception | None:
-        room = bytes_of(self.tensor) if fits else self._bytes(header.size)
-        self.messages.get(room).wait()
-        return None
-
-    def _get_coded(self, header: Header, fits: bool) -> Exception | None:
-        """Decode a piece while the next one is under way; return what was wrong, if anything."""
-        own = self.tensor
-        aligned = own.device.type != "cuda" or own.data_ptr() % ALIGNMENT == 0
-        parts = own if fits and aligned else torch.empty_like(own) if fits else None
-        parts = self._bytes(header.size) if parts is None else parts
-        pieces = cut(parts, header.piece_bytes)
-        rooms = [room_for(pieces) for _ in pieces[:2]]
-        wrong: Exception | None = None
-        coming = self._next(rooms[0])
-        decoder = None
-        for number, piece in enumerate(pieces):
-            stream, work = coming
-            hear = self.notes.listen() if number + 1 < len(pieces) else None
-            work.wait()
-            if hear is not None:
-                coming = self._next(rooms[(number + 1) % len(rooms)], hear())
-            if not fits or wrong is not None:
-                continue
-            try:
-                decoder = decoder_of(pieces, header) if decoder is None else decoder
-                decoder.decode(number, stream, piece)
-                if number + 1 == len(pieces):
-                    decoder.require_right()
-            except LanescopeError as error:
-                wrong = error
-        if fits and parts is not own:
-            own.detach().copy_(parts)
-        return wrong
-
-    def _next(self, room: Tensor, note: bytes | None = None) -> tuple[Tensor, Work]:
-        """Begin to receive the next stream."""
-        length = read_note(self.notes.listen()() if note is None else note)
-        if length == _NONE:
-            raise LanescopeError(
-                f"rank {self.messages.peer} could not compress its tensor; it says why"
-            )
-        require_room(length or -1, room)
-        stream = room[:length]
-        return stream, self.messages.get(stream)
-
-    def _bytes(self, size: int) -> Tensor:
-        return torch.empty(size, dtype=torch.uint8, device=self.tensor.device)
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _wait(works: tuple[Work, Work]) -> None:
-    for work in works:
-        work.wait()
 
 
 def _one_line(error: Exception) -> str:

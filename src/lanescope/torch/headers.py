@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-_MAGIC = b"lanescp\x02"
+_MAGIC = b"lanescp\x03"
 _MOST_SIDES = 8
-_HEADER = struct.Struct(f"<8sBB24s{_MOST_SIDES}QQ12sH")
+_HEADER = struct.Struct(f"<8sBB24s{_MOST_SIDES}QQ12sHH")
 _CHECK = struct.Struct("<I")
 HEADER_BYTES = 128
 _NOTE = struct.Struct("<QI")
@@ -36,6 +36,8 @@ class Header:
         Whether both sides meet after the transfer, so that the sender knows how long it took.
     codec, dimensionality
         Of pieces of GPUs' tensors, which do not say so themselves; else empty, and 1.
+    plain_after
+        How many tensors of as many values of the type come next without a header, as they are.
     """
 
     dtype: str
@@ -45,6 +47,7 @@ class Header:
     timed: bool
     codec: str = ""
     dimensionality: int = 1
+    plain_after: int = 0
 
     def pack(self) -> bytes:
         """Return `HEADER_BYTES` bytes."""
@@ -53,7 +56,7 @@ class Header:
         flags = _TIMED * self.timed | _FLAT * flat | len(shape) << 4
         sides = shape + (0,) * (_MOST_SIDES - len(shape))
         item = self.size // max(1, prod(self.shape))
-        how = (self.piece_bytes, self.codec.encode(), self.dimensionality)
+        how = (self.piece_bytes, self.codec.encode(), self.dimensionality, self.plain_after)
         said = _HEADER.pack(_MAGIC, flags, item, self.dtype.encode(), *sides, *how)
         return (said + _CHECK.pack(zlib.crc32(said))).ljust(HEADER_BYTES, b"\0")
 
@@ -65,11 +68,11 @@ class Header:
         said, check = data[: _HEADER.size], data[_HEADER.size :][: _CHECK.size]
         if _CHECK.pack(zlib.crc32(said)) != check:
             return None
-        _, flags, item, dtype, *sides, piece_bytes, codec, dimensionality = _HEADER.unpack(said)
+        _, flags, item, dtype, *sides, piece_bytes, codec, order, plain = _HEADER.unpack(said)
         shape = tuple(sides[: flags >> 4])
         name, coded = (text.rstrip(b"\0").decode() for text in (dtype, codec))
         size, timed = item * prod(shape), bool(flags & _TIMED)
-        return cls(name, shape, size, piece_bytes, timed, coded, dimensionality)
+        return cls(name, shape, size, piece_bytes, timed, coded, order, plain)
 
     @property
     def pieces(self) -> int:

@@ -14,6 +14,7 @@ from lanescope.compression.meeting import InStore
 from lanescope.compression.peer import PeerReceiver, PeerSender
 from lanescope.compression.transfers import Record
 from lanescope.errors import LanescopeError
+from lanescope.torch.deciding import Watch
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACES = ("net", "ipc")
@@ -30,11 +31,17 @@ _open: WeakSet[Half] = WeakSet()
 _warned: list[str] = []
 
 
-class Ended:
-    """Tells what became of a transfer by a channel, once it has ended."""
+class ByChannel:
+    """Tells what became of a transfer by a channel, once it has ended.
 
-    def __init__(self, record: Record) -> None:
-        self._record = record
+    Parameters
+    ----------
+    watch
+        What both ranks have timed; None: the channel's own time counts.
+    """
+
+    def __init__(self, record: Record, watch: Watch | None = None) -> None:
+        self._record, self._watch = record, watch
 
     @property
     def seconds(self) -> float | None:
@@ -42,7 +49,9 @@ class Ended:
         outcome = self._record.outcome
         if outcome is None:
             return None
-        return 0.0 if self._record.damaged else outcome.seconds
+        if self._record.damaged:
+            return 0.0
+        return outcome.seconds if self._watch is None else self._watch.seconds
 
     @property
     def wire_bytes(self) -> int | None:

@@ -193,7 +193,7 @@ class NotesInStore:
     def tell(self, note: bytes) -> Work:
         """Write how long the next stream is."""
         self._store.set(self._next(), note.hex())
-        return _Ended()
+        return Done()
 
     def listen(self) -> Callable[[], bytes]:
         """Return what reads the next note."""
@@ -215,11 +215,48 @@ class NotesInStore:
         return f"{self._key}/{self._counts[self._key]}"
 
 
-class _Ended:
+class NotesByChannel:
+    """Headers that go along a channel, between what is announced of its arrays.
+
+    Parameters
+    ----------
+    half
+        This rank's half of the channel.
+    """
+
+    def __init__(self, half: Any) -> None:
+        self._half = half
+
+    def open(self, header: Header) -> Work:
+        """Say how the tensor travels."""
+        return self.tell(header.pack())
+
+    def accept(self, tensor: Tensor) -> Header | None:
+        """Return that; None where an array of the channel comes, without a header."""
+        note = self._half.hear()
+        return None if note is None else Header.read(bytes.fromhex(note))
+
+    def tell(self, note: bytes) -> Work:
+        """Say anything."""
+        self._half.announce(note.hex())
+        return Done()
+
+    def listen(self) -> Callable[[], bytes]:
+        """Return what gives the next note."""
+        return lambda: bytes.fromhex(self._half.hear() or "")
+
+
+class Done:
     """What was done at once."""
 
     def wait(self) -> bool:
+        """Return at once."""
         return True
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return the name of a type without ``torch.``."""
+    return str(dtype).removeprefix("torch.")
 
 
 def bytes_of(tensor: Tensor) -> Tensor:
