@@ -4,7 +4,7 @@
 
     python benchmarks/compress/send_host.py [--out FILE.json] [--sizes 64MiB 256MiB] [--turns 31]
 
-Starts two processes with a GPU each. For each size, and for ``off``, ``on`` and PyTorch's own calls
+Starts two processes with a GPU each. For each size, for ``off``, ``auto``, ``on`` and PyTorch's calls
 (``torch``), medians over the turns in microseconds: how long the call takes in the sender and in
 the receiver, until both GPUs have come to their end (``whole``), and what the channel takes by the
 sender's GPU (``channel``; without channels, as with ``LANESCOPE_LINKS=0``, there is none). What
@@ -29,8 +29,8 @@ from distributed import kinds, start_both
 import lanescope.torch
 from lanescope.units.sizes import binary_text, size_of
 
-MODES = ("torch", "off", "on")
-UNTIMED = 4
+MODES = ("torch", "off", "auto", "on")
+UNTIMED = 16  # auto learns in these
 
 
 def one_turn(mode: str, tensor: torch.Tensor, rank: int) -> tuple[float, float]:

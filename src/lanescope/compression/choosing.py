@@ -53,11 +53,24 @@ class Looks:
 
         With a base it is one at the differences to that.
         """
-        if self._decider is None or array.bytes == 0:
-            return
+        if self.wants(transfer):
+            self.begin(transfer, array, stream, base)
+
+    def wants(self, transfer: Transfer) -> bool:
+        """Tell the decider what was found; return whether it wants another look."""
+        if self._decider is None or transfer.bytes == 0:
+            return False
         with self._lock:
             self._tell(self._decider)
-            if not self._looker.is_free or not self._decider.wants_sample(transfer):
+            return self._looker.is_free and self._decider.wants_sample(transfer)
+
+    def begin(
+        self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None = None
+    ) -> None:
+        """Begin the look that the decider wants."""
+        assert self._decider is not None
+        with self._lock:
+            if not self._looker.is_free:  # another thread was first
                 return
             self._of = transfer
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -19,6 +20,7 @@ from lanescope.errors import InputError
 AUTO = "auto"
 
 
+@lru_cache(64)  # for each transfer
 def codec_of_transfers(name: str) -> Codec | None:
     """Return the codec of a name, or None of ``auto``.
 

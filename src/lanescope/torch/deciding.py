@@ -125,8 +125,9 @@ class Decisions:
         if self._learns:
             self.settle()
         if self._looks is not None:
-            array = gpu_array(tensor, tensor.device.index, "the tensor to send")
-            self._looks.before(transfer, array, current_stream("torch", tensor.device.index))
+            if self._looks.wants(transfer):
+                array = gpu_array(tensor, tensor.device.index, "the tensor to send")
+                self._looks.begin(transfer, array, current_stream("torch", tensor.device.index))
         elif isinstance(self._decider, Rule) and self._decider.wants_sample(transfer):
             self._decider.take_sample(transfer, _sampled(tensor, pieces, self._codec))
         decision = self._decider.decide(transfer)
@@ -180,6 +181,8 @@ class Decisions:
 
     def settle(self) -> None:
         """Learn from those that have ended."""
+        if not self._under_way:
+            return
         with self._lock:
             while self._under_way and (seconds := self._under_way[0][1].seconds) is not None:
                 noted, times, learns = self._under_way.popleft()

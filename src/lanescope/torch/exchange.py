@@ -25,6 +25,7 @@ from lanescope.torch.routes import (
     ToAll,
     ToPeer,
     backend_of,
+    facts_of,
     first_bytes,
     name_of,
     notes_of,
@@ -55,7 +56,7 @@ class Exchange:
     @property
     def rank(self) -> int:
         """This process's, by the default group's numbers."""
-        return int(dist.get_rank())
+        return facts_of(self._group).own
 
     def require_on_cpu(self, tensor: Tensor) -> None:
         """Refuse a tensor on a GPU: its messages are in the order of the calls of one thread."""
@@ -77,7 +78,7 @@ class Exchange:
             return self._receive(tensor, src, tag)
 
     def _send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
-        own = dist.get_rank()
+        own = self.rank
         self._require_rank(dst)
         kind = self._carrying(tensor)
         if kind is None or dst == own:
@@ -108,7 +109,7 @@ class Exchange:
         if src is None and kind == "cuda":
             raise InputError("NCCL does not receive from any rank; give src")
         messages = ToPeer(self._group, src, tag)
-        ends = (_ANY if src is None else src, dist.get_rank())
+        ends = (_ANY if src is None else src, self.rank)
 
         def plain() -> None:
             messages.peer = dist.recv(tensor, src, self._group, tag)
@@ -122,13 +123,13 @@ class Exchange:
         """Send from a rank to all."""
         self._require_rank(src)
         kind = self._carrying(tensor)
-        alone = dist.get_world_size(self._group) < 2
+        alone = len(facts_of(self._group).ranks) < 2
         decisions("cpu", compression, codec)
         if kind is None or alone or tensor.nbytes < LEAST_BYTES[kind]:
             dist.broadcast(tensor, src, self._group)
             return
         ends = (src, "all")
-        sends = dist.get_rank() == src
+        sends = self.rank == src
         decides = decisions(kind, compression, codec) if sends else None
 
         def plain() -> None:
@@ -203,7 +204,7 @@ class Exchange:
         source, target = ends
         if isinstance(target, int):
             return source, target
-        others = [rank for rank in dist.get_process_group_ranks(self._group) if rank != source]
+        others = [rank for rank in facts_of(self._group).ranks if rank != source]
         return (source, others[0]) if len(others) == 1 else None
 
     def _link(self, tensor: Tensor, ends: tuple[int, int] | None, *, sends: bool) -> Any:
@@ -218,9 +219,9 @@ class Exchange:
 
     def _require_rank(self, rank: int) -> None:
         """Refuse a rank that the group has not, which PyTorch may not survive."""
-        ranks = dist.get_process_group_ranks(self._group)
-        if dist.get_rank() in ranks and rank not in ranks:
-            raise InputError(f"the group has no rank {rank}; give one of {shown(ranks)}")
+        facts = facts_of(self._group)
+        if rank not in facts.ranks and facts.own in facts.ranks:
+            raise InputError(f"the group has no rank {rank}; give one of {shown(facts.ranks)}")
 
     def _kind(self, tensor: Tensor) -> str | None:
         """Return ``cpu`` or ``cuda``, if that can carry a header, too."""
@@ -245,7 +246,7 @@ class Exchange:
             and type(tensor) in (torch.Tensor, torch.nn.Parameter)
             and tensor.layout is torch.strided
             and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-            and dist.get_rank(self._group) >= 0
+            and facts_of(self._group).is_member
         )
 
     def errors(self, what: str) -> _Errors:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Any, ClassVar, Protocol
@@ -269,9 +270,47 @@ def first_bytes(tensor: Tensor) -> bytes:
     return bytes(bytes_of(tensor)[:HEADER_BYTES].numpy())
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What does not change of a group in one process.
+
+    Attributes
+    ----------
+    own
+        This process's rank, by the default group's numbers.
+    ranks
+        Those of the group, likewise.
+    is_member
+        Whether this process is of the group.
+    backends
+        What carries tensors on ``cpu`` or ``cuda``: ``gloo``, ``nccl``, ...
+    """
+
+    own: int
+    ranks: tuple[int, ...]
+    is_member: bool
+    backends: dict[str, str]
+
+
+_facts: WeakKeyDictionary[Any, Facts] = WeakKeyDictionary()
+
+
+def facts_of(group: Any) -> Facts:
+    """Return those of a group; looking them up takes PyTorch some 10 us for each tensor."""
+    found = _facts.get(group)
+    if found is None:
+        found = _facts[group] = Facts(
+            dist.get_rank(),
+            tuple(dist.get_process_group_ranks(group)),
+            dist.get_rank(group) >= 0,
+            _backends(str(dist.get_backend_config(group))),
+        )
+    return found
+
+
 def backend_of(group: Any, device: str) -> str | None:
     """Return what carries tensors on ``cpu`` or ``cuda`` for a group: ``gloo``, ``nccl``, ..."""
-    return _backends(str(dist.get_backend_config(group))).get(device)
+    return facts_of(group).backends.get(device)
 
 
 @cache
@@ -286,7 +325,7 @@ def _backends(configured: str) -> dict[str, str]:
 def timeout_of(group: Any) -> timedelta:
     """Return how long a group waits for others."""
     # Not of a device that it has not: PyTorch takes 15 to 45 us to raise that.
-    has = _backends(str(dist.get_backend_config(group)))
+    has = facts_of(group).backends
     for device in (one for one in ("cpu", "cuda") if one in has):
         try:
             found = group._get_backend(torch.device(device)).options._timeout
