@@ -3,6 +3,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -53,16 +54,17 @@ void bind_report(nb::module_& module) {
       .def_ro("decode_cpu_seconds", &CounterReport::decode_cpu_seconds)
       .def_ro("evaluate_cpu_seconds", &CounterReport::evaluate_cpu_seconds)
       .def_ro("wall_seconds", &CounterReport::wall_seconds)
+      .def_ro("restart_seconds", &CounterReport::restart_seconds)
       .def_prop_ro(
-          "lengthened",
+          "changes",
           [](const CounterReport& r) {
             std::vector<std::pair<double, std::uint64_t>> changes;
-            for (const auto& [at_seconds, interval_ns] : r.lengthened)
+            for (const auto& [at_seconds, interval_ns] : r.changes)
               changes.emplace_back(at_seconds, interval_ns);
             return changes;
           },
-          "Since which second samples were taken more rarely, as too many came, and every how many "
-          "ns.")
+          "Since which second samples were taken every so many ns, where not all the time as was "
+          "wanted.")
       .def_ro("errors", &CounterReport::errors);
 }
 
@@ -86,6 +88,13 @@ void bind_sampler(nb::module_& module) {
           "Makes everything ready. `metrics`: bytes received and sent, of each kind of link;\n"
           "`spools`: the path and the first line of a spool for each two of them.")
       .def("start", &PmSampler::start, Release())
+      .def(
+          "settle",
+          [](const PmSampler& self, double seconds) {
+            self.settle(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+          },
+          "seconds"_a, Release(),
+          "Waits until it is known that the rate holds, for so long at most.")
       .def("stop", &PmSampler::stop, Release())
       .def("chip", &PmSampler::chip, "CUPTI's name of the GPU's chip.");
   module.def(

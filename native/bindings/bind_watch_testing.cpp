@@ -15,6 +15,7 @@
 #include "bindings.hpp"
 #include "watch/counter_stream.hpp"
 #include "watch/own_traffic.hpp"
+#include "watch/pm_session.hpp"
 #include "watch/sample_formula.hpp"
 #include "watch/sampling_load.hpp"
 #include "watch/spool_file.hpp"
@@ -27,6 +28,7 @@ using lanescope::watch::CounterStream;
 using lanescope::watch::GrowingCounter;
 using lanescope::watch::OwnTraffic;
 using lanescope::watch::SampleFormula;
+using lanescope::watch::SampleWork;
 using lanescope::watch::SamplingLoad;
 using lanescope::watch::SpoolFile;
 using lanescope::watch::WrappingCounter;
@@ -68,30 +70,38 @@ void bind_stream(nb::module_& testing) {
 
 void bind_load(nb::module_& testing) {
   using std::chrono::nanoseconds;
+  using Work = std::pair<std::uint64_t, std::int64_t>;
   nb::class_<SamplingLoad>(testing, "SamplingLoad", "Decides how often can be sampled.")
       .def(
           "__init__",
-          [](SamplingLoad* self, std::int64_t buffered_ns) {
-            new (self) SamplingLoad(nanoseconds(buffered_ns));
+          [](SamplingLoad* self, std::uint64_t interval_ns, std::int64_t period_ns,
+             std::uint64_t buffered) {
+            new (self) SamplingLoad({interval_ns, lanescope::watch::PmSettings::kLongestIntervalNs,
+                                     nanoseconds(period_ns), buffered});
           },
-          "buffered_ns"_a)
+          "interval_ns"_a, "period_ns"_a, "buffered"_a)
       .def(
           "add",
-          [](SamplingLoad& self, std::int64_t sampled_ns, std::int64_t took_ns, bool overflowed,
-             std::uint64_t samples, std::uint64_t lost, std::uint64_t gaps,
-             std::int64_t learning_ns) {
-            return self.add({nanoseconds(sampled_ns), nanoseconds(took_ns), overflowed,
-                             nanoseconds(learning_ns)},
+          [](SamplingLoad& self, std::int64_t sampled_ns, const Work& decoded,
+             const Work& evaluated, bool overflowed, std::uint64_t samples, std::uint64_t lost,
+             std::uint64_t gaps, std::int64_t learning_ns) {
+            const auto work = [](const Work& w) {
+              return SampleWork{w.first, nanoseconds(w.second)};
+            };
+            return self.add({nanoseconds(sampled_ns), overflowed, nanoseconds(learning_ns),
+                             work(decoded), work(evaluated)},
                             {samples, lost, gaps});
           },
-          "sampled_ns"_a, "took_ns"_a, "overflowed"_a = false, "samples"_a = 0, "lost"_a = 0,
-          "gaps"_a = 0, "learning_ns"_a = 0, "By what factor the interval has to grow.")
+          "sampled_ns"_a, "decoded"_a, "evaluated"_a, "overflowed"_a = false, "samples"_a = 0,
+          "lost"_a = 0, "gaps"_a = 0, "learning_ns"_a = 0,
+          "The interval that is to be. Work: samples and ns that they took.")
       .def(
           "begin_again",
-          [](SamplingLoad& self, std::uint64_t samples, std::uint64_t lost, std::uint64_t gaps) {
-            self.begin_again({samples, lost, gaps});
-          },
-          "samples"_a, "lost"_a, "gaps"_a);
+          [](SamplingLoad& self, std::uint64_t interval_ns, std::uint64_t samples,
+             std::uint64_t lost,
+             std::uint64_t gaps) { self.begin_again(interval_ns, {samples, lost, gaps}); },
+          "interval_ns"_a, "samples"_a = 0, "lost"_a = 0, "gaps"_a = 0)
+      .def_prop_ro("settled", &SamplingLoad::settled);
 }
 
 /// Looks up samples that lie one after the other, of which `values` are what CUPTI would evaluate;

@@ -2,11 +2,12 @@
 // library. What it does is said by variables of the environment, read at each call:
 //   MOCK_PM       gap, overflow (once), dead (overflows for ever), broken (fails after 20 ms),
 //   narrow (overflows when samples are less than 8 us apart), slow (a sample takes 4 us to be
-//   fetched), dear (values are no whole numbers, and take 8 us to be evaluated), or nothing. The
-//   hardware's buffer holds as many samples as its bytes say. MOCK_REFUSES  NAME=CODE,...:
-//   functions of CUPTI or NVML that fail, and with what; NAME:NUMBER=CODE: of one GPU MOCK_NVLINK
-//   none (not supported), reset (the counters are set back every 50 ms), timeless (they tell no
-//   times), or nothing: they grow by 600 GB/s received and 20 GB/s sent
+//   fetched), starting (10 us until sampling is begun anew), dear (values are no whole numbers, and
+//   take 8 us to be evaluated), or nothing. The hardware's buffer holds as many samples as its
+//   bytes say. MOCK_REFUSES  NAME=CODE,...: functions of CUPTI or NVML that fail, and with what;
+//   NAME:NUMBER=CODE: of one GPU MOCK_NVLINK none (not supported), reset (the counters are set back
+//   every 50 ms), timeless (they tell no times), or nothing: they grow by 600 GB/s received and 20
+//   GB/s sent
 // A sample every interval: 1000 bytes received, 100 sent; over NVLink
 // seven times as much. The first is one that is none.
 #include <cupti_pmsampling.h>
@@ -189,6 +190,7 @@ CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params* p) {
     image->samples[image->count++] = {gpu.next_ns - early, gpu.next_ns + gpu.interval};
   }
   if (mode("slow")) usleep(4 * (image->count - before));
+  if (mode("starting") && gpu.starts == 1) usleep(10 * (image->count - before));
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounterDataInfo_Params* p) {

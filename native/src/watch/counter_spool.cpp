@@ -26,12 +26,14 @@ std::string with_interval(std::string header, std::uint64_t interval_ns) {
 
 }  // namespace
 
-void CounterSpool::lengthen(std::uint64_t interval_ns) {
+void CounterSpool::set_interval(std::uint64_t interval_ns) {
+  stream_.set_interval(interval_ns);
+  if (interval_ns <= longest_ns_) return;
   const std::string header = with_interval(header_, interval_ns);
   if (header.empty() || !file_.replace_header(header))
     throw Error("pwrite", 0, "spool ended", "the header of a spool could not be written anew");
   header_ = header;
-  stream_.set_interval(interval_ns);
+  longest_ns_ = interval_ns;
 }
 
 void CounterSpool::complete(CounterReport& report) const {

@@ -1,6 +1,7 @@
 #include "watch/pm_sampler.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "error.hpp"
@@ -17,9 +18,13 @@ constexpr std::size_t kRoomWhenLate = 2;
 constexpr std::size_t kFewestSamples = 1024;
 constexpr std::size_t kMostSamples = 4'000'000;  // 356 MB without NVLinks
 constexpr int kMostOverflows = 5;
-constexpr int kMostFetchesAfterStop = 200;
+constexpr int kMostFetchesAfterStop = 800;
 // Where samples come faster than they can be fetched, there are always more.
-constexpr std::chrono::milliseconds kLongestFetching{400};
+constexpr std::chrono::milliseconds kLongestFetching{100};
+// The first periods after a beginning are 1/8, 1/4 and 1/2 as long: fetchings of different size
+// tell soon what a sample costs.
+constexpr unsigned kShortPeriods = 3;
+constexpr std::chrono::milliseconds kLook{1};
 // Of the hardware's buffer, as src/lanescope/watching/sources/pm.py has it.
 constexpr std::uint64_t kBytesPerSample = 64, kBytesPerNvlinkSample = 1344;
 
@@ -28,8 +33,9 @@ std::uint64_t buffered_samples(const PmSettings& settings) {
   return settings.hardware_buffer_bytes / bytes;
 }
 
-std::chrono::nanoseconds buffered(const PmSettings& settings) {
-  return std::chrono::nanoseconds(buffered_samples(settings) * settings.interval_ns);
+SamplingPlan plan_of(const PmSettings& settings, std::chrono::nanoseconds period) {
+  return {settings.interval_ns, std::max(settings.interval_ns, PmSettings::kLongestIntervalNs),
+          period, buffered_samples(settings)};
 }
 
 /// Room for `room` times what comes in some time, and for no more than the hardware's buffer may
@@ -55,7 +61,7 @@ PmSampler::PmSampler(PmSettings settings, std::uint64_t decode_period_ns,
       session_(api_, with_driver(std::move(settings))),
       period_(decode_period_ns),
       image_(session_.make_image(samples_in(period_, session_.settings(), kRoom))),
-      load_(buffered(session_.settings())) {
+      load_(plan_of(session_.settings(), period_)) {
   if (2 * targets.size() != session_.settings().metrics.size())
     throw Error("PmSampler", 0, "bad settings", "a spool for each two metrics");
   for (const auto& target : targets)
@@ -69,6 +75,11 @@ void PmSampler::start() {
   worker_.start([this](const Worker::Pause& pause) { work(pause); });
 }
 
+void PmSampler::settle(std::chrono::nanoseconds longest) const {
+  for (const auto until = Clock::now() + longest; !settled_ && Clock::now() < until;)
+    std::this_thread::sleep_for(kLook);
+}
+
 CounterReport PmSampler::stop() {
   worker_.stop();
   return report_;
@@ -76,41 +87,51 @@ CounterReport PmSampler::stop() {
 
 void PmSampler::work(const Worker::Pause& pause) {
   try {
-    for (auto next = started_ + period_; pause(next);
-         next = std::max(next + period_, Clock::now() + period_ / 4))
-      fetch_and_judge();
+    for (auto due = next(started_); pause(due); due = next(due)) fetch_and_judge();
     finish();
   } catch (const std::exception& error) {
     report_.errors.push_back(std::string("Sampling ended early: ") + error.what() + ".");
   }
+  settled_ = true;
   flush();
   complete();
   report_.cpu_seconds = thread_cpu_seconds();
   report_.wall_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
 }
 
+/// When the next fetching is due, after one that was.
+PmSampler::Clock::time_point PmSampler::next(Clock::time_point due) const {
+  const auto now = Clock::now();
+  if (open_) return now;  // samples wait
+  const unsigned shorter = std::max(kShortPeriods, fetchings_) - fetchings_;
+  const auto period = period_ / (1U << shorter);
+  return std::max(due + period, now + period / 4);
+}
+
 void PmSampler::fetch_and_judge() {
   const auto begin = Clock::now();
   const auto learned = session_.learning(), before_it = covered();
   const bool was_open = open_.has_value();
+  decoding_ = evaluating_ = {};
+  ++fetchings_;
   const bool overflowed = fetch_all() == Decoded::overflow;
   const auto since = begin - std::exchange(fetching_, begin);
-  const Fetched fetched{was_open || open_ ? covered() - before_it : since, Clock::now() - begin,
-                        overflowed, session_.learning() - learned};
-  const unsigned factor = load_.add(fetched, spools_.front()->stream().counts());
+  const Fetched fetched{was_open || open_ ? covered() - before_it : since, overflowed,
+                        session_.learning() - learned, decoding_, evaluating_};
+  const std::uint64_t interval_ns = load_.add(fetched, spools_.front()->stream().counts());
   if (overflowed && ++overflows_ > kMostOverflows)
     throw Error("cuptiPmSamplingDecodeData", CUPTI_ERROR_OUT_OF_MEMORY, "buffer overflow",
                 "the hardware's buffer ran over again and again");
-  const std::uint64_t before = session_.settings().interval_ns;
-  const std::uint64_t interval_ns = std::min(before * factor, PmSettings::kLongestIntervalNs);
-  if (interval_ns != before) lengthen(interval_ns);
-  if (overflowed || interval_ns != before) restart(interval_ns);
+  const bool changed = interval_ns != session_.settings().interval_ns;
+  if (changed) change(interval_ns);
+  if (overflowed || changed) restart(interval_ns);
+  settled_ = load_.settled();
 }
 
-void PmSampler::lengthen(std::uint64_t interval_ns) {
-  for (const auto& spool : spools_) spool->lengthen(interval_ns);
+void PmSampler::change(std::uint64_t interval_ns) {
+  for (const auto& spool : spools_) spool->set_interval(interval_ns);
   const std::chrono::duration<double> since = Clock::now() - started_;
-  report_.lengthened.push_back({since.count(), interval_ns});
+  report_.changes.push_back({since.count(), interval_ns});
 }
 
 void PmSampler::finish() {
@@ -141,8 +162,15 @@ Decoded PmSampler::fetch(Clock::time_point until) {
     open_ = Open{&image, decoded};
   }
   const Decoded decoded = open_->decoded;
+  const auto begin = Clock::now();
+  const auto learned = session_.learning();
   const bool done = evaluate(until);
   flush();
+  evaluating_.took += Clock::now() - begin - (session_.learning() - learned);
+  if (done) {
+    open_.reset();
+    large_image_.reset();
+  }
   return done ? decoded : Decoded::full;
 }
 
@@ -156,13 +184,9 @@ bool PmSampler::evaluate(Clock::time_point until) {
                         [&](std::uint64_t start_ns, std::uint64_t end_ns, auto values) {
                           take(times.read(start_ns), times.read(end_ns), values);
                         });
-  if (next) {
-    open_->next = *next;
-  } else {
-    if (open_->image == &image_) session_.clear(image_);
-    large_image_.reset();
-    open_.reset();
-  }
+  const std::size_t end = next ? *next : session_.samples(*open_->image);
+  evaluating_.samples += end - std::exchange(open_->next, end);
+  if (!next && open_->image == &image_) session_.clear(image_);
   report_.evaluate_cpu_seconds += thread_cpu_seconds() - before;
   return !next;
 }
@@ -201,6 +225,10 @@ Decoded PmSampler::decode(CounterImage& image) {
   decoded_ = Clock::now();  // what comes meanwhile is for the next one
   const Decoded decoded = session_.decode(image);
   own_.add(begin, watch_time_ns());
+  if (decoded != Decoded::overflow) {
+    decoding_.took += Clock::now() - decoded_;
+    decoding_.samples += session_.samples(image);
+  }
   report_.decode_cpu_seconds += thread_cpu_seconds() - before;
   ++report_.reads;
   return decoded;
@@ -208,15 +236,19 @@ Decoded PmSampler::decode(CounterImage& image) {
 
 void PmSampler::restart(std::uint64_t interval_ns) {
   // To stop and start is not enough: once it has run over, CUPTI says so for ever.
+  const auto begin = Clock::now();
   open_.reset();
   large_image_.reset();
   session_.reopen(interval_ns);
-  image_ = session_.make_image(samples_in(period_, session_.settings(), kRoom));
   for (const auto& spool : spools_) spool->stream().begin_again();
-  load_.begin_again(spools_.front()->stream().counts());
+  load_.begin_again(interval_ns, spools_.front()->stream().counts());
   session_.start();
   decoded_ = fetching_ = Clock::now();
+  fetchings_ = 0;
+  report_.restart_seconds += std::chrono::duration<double>(decoded_ - begin).count();
   ++report_.restarts;
+  // What is sampled meanwhile waits in the hardware's buffer.
+  image_ = session_.make_image(samples_in(period_, session_.settings(), kRoom));
 }
 
 CounterImage& PmSampler::image_for(Clock::duration since_last) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +21,8 @@ namespace lanescope::watch {
 /// Samples the bytes on one GPU's links in hardware, each kind of link into a spool of its own.
 ///
 /// A thread of its own fetches them. Where they come faster than it can, they are taken more
-/// rarely: the interval is doubled until that holds. It never disturbs what is watched: what goes
-/// wrong after the start is told in the report.
+/// rarely, as `SamplingLoad` says. It never disturbs what is watched: what goes wrong after the
+/// start is told in the report.
 class PmSampler {
  public:
   /// Makes everything ready; takes the better part of a second. `targets`: one for each two of
@@ -32,6 +33,9 @@ class PmSampler {
 
   /// Begins sampling. Throws `Error`.
   void start();
+
+  /// Waits until it is known that the rate holds, or sampling has ended, for so long at most.
+  void settle(std::chrono::nanoseconds longest) const;
 
   /// Ends sampling, fetches what is left, and tells how it went; once.
   CounterReport stop();
@@ -59,7 +63,8 @@ class PmSampler {
   std::uint64_t samples() const noexcept { return spools_.front()->stream().counts().samples; }
   void flush();
   void complete();
-  void lengthen(std::uint64_t interval_ns);
+  void change(std::uint64_t interval_ns);
+  Clock::time_point next(Clock::time_point due) const;
   void restart(std::uint64_t interval_ns);
   CounterImage& image_for(Clock::duration since_last);
   Decoded decode(CounterImage& image);
@@ -76,7 +81,10 @@ class PmSampler {
   Clock::time_point decoded_;   // when last
   Clock::time_point fetching_;  // begun when last
   SamplingLoad load_;
-  int overflows_ = 0;  // in a row
+  SampleWork decoding_, evaluating_;  // of the fetching that goes on
+  unsigned fetchings_ = 0;            // since sampling began, or began anew
+  int overflows_ = 0;                 // in a row
+  std::atomic<bool> settled_ = false;
   CounterReport report_;
   Worker worker_;  // last: its thread ends before what it uses
 };

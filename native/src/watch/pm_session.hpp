@@ -57,6 +57,9 @@ class PmSession {
   /// Makes an image empty. Throws `Error`.
   void clear(CounterImage& image) const;
 
+  /// How many samples an image holds that are complete. Throws `Error`.
+  std::size_t samples(const CounterImage& image) const { return info(image).numCompletedSamples; }
+
   /// Fetches into an image what the hardware has written since the last call. Throws `Error`.
   Decoded decode(CounterImage& image) const;
 

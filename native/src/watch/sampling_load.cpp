@@ -6,23 +6,22 @@ namespace lanescope::watch {
 
 namespace {
 
-// Fetchings are judged together for so long: the first verdict comes within the first second.
+// Losses are judged together for so long.
 constexpr std::chrono::milliseconds kSpan{400};
-// Or until they have taken so long, where samples that wait make each take 0.4 s.
-constexpr std::chrono::milliseconds kLongestWork{600};
-// Without the longest they have to take too long as well: it may be one that was held up.
-constexpr unsigned kFewestFetchings = 2;
 // Of the time that samples take to come. Above it the thread falls behind for ever.
 constexpr double kMostLoad = 0.9;
-// What is wanted after the change.
+// What is wanted after a change.
 constexpr double kFineLoad = 0.75;
+// Of a period: a thread that is busy fetches less often, so that what each time costs grows less.
+constexpr double kMostFixed = 0.25;
 constexpr double kMostLost = 0.05;
 // One gap may be a machine that was suspended.
 constexpr std::uint64_t kFewestGaps = 3;
-// One verdict may be wrong; another follows within a second.
-constexpr unsigned kMostFactor = 4;
 // Of what fetchings of a span took: where more of it was learning, that is why samples were lost.
 constexpr double kMostLearning = 0.25;
+// For so long half of the interval has to promise to hold; each time four times as long.
+constexpr std::chrono::seconds kQuiet{2};
+constexpr unsigned kMostRaises = 3;
 
 double share(std::chrono::nanoseconds took, std::chrono::nanoseconds of) noexcept {
   return static_cast<double>(took.count()) /
@@ -31,53 +30,93 @@ double share(std::chrono::nanoseconds took, std::chrono::nanoseconds of) noexcep
 
 }  // namespace
 
-unsigned SamplingLoad::add(const Fetched& fetched, const CounterCounts& counts) {
+std::uint64_t SamplingLoad::add(const Fetched& fetched, const CounterCounts& counts) {
   if (fetched.overflowed) return after_overflow(fetched);
-  if (resuming_) {
-    if (counts.samples != before_.samples) {
-      begin_span(counts);
-      resuming_ = false;
-    }
-    return 1;
-  }
+  decoding_.add(fetched.decoded);
+  evaluating_.add(fetched.evaluated);
+  if (resuming_ && counts.samples == before_.samples) return interval_ns_;
+  if (resuming_) begin_span(counts);
+  resuming_ = false;
+  if (loses(fetched, counts)) return longer(true);
+  if (!decoding_.known() || !evaluating_.known()) return interval_ns_;
+  if (load() > kMostLoad) return longer(false);
+  settled_ = true;
+  return shorter(fetched);
+}
+
+/// @return whether samples are lost again and again though the thread is not late.
+bool SamplingLoad::loses(const Fetched& fetched, const CounterCounts& counts) noexcept {
   sampled_ += fetched.sampled;
-  const auto worked = fetched.took - fetched.learning;
-  took_ += worked;
-  longest_ = std::max(longest_, worked);
+  worked_ += fetched.decoded.took + fetched.evaluated.took;
   learning_ += fetched.learning;
-  if (++fetchings_ < kFewestFetchings || (sampled_ < kSpan && took_ < kLongestWork)) return 1;
-  const double load =
-      std::min(share(took_, sampled_), share(took_ - longest_, sampled_ - longest_));
+  if (sampled_ < kSpan) return false;
   const auto lost = static_cast<double>(counts.lost - before_.lost);
   const double all = lost + static_cast<double>(counts.samples - before_.samples);
-  const bool loses = counts.gaps - before_.gaps >= kFewestGaps && lost > kMostLost * all &&
-                     share(learning_, took_ + learning_) <= kMostLearning;
+  const bool found = counts.gaps - before_.gaps >= kFewestGaps && lost > kMostLost * all &&
+                     share(learning_, worked_ + learning_) <= kMostLearning;
   begin_span(counts);
   late_before_ = false;
-  if (load < kMostLoad && !loses) return 1;
-  unsigned factor = 2;
-  while (load / factor > kFineLoad && factor < kMostFactor) factor *= 2;
-  return factor;
+  return found;
 }
 
-unsigned SamplingLoad::after_overflow(const Fetched& fetched) noexcept {
+/// What of a thread is needed now.
+double SamplingLoad::load() const noexcept {
+  return (decoding_.whole_ns() + evaluating_.whole_ns()) / static_cast<double>(interval_ns_);
+}
+
+/// What of a thread would be needed.
+double SamplingLoad::load_at(std::uint64_t interval_ns) const noexcept {
+  const double fixed = decoding_.fixed_ns() + evaluating_.fixed_ns();
+  const double sample = decoding_.sample_ns() + evaluating_.sample_ns();
+  return std::min(fixed / static_cast<double>(plan_.period.count()), kMostFixed) +
+         sample / static_cast<double>(interval_ns);
+}
+
+/// `unexplained`: whether samples are lost whatever they cost, so that it is not tried again.
+std::uint64_t SamplingLoad::longer(bool unexplained) noexcept {
+  std::uint64_t found = 2 * interval_ns_;
+  if (decoding_.known() && evaluating_.known())
+    while (load_at(found) > kFineLoad && found < plan_.longest_ns) found *= 2;
+  found = std::max(interval_ns_, std::min(found, plan_.longest_ns));
+  if (unexplained || raised_) shortest_ns_ = found;
+  quiet_ = {};
+  return found;
+}
+
+std::uint64_t SamplingLoad::shorter(const Fetched& fetched) noexcept {
+  const std::uint64_t half = std::max(interval_ns_ / 2, shortest_ns_);
+  const bool holds = half < interval_ns_ && raises_ < kMostRaises && load_at(half) <= kFineLoad;
+  quiet_ = holds ? quiet_ + fetched.sampled : std::chrono::nanoseconds(0);
+  if (!holds || quiet_ < kQuiet * (1 << 2 * raises_)) return interval_ns_;
+  quiet_ = {};
+  ++raises_;
+  return half;
+}
+
+std::uint64_t SamplingLoad::after_overflow(const Fetched& fetched) noexcept {
   // Whoever was stopped for longer than the buffer lasts, by Ctrl-Z say, finds it run over at any
   // rate, and so may whoever learned meanwhile. Twice in a row it is the rate.
-  const bool learned = learning_ + fetched.learning > buffered_ / 4;
-  const bool late = (fetched.sampled > buffered_ / 2 || learned) && !late_before_;
+  const std::chrono::nanoseconds buffered(plan_.buffered * interval_ns_);
+  const bool learned = learning_ + fetched.learning > buffered / 4;
+  const bool late = (fetched.sampled > buffered / 2 || learned) && !late_before_;
   late_before_ = late;
-  return late ? 1 : 2;
+  if (late) return interval_ns_;
+  const bool explained = decoding_.known() && evaluating_.known() && load() > kMostLoad;
+  return longer(!explained);
 }
 
-void SamplingLoad::begin_again(const CounterCounts& counts) noexcept {
+void SamplingLoad::begin_again(std::uint64_t interval_ns, const CounterCounts& counts) noexcept {
+  if (interval_ns != interval_ns_) raised_ = interval_ns < interval_ns_;
+  interval_ns_ = interval_ns;
+  decoding_.begin_again();
+  evaluating_.begin_again();
   begin_span(counts);
   resuming_ = true;
 }
 
 void SamplingLoad::begin_span(const CounterCounts& counts) noexcept {
   before_ = counts;
-  sampled_ = took_ = longest_ = learning_ = {};
-  fetchings_ = 0;
+  sampled_ = worked_ = learning_ = {};
 }
 
 }  // namespace lanescope::watch

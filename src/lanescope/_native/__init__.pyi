@@ -612,9 +612,12 @@ class CounterReport:
     def wall_seconds(self) -> float: ...
 
     @property
-    def lengthened(self) -> list[tuple[float, int]]:
+    def restart_seconds(self) -> float: ...
+
+    @property
+    def changes(self) -> list[tuple[float, int]]:
         """
-        Since which second samples were taken more rarely, as too many came, and every how many ns.
+        Since which second samples were taken every so many ns, where not all the time as was wanted.
         """
 
     @property
@@ -630,6 +633,9 @@ class PmSampler:
         """
 
     def start(self) -> None: ...
+
+    def settle(self, seconds: float) -> None:
+        """Waits until it is known that the rate holds, for so long at most."""
 
     def stop(self) -> CounterReport: ...
 

@@ -136,12 +136,15 @@ class OwnTraffic:
 class SamplingLoad:
     """Decides how often can be sampled."""
 
-    def __init__(self, buffered_ns: int) -> None: ...
+    def __init__(self, interval_ns: int, period_ns: int, buffered: int) -> None: ...
 
-    def add(self, sampled_ns: int, took_ns: int, overflowed: bool = False, samples: int = 0, lost: int = 0, gaps: int = 0, learning_ns: int = 0) -> int:
-        """By what factor the interval has to grow."""
+    def add(self, sampled_ns: int, decoded: tuple[int, int], evaluated: tuple[int, int], overflowed: bool = False, samples: int = 0, lost: int = 0, gaps: int = 0, learning_ns: int = 0) -> int:
+        """The interval that is to be. Work: samples and ns that they took."""
 
-    def begin_again(self, samples: int, lost: int, gaps: int) -> None: ...
+    def begin_again(self, interval_ns: int, samples: int = 0, lost: int = 0, gaps: int = 0) -> None: ...
+
+    @property
+    def settled(self) -> bool: ...
 
 class WrappingCounter:
     """Follows a counter of 32 bits."""

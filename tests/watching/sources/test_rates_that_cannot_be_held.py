@@ -1,8 +1,8 @@
 """Sampling where samples come faster than they can be fetched, of GPUs that are pretended."""
 
 import dataclasses
-import itertools
 import json
+import re
 from io import StringIO
 
 import numpy as np
@@ -20,6 +20,7 @@ from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.wire import default_model, payload_records
 from lanescope.watching.live import LiveWatch
 from lanescope.watching.session import Watch, watch
+from lanescope.watching.sources.base import start_all
 from lanescope.watching.sources.pm import PmSource
 from tests.native.mock_gpu import use_mock
 from tests.native.programs import program
@@ -83,8 +84,9 @@ def test_a_rate_that_runs_over_is_lowered_until_it_holds(machine, tmp_path, monk
     assert found.interval_ns == 8000
     assert lengths(found) == [8000]
     said = json.loads(sidecar_of(tmp_path / "pm.g0.bin").read_text())
-    assert [interval for _, interval in said["lengthened"]] == [4000, 8000]
+    assert [interval for _, interval in said["changes"]] == [4000, 8000]
     assert said["restarts"] == 2
+    assert said["restart_seconds"] > 0
 
 
 def test_samples_before_and_after_stand_in_one_series(machine, tmp_path, monkeypatch):
@@ -123,12 +125,51 @@ def test_values_that_cannot_be_learned_lower_the_rate_by_no_more_than_is_needed(
     report = source.stop()
     found = read_counters(source.spool)
     said = json.loads(sidecar_of(source.spool).read_text())
-    steps = [2000, *(interval for _, interval in said["lengthened"])]
-    assert len(steps) > 1
-    assert all(later <= 4 * before for before, later in itertools.pairwise(steps))
+    ((_, interval), *_) = said["changes"]
+    assert interval in (16_000, 32_000)  # at once; the latter where cores are scarce
     assert "no whole numbers" in report.learned.state
     assert said["learned"]["state"] == report.learned.state
     assert report.asked >= report.samples == found.known.sum()
+
+
+def test_a_rate_is_raised_again_where_samples_cost_less_than_they_did(
+    machine, tmp_path, monkeypatch
+):
+    """The header says the longest interval; each sample has its own length."""
+    monkeypatch.setenv("MOCK_PM", "starting")
+    source = PmSource(machine.gpus[0], tmp_path, interval_ns=5000, decode_period_ns=5 * MS)
+    source.start()
+    source.settle()
+    assert read_counters(source.spool).interval_ns == 20_000
+    until(lambda: lengths(read_counters(source.spool))[-1] == 10_000)
+    report = source.stop()
+    found = read_counters(source.spool)
+    assert (found.interval_ns, lengths(found)) == (20_000, [5000, 20_000, 10_000])
+    assert re.fullmatch(
+        r"g0: 5 µs could not be sampled without loss here; sampled every 20 µs since second "
+        r"\d\.\d, every 10 µs since second \d\.\d of sampling\.",
+        report.rate_note,
+    )
+
+
+def test_the_program_starts_when_the_rate_is_known(machine, tmp_path, monkeypatch):
+    monkeypatch.setenv("MOCK_PM", "slow")
+    gpus = machine.gpus[:2]
+    sources = [PmSource(g, tmp_path, interval_ns=2000, decode_period_ns=5 * MS) for g in gpus]
+    running = []
+    assert start_all(sources, running) == {"pm.g0": None, "pm.g1": None}
+    intervals = [read_counters(source.spool).interval_ns for source in sources]
+    for source in running:
+        source.stop()
+    assert min(intervals) >= 8000
+
+
+@pytest.mark.parametrize("mode", ["dead", "broken"])
+def test_who_cannot_find_out_does_not_wait_for_long(mode, machine, tmp_path, monkeypatch):
+    monkeypatch.setenv("MOCK_PM", mode)
+    source = PmSource(machine.gpus[0], tmp_path, interval_ns=2000)
+    assert start_all([source], []) == {"pm.g0": None}
+    assert source.stop().reason.startswith("Sampling ended early")
 
 
 def test_nvlinks_are_sampled_as_rarely(machine, tmp_path, monkeypatch):

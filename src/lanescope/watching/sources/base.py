@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
@@ -103,6 +103,14 @@ class Source(Protocol):
         """Return the variables that the watched program has to be started with."""
 
 
+@runtime_checkable
+class Settling(Protocol):
+    """A source that finds out after its start how often it can look."""
+
+    def settle(self) -> None:
+        """Wait until that is known, for a second at most: no byte is lost by what changes then."""
+
+
 def prepare_all(sources: Sequence[Source]) -> list[NotMeasuredError | None]:
     """Prepare sources and return for each what stands in its way; None when nothing does.
 
@@ -129,7 +137,8 @@ def _prepared(source: Source) -> NotMeasuredError | None:
 def start_all(sources: Sequence[Source], running: list[Source]) -> dict[str, SourceRecord | None]:
     """Start all sources; what stands in the way of one is told and harms nobody.
 
-    Those that run are added to `running`, also when somebody interrupts.
+    Those that run are added to `running`, also when somebody interrupts. It returns when it is
+    known how often each can look.
     """
     found: dict[str, SourceRecord | None] = {}
     for source, refusal in zip(sources, prepare_all(sources), strict=True):
@@ -141,4 +150,7 @@ def start_all(sources: Sequence[Source], running: list[Source]) -> dict[str, Sou
             running.append(source)
         except NotMeasuredError as error:
             found[source.name] = SourceRecord(source.name, False, error.reason, error.remedy)
+    for source in running:
+        if isinstance(source, Settling):
+            source.settle()
     return found

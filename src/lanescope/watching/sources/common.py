@@ -161,7 +161,8 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
         "decode_cpu_seconds": report.decode_cpu_seconds,
         "evaluate_cpu_seconds": report.evaluate_cpu_seconds,
         "wall_seconds": report.wall_seconds,
-        "lengthened": report.lengthened,
+        "restart_seconds": report.restart_seconds,
+        "changes": report.changes,
         "errors": report.errors,
     }
     write_sidecar(spool, content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from lanescope._core import native
@@ -68,6 +69,10 @@ _BYTES_PER_SAMPLE, _BYTES_PER_NVLINK_SAMPLE = 64, 1344
 #: It holds two seconds, or what this holds: 0.8 s every 2 µs with NVLinks.
 _MOST_BYTES = 512 << 20
 _NO_METRICS = "no such metrics"
+#: A sample takes up to 8 µs to be fetched: up to here it may have to be found out whether the rate
+#: holds, which takes a third of a second, and the change of the rate another one.
+_LONGEST_DOUBTED_NS = 10_000
+_SETTLE_SECONDS = 1.5
 _BUFFERED_NS = 2_000_000_000
 _FEWEST_BYTES = 8 << 20
 #: The architectures that cannot sample by time: Turing and GA100.
@@ -154,6 +159,11 @@ class PmSource:
             self._sampler = None
             raise refusal(error) from error
 
+    def settle(self) -> None:
+        """Wait until it is known whether samples can be fetched as fast as they come."""
+        if self._sampler is not None and self.interval_ns <= _LONGEST_DOUBTED_NS:
+            self._sampler.settle(_SETTLE_SECONDS)
+
     def stop(self) -> SourceReport:
         """End sampling, write what the hardware still holds, and give the GPU back."""
         if self._sampler is None:
@@ -162,7 +172,7 @@ class PmSource:
         report = sampler.stop()
         if self.nvlink:
             finish(report, self._nvlink_spool, second=True)
-        note = _rate_note(self.gpu, self.interval_ns, report.lengthened)
+        note = _rate_note(self.gpu, self.interval_ns, report.changes)
         return dataclasses.replace(finish(report, self.spool), rate_note=note)
 
     def environment(self) -> Mapping[str, str]:
@@ -208,18 +218,27 @@ class PmSource:
         )
 
 
-def _rate_note(gpu: Gpu, wanted_ns: int, lengthened: list[tuple[float, int]]) -> str | None:
-    """Return which rate could not be held, and which one was in the end; None where all was well.
+def _rate_note(gpu: Gpu, wanted_ns: int, changes: list[tuple[float, int]]) -> str | None:
+    """Return which rate could not be held, and which ones were instead; None where all was well.
 
     Parameters
     ----------
-    lengthened
-        Since which second after the start the interval was so long, ns.
+    changes
+        Since which second after the start the interval was so long, ns. Of several that lengthened
+        it, or shortened it, one after the other the last one is told.
     """
-    if not lengthened:
+    if not changes:
         return None
-    seconds, interval_ns = lengthened[-1]
+    lengths = [wanted_ns, *(interval for _, interval in changes)]
+    longer = [later > before for before, later in pairwise(lengths)]
+    turns = [
+        f"every {window_text(interval)} since second {seconds:.1f}"
+        for (seconds, interval), this, following in zip(
+            changes, longer, [*longer[1:], None], strict=True
+        )
+        if this is not following
+    ]
     return (
-        f"{gpu.id}: {window_text(wanted_ns)} could not be sampled without loss here; sampled every "
-        f"{window_text(interval_ns)} since second {seconds:.1f} of sampling."
+        f"{gpu.id}: {window_text(wanted_ns)} could not be sampled without loss here; sampled "
+        f"{', '.join(turns)} of sampling."
     )
