@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lanescope.machine import Machine
+from lanescope.trace import uncounted
 from lanescope.trace.codes import BoolArray, Direction
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.nvlink import NVLINK_DIRECTIONS, joined, nvlink_limits
@@ -21,6 +22,8 @@ from lanescope.units.sizes import binary_text
 PAYLOAD = WireModel(((1.0, 0.0), (0.0, 1.0)), source="payload alone, over all NVLinks together")
 #: Less than this, or than 0.5 % of what was counted, is not told from nothing.
 _LEAST_UNATTRIBUTED = 1 << 20
+#: What tells copies of memory of GPUs from others.
+KINDS = ("what", "source_kind", "destination_kind")
 #: With less of the traced copies counted, they went another way.
 _LEAST_CROSSED = 0.9
 
@@ -36,14 +39,13 @@ def nvlink_directions(
     counted = {c.gpu for c in timeline.over(NVLINK)}
     operations = _crossing(timeline.operations, machine, counted)
     gpus = counted | operations.values("source_device") | operations.values("destination_device")
-    return tuple(
-        direction
-        for gpu in sorted(gpus)
-        for direction in _directions(timeline, operations, gpu, machine, ceilings)
-    )
+    found = (_directions(timeline, operations, gpu, machine, ceilings) for gpu in sorted(gpus))
+    return uncounted.without_links([direction for two in found for direction in two], machine)
 
 
-def nvlink_notes(directions: tuple[DirectionSummary, ...]) -> tuple[str, ...]:
+def nvlink_notes(
+    directions: tuple[DirectionSummary, ...], machine: Machine | None = None
+) -> tuple[str, ...]:
     """Return what the numbers of NVLink do not say, as sentences."""
     notes = []
     # what one GPU sends another receives: both are the same bytes
@@ -62,7 +64,9 @@ def nvlink_notes(directions: tuple[DirectionSummary, ...]) -> tuple[str, ...]:
     counted, traced = (
         _sum(both, NVLINK_DIRECTIONS[1], key) for key in ("counter_bytes", "traced_bytes")
     )
-    if traced > _LEAST_UNATTRIBUTED and counted < _LEAST_CROSSED * traced:
+    wrong = uncounted.nvlink_notes(directions, machine)
+    notes += wrong
+    if traced > _LEAST_UNATTRIBUTED and counted < _LEAST_CROSSED * traced and not wrong:
         notes.append(
             f"Of {binary_text(traced)} of traced copies between GPUs NVLink carried "
             f"{binary_text(counted)}: the others went through the host, as they do where peer "
@@ -88,7 +92,7 @@ def _crossing(operations: Operations, machine: Machine | None, counted: set[int]
         found &= o.direction == Direction.P2P
         return found
 
-    return operations.where(chosen, "bytes", "source_device", "destination_device")
+    return operations.where(chosen, "bytes", "source_device", "destination_device", *KINDS)
 
 
 def _directions(
@@ -101,8 +105,8 @@ def _directions(
     limits = nvlink_limits(machine, gpu, ceilings)
     counters = best_counters(timeline, gpu, NVLINK)
     own = (
-        crossing.where(lambda o: o.destination_device == gpu, "bytes"),
-        crossing.where(lambda o: o.source_device == gpu, "bytes"),
+        crossing.where(lambda o: o.destination_device == gpu, "bytes", *KINDS),
+        crossing.where(lambda o: o.source_device == gpu, "bytes", *KINDS),
     )
     counted = traced = None
     source = "neither counted nor traced"
@@ -124,9 +128,23 @@ def _directions(
         rates = [None if pair is None else pair[i] for pair in both]
         count, trace = (None if r is None else r.payload_bytes for r in rates)
         rest = _unattributed(count, own[i], counters) if traced else None
+        crossed = None
+        if counted and traced and counters is not None:
+            crossed = uncounted.crossed_nvlink(own[i], counters, timeline)
         shown: Rates | None = rates[0] or rates[1]
         directions.append(
-            DirectionSummary(gpu, direction, basis, source, shown, count, trace, rest, limits[i])
+            DirectionSummary(
+                gpu,
+                direction,
+                basis,
+                source,
+                shown,
+                count,
+                trace,
+                rest,
+                limits[i],
+                crossed_bytes=crossed,
+            )
         )
     return directions
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.machine import Machine
+from lanescope.trace import uncounted
 from lanescope.trace.align import align
 from lanescope.trace.attribution import attribution, copy_groups
 from lanescope.trace.busy import gpu_times, in_copies
@@ -157,7 +158,7 @@ def summarise(
     )
     probed = probed_directions(timeline.probes)
     nvlinks = nvlink_directions(timeline, machine, ceilings)
-    notes = _notes(timeline, directions, nvlinks) + nvlink_notes(nvlinks)
+    notes = _notes(timeline, directions, nvlinks) + nvlink_notes(nvlinks, machine)
     return Summary(
         timeline.seconds,
         directions,
@@ -227,6 +228,9 @@ def _directions(
     if counted and counters is not None and model is not None and traced and by_calls:
         slow = _slow(timeline, counters, model, counted)
         counted = without_slow(counted[0], slow[0]), without_slow(counted[1], slow[1])
+    crossed = (
+        uncounted.crossed_pcie(counters, timeline) if counted and traced and counters else None
+    )
     directions = []
     for i, direction in enumerate(DIRECTIONS):
         known = counted and traced and counters
@@ -255,6 +259,7 @@ def _directions(
                 split,
                 slow[i],
                 missing,
+                None if crossed is None else crossed[i],
             )
         )
     return directions
@@ -383,6 +388,7 @@ def _notes(
             "and no recorded copy explains them. The GPU fetches 2 to 3 KB for each launch of a "
             "kernel; what kernels read of host memory so slowly is among them."
         )
+    notes += uncounted.pcie_notes(directions)
     notes += _missing_traces(timeline, sum(one.untraced_bytes or 0.0 for one in directions))
     rest = sum(direction.unattributed_bytes or 0.0 for direction in directions)
     if rest:

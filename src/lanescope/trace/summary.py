@@ -49,6 +49,9 @@ class DirectionSummary:
     untraced_bytes
         Counted payload that no copy explains while the trace of a process was missing, and its
         calls were not recorded: these are not among the unattributed. None where no trace was.
+    crossed_bytes
+        Of recorded copies that are known to have crossed while the counters counted: counters that
+        hold less are wrong, or the copies went another way. None without both sources.
     """
 
     gpu: int
@@ -63,6 +66,7 @@ class DirectionSummary:
     unexplained: Unexplained | None = None
     slow_bytes: float = 0.0
     untraced_bytes: float | None = None
+    crossed_bytes: float | None = None
 
     @property
     def label(self) -> str:

@@ -69,6 +69,7 @@ def _direction(one: DirectionSummary) -> dict[str, Any]:
         "unexplained": None if one.unexplained is None else asdict(one.unexplained),
         "slow_bytes": one.slow_bytes,
         "untraced_bytes": one.untraced_bytes,
+        "crossed_bytes": one.crossed_bytes,
         "limit_gbs": one.limit.gbs,
         "limit_source": one.limit.source,
         "share_of_limit": one.share_of_limit,
