@@ -1,14 +1,15 @@
 """Counters of NVLink, while one GPU copies a known number of bytes to another."""
 
+import json
 import time
 
 import pytest
 
 from lanescope._core import native
 from lanescope.machine import discover
-from lanescope.trace.counter_spool import read_all_counters
+from lanescope.trace.counter_spool import read_all_counters, sidecar_of
 from lanescope.trace.nvlink import joined
-from lanescope.watching.sources.base import prepare_all
+from lanescope.watching.sources.base import prepare_all, start_all
 from lanescope.watching.sources.counters import CountersSource, counts_nvlink
 from lanescope.watching.sources.pm import PmSource
 from tests.native.test_gpu import DEVICE, GPUS, copies, spec
@@ -85,3 +86,33 @@ def test_a_copy_of_one_gib_is_counted_on_both_ends_and_one_direction(sources, tm
 def test_reading_the_counters_moves_nothing_over_nvlink(sources, tmp_path):
     for received, sent in watched(sources, tmp_path, None):
         assert max(received, sent) < 1 << 20
+
+
+@pytest.mark.parametrize("interval_ns", [2_000, 10_000])
+def test_the_rate_is_settled_before_anything_is_copied(machine, tmp_path, interval_ns):
+    """What cannot be held is lowered once, within a second, and holds: 2 µs became 8 before."""
+    sources = [
+        PmSource(gpu, tmp_path, nvlink=True, interval_ns=interval_ns) for gpu in machine.gpus[:2]
+    ]
+    for source in sources:
+        answer = source.available(machine)
+        if not answer.ok:
+            pytest.skip(answer.reason)
+    running = []
+    assert start_all(sources, running) == {"pm.g0": None, "pm.g1": None}
+    settled_ns = time.time_ns()
+    topology = native.Topology()
+    job = spec(DEVICE, DEVICE, SIZE, executor=0, destination_index=1)
+    copies(topology, native.BufferPool(topology), job).run_on_host_clock(WINDOWS)
+    time.sleep(MARGIN_SECONDS)
+    for source in running:
+        assert source.stop().reason is None
+    for source in sources:
+        said = json.loads(sidecar_of(source.spool).read_text())
+        print(source.name, said)  # what a new beginning takes: restart_seconds
+        assert len(said["changes"]) <= (interval_ns < 10_000)
+        assert all(at < 1 and to <= 8_000 for at, to in said["changes"])
+    found = [c for c in read_all_counters(tmp_path) if c.link == "nvlink"]
+    assert all(c.known[c.end_ns > settled_ns].all() for c in found)
+    moved = [int(found[0].tx_bytes.sum()), int(found[1].rx_bytes.sum())]
+    assert moved == pytest.approx([PAYLOAD] * 2, rel=0.01)

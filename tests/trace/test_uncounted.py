@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lanescope.machine import Gpu, Link, Machine, NvLink
+from lanescope.studies.watch_report.blocks import end_lines
 from lanescope.studies.watch_report.values import summary_json
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.nvlink_rates import nvlink_notes
@@ -15,7 +16,7 @@ from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import DirectionSummary
 from lanescope.trace.timeline import CALL_TIMES, Counters, Operations
 from lanescope.trace.uncounted import missing_links, pcie_notes
-from tests.trace.timelines import DEVICE, MS, US, copies, even_counters, timeline
+from tests.trace.timelines import DEVICE, MS, US, S, copies, even_counters, timeline
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 SIZE = 32 << 20
@@ -134,16 +135,29 @@ def test_copies_in_time_that_is_not_known_are_not_missing(unknown):
     assert not any("of recorded copies" in note for note in said(both_ways(), *ends).notes)
 
 
-def test_copies_may_be_made_long_after_their_calls():
+def by_calls(*operations, counters, **of_process):
+    """Return the notes where copies have the times of their calls."""
+    seen = timeline(*operations, counters=counters)
+    of_process = {"timed_by": CALL_TIMES, **of_process}
+    called = tuple(dataclasses.replace(p, **of_process) for p in seen.processes)
+    return summarise(dataclasses.replace(seen, processes=called), machine_of()).notes
+
+
+def test_a_link_that_is_not_counted_is_known_by_calls_alone():
+    notes = by_calls(*both_ways(), counters=(counted(0, 17 / 18, 17 / 18), counted(1)))
+    assert "2.95 GiB of 3.12 GiB (94.4 %)" in notes[-1]
+    assert "as if 1 of 18 NVLinks was not counted" in notes[-1]
+
+
+@pytest.mark.parametrize("end", [{"end_ns": S}, {"end_ns": None}, {"complete": False}])
+def test_copies_may_be_made_long_after_their_calls(end):
     """All are called for in 0.1 s, and made in 1 s, of which the last half is not counted."""
-    calls = between(0, 1), between(1, 0)
     hurried = [
-        dataclasses.replace(o, start_ns=o.start_ns // 10, end_ns=o.end_ns // 10 + MS) for o in calls
+        dataclasses.replace(o, start_ns=o.start_ns // 10, end_ns=o.end_ns // 10 + MS)
+        for o in both_ways()
     ]
-    ends = [counted(gpu, seconds=0.5) for gpu in (0, 1)]
-    seen = timeline(*hurried, counters=ends)
-    called = tuple(dataclasses.replace(p, timed_by=CALL_TIMES) for p in seen.processes)
-    notes = summarise(dataclasses.replace(seen, processes=called), machine_of()).notes
+    ends = tuple(counted(gpu, seconds=0.5) for gpu in (0, 1))
+    notes = by_calls(*hurried, counters=ends, **end)
     assert not any("of recorded copies" in note for note in notes)
 
 
@@ -176,6 +190,22 @@ def test_what_is_little_beside_the_other_direction_is_not_missing():
     down = copies(500, 100_000_000, every_ns=2 * MS)
     up = copies(500, 600_000, every_ns=2 * MS, down=False)
     assert said([down, up], even_counters(50.0)).notes == ()
+
+
+def test_what_was_not_known_before_the_first_sample_is_told_apart():
+    """Of 1.8 s that are not known 1.5 s are before the first sample; GPU 1 began earlier."""
+    late, early = (
+        dataclasses.replace(even_counters(1.0, seconds=2.0), end_ns=None, gpu=gpu) for gpu in (0, 1)
+    )
+    ends = even_counters(1.0, seconds=2.0).end_ns
+    known = (ends > 0) & ~((ends > 200 * MS) & (ends <= 500 * MS))
+    late = dataclasses.replace(late, end_ns=ends + 1500 * MS, known=known)
+    early = dataclasses.replace(early, end_ns=ends + 1000 * MS)
+    summary = summarise(timeline(seconds=3.5, counters=(late, early)))
+    assert summary.losses.unknown_seconds == pytest.approx(1.8)
+    assert summary.losses.before_seconds == pytest.approx(1.5)
+    assert "know nothing of 1.80 s, 1.50 s of it before their first sample" in end_lines(summary)[0]
+    assert summary_json(summary)["losses"]["before_seconds"] == pytest.approx(1.5)
 
 
 def test_shares_of_links():

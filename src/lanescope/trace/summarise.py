@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,7 +165,7 @@ def summarise(
         directions,
         copy_groups(timeline.operations),
         attribution(timeline.operations, timeline.processes, timeline.ranges),
-        _losses(timeline, directions, nvlinks),
+        _losses(timeline, directions, nvlinks, [c for c in chosen.values() if c is not None]),
         _costs(timeline),
         aligned,
         notes + probe_notes(probed, counted=bool(timeline.over(PCIE))),
@@ -351,6 +352,7 @@ def _losses(
     timeline: Timeline,
     directions: tuple[DirectionSummary, ...],
     nvlinks: tuple[DirectionSummary, ...],
+    chosen: Sequence[Counters],
 ) -> Losses:
     return Losses(
         sum(c.lost_samples for c in timeline.over(PCIE)),
@@ -360,12 +362,18 @@ def _losses(
         sum(p.unfinished for p in timeline.processes),
         sum(c.lost_samples for c in timeline.over(NVLINK)),
         _unknown_seconds(timeline, nvlinks),
+        _before_seconds(timeline, chosen),
     )
 
 
 def _unknown_seconds(timeline: Timeline, directions: tuple[DirectionSummary, ...]) -> float | None:
     counted = [w.rates.known_seconds for w in directions if w.told == "counters" and w.rates]
     return max(timeline.seconds - min(counted), 0.0) if counted else None
+
+
+def _before_seconds(timeline: Timeline, chosen: Sequence[Counters]) -> float | None:
+    begins = [int(counters.end_ns[0]) for counters in chosen if len(counters)]
+    return max((max(begins) - timeline.start_ns) * 1e-9, 0.0) if begins else None
 
 
 def _notes(

@@ -98,6 +98,9 @@ class Losses:
         Operations that were under way when their process ended.
     nvlink_samples, nvlink_unknown_seconds
         As `samples` and `unknown_seconds`, of NVLink.
+    before_seconds
+        Of `unknown_seconds`: before the first sample of the GPU that was counted last. A program's
+        first use of CUDA waits for counters.
     """
 
     samples: int
@@ -107,6 +110,7 @@ class Losses:
     unfinished: int = 0
     nvlink_samples: int = 0
     nvlink_unknown_seconds: float | None = None
+    before_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

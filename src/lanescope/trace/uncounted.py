@@ -78,10 +78,12 @@ def _crossed(
 ) -> float:
     """Return the bytes of copies that crossed while counters counted, with certainty.
 
-    Near to time of which counters know nothing none does, nor where a copy may have been made a
-    while after its call.
+    Near to time of which counters know nothing none does, nor shortly before it where a copy may
+    have been made a while after its call.
     """
     begins, ends = _unknown(counters)
+    if _outlasts(counters, timeline):
+        begins[-1] = ends[-1]
     edge = max(_EDGE_NS, 2 * counters.interval_ns)
     late = _CALLED_NS if timeline.has_call_times else 0
     total = 0.0
@@ -92,6 +94,15 @@ def _crossed(
         sure &= among(piece.destination_kind, destination)
         total += float(piece.bytes[sure].sum())
     return total
+
+
+def _outlasts(counters: Counters, timeline: Timeline) -> bool:
+    """Whether all processes ended in order before the counters did, and so all that they copied."""
+    last_ns = int(counters.end_ns[-1])
+    return all(
+        process.complete and process.end_ns is not None and process.end_ns <= last_ns
+        for process in timeline.processes
+    )
 
 
 def _unknown(counters: Counters) -> tuple[IntArray, IntArray]:

@@ -404,6 +404,10 @@ def slowdown_text(slowdown: Slowdown) -> str:
     )
 
 
+#: Seconds until the first sample that are told.
+_LONG_START = 0.1
+
+
 def end_lines(summary: Summary) -> list[str]:
     """Return what was lost, what watching cost, and how well clocks agree; sentences."""
     losses = summary.losses
@@ -412,6 +416,8 @@ def end_lines(summary: Summary) -> list[str]:
     lost += f"{fmt.count_text(losses.records, 'trace record')}"
     if losses.unknown_seconds is not None:
         lost += f"; counters know nothing of {_seconds(losses.unknown_seconds)}"
+        if (losses.before_seconds or 0.0) > _LONG_START:
+            lost += f", {_seconds(losses.before_seconds)} of it before their first sample"
     if losses.cut_processes:
         cut = fmt.count_text(len(losses.cut_processes), "process", "processes")
         lost += f"; the trace of {cut} was cut off"
