@@ -56,7 +56,7 @@ class Decoder:
             if not waiting:
                 short = max(3 - fetchings, 0)
                 period = PERIOD / 2**short
-                now = max(last + period, now + period / 4)
+                now = max(last + period, now + min(period, PERIOD / 4))
             fetchings += 1
             decoded, learning, overflowed = (0, 0), 0.0, False
             begin, before = now, counted

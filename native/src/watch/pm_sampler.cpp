@@ -105,7 +105,7 @@ PmSampler::Clock::time_point PmSampler::next(Clock::time_point due) const {
   if (open_) return now;  // samples wait
   const unsigned shorter = std::max(kShortPeriods, fetchings_) - fetchings_;
   const auto period = period_ / (1U << shorter);
-  return std::max(due + period, now + period / 4);
+  return std::max(due + period, now + std::min(period, period_ / 4));
 }
 
 void PmSampler::fetch_and_judge() {

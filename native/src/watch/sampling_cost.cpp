@@ -9,7 +9,6 @@ namespace {
 
 // A piece of so much less than the largest one is small: most of what it takes is no sample's.
 constexpr std::uint64_t kSmallPart = 3;
-constexpr std::size_t kMiddleOf = 5;
 
 double ns(const SampleWork& work) noexcept {
   return static_cast<double>(work.took.count());
@@ -32,8 +31,8 @@ double SamplingCost::median_ns(double fixed_ns, std::uint64_t fewest) const noex
       costs[count++] =
           std::max(ns(last_[i]) - fixed_ns, 0.0) / static_cast<double>(last_[i].samples);
   std::sort(costs.begin(), costs.begin() + static_cast<std::ptrdiff_t>(count));
-  // What holds up only adds: of few the least is most likely right.
-  return costs[count < kMiddleOf ? 0 : (count - 1) / 2];
+  // What holds up only adds: of few a quick one is most likely right.
+  return costs[(count - 1) / (count < kLast ? 4 : 2)];
 }
 
 void SamplingCost::add(const SampleWork& work) noexcept {

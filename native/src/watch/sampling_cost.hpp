@@ -17,7 +17,7 @@ struct SampleWork {
 /// What work on samples costs: so much each time, and so much for each sample.
 ///
 /// Small pieces of work tell the one, large ones the other. Of the last pieces the middle one
-/// counts, of few the quickest: one that was held up says nothing, nor does the first, which takes
+/// counts, of few a quick one: one that was held up says nothing, nor does the first, which takes
 /// longer than all that follow.
 class SamplingCost {
  public:

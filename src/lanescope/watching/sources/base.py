@@ -108,7 +108,7 @@ class Settling(Protocol):
     """A source that finds out after its start how often it can look."""
 
     def settle(self) -> None:
-        """Wait until that is known, for a second at most: no byte is lost by what changes then."""
+        """Wait until that is known, for seconds at most: what changes then loses no byte."""
 
 
 def prepare_all(sources: Sequence[Source]) -> list[NotMeasuredError | None]:

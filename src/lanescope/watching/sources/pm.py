@@ -70,9 +70,9 @@ _BYTES_PER_SAMPLE, _BYTES_PER_NVLINK_SAMPLE = 64, 1344
 _MOST_BYTES = 512 << 20
 _NO_METRICS = "no such metrics"
 #: A sample takes up to 8 µs to be fetched: up to here it may have to be found out whether the rate
-#: holds, which takes a third of a second, and the change of the rate another one.
+#: holds, which takes a third of a second, and to change it half a second or more.
 _LONGEST_DOUBTED_NS = 10_000
-_SETTLE_SECONDS = 1.5
+_SETTLE_SECONDS = 3.0
 _BUFFERED_NS = 2_000_000_000
 _FEWEST_BYTES = 8 << 20
 #: The architectures that cannot sample by time: Turing and GA100.
