@@ -231,6 +231,18 @@ def test_samples_that_are_lost_again_and_again_are_too_many_and_that_is_not_trie
     assert {fetching(judge, 0.2, samples=samples + 1 + i) for i in range(200)} == {4 * US}
 
 
+def test_what_is_lost_as_samples_cost_too_much_is_tried_again_when_they_do_not():
+    judge, samples, lost, gaps, found = judge_of(), 0, 0, 0, 2 * US
+    while found == 2 * US:
+        samples, lost, gaps = samples + 100, lost + 20, gaps + 1
+        found = fetching(judge, 3, samples=samples, lost=lost, gaps=gaps)
+    assert found == 4 * US
+    judge.begin_again(found, samples, lost, gaps)
+    told = [fetching(judge, 0.5, samples=samples + 1 + i, lost=lost, gaps=gaps) for i in range(60)]
+    assert max(told) == 4 * US
+    assert min(told) == 2 * US
+
+
 def test_one_long_gap_is_no_rate():
     judge = judge_of()
     told = [fetching(judge, samples=100, lost=10_000, gaps=1) for _ in range(48)]

@@ -37,14 +37,15 @@ std::uint64_t SamplingLoad::add(const Fetched& fetched, const CounterCounts& cou
   if (resuming_ && counts.samples == before_.samples) return interval_ns_;
   if (resuming_) begin_span(counts);
   resuming_ = false;
-  if (loses(fetched, counts)) return longer(true);
-  if (!decoding_.known() || !evaluating_.known()) return interval_ns_;
-  if (load() > kMostLoad) return longer(false);
+  const bool lost = loses(fetched, counts), known = decoding_.known() && evaluating_.known();
+  if (known && load() > kMostLoad) return longer(false);
+  if (lost) return longer(true);
+  if (!known) return interval_ns_;
   settled_ = true;
   return shorter(fetched);
 }
 
-/// @return whether samples are lost again and again though the thread is not late.
+/// @return whether samples are lost again and again, and not by learning.
 bool SamplingLoad::loses(const Fetched& fetched, const CounterCounts& counts) noexcept {
   sampled_ += fetched.sampled;
   worked_ += fetched.decoded.took + fetched.evaluated.took;
