@@ -28,6 +28,7 @@ import contextlib
 import json
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,16 @@ def saved_bytes(model: torch.nn.Module, batch: torch.Tensor) -> int:
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         sizes.append(tensor.numel() * tensor.element_size())
-        return tensor
+        return tensor.detach()  # an output that is saved as itself would never be freed
 
     forward(model, batch, torch.autograd.graph.saved_tensors_hooks(pack, lambda one: one))
     return sum(sizes)
+
+
+def outside_bytes() -> int:
+    """Return what of the GPU's memory PyTorch's allocator does not know."""
+    free, whole = torch.cuda.mem_get_info()
+    return whole - free - torch.cuda.memory_reserved()
 
 
 def link_rates() -> dict[str, float]:
@@ -235,7 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--ahead", default="1GiB", help="of offload_activations")
+    parser.add_argument("--ahead", default="1280MiB", help="of offload_activations")
     parser.add_argument("--only", nargs="+", help="methods besides none")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -244,6 +251,7 @@ def main() -> None:
     model = torch.nn.Sequential(*(Block() for _ in range(BLOCKS))).to("cuda", torch.bfloat16)
     batch = torch.randn(BATCH, LENGTH, WIDTH, device="cuda", dtype=torch.bfloat16)
     methods = contexts(options.ahead, options.only)
+    before = outside_bytes()
     found: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(0),
         "torch": torch.__version__,
@@ -270,7 +278,10 @@ def main() -> None:
                 one["peak_bytes"] = torch.cuda.max_memory_allocated()
             lines = [line(name, one, found) for name, one in found["methods"].items()]
             print(f"turn {turn + 1}, {time.perf_counter() - begun:.0f} s", *lines, sep="\n")
-            print(comparison(found), flush=True)
+            found["outside_bytes"] = outside_bytes() - before
+            print(comparison(found))
+            print(f"outside of PyTorch's allocator: {binary_text(found['outside_bytes'])} more")
+            sys.stdout.flush()
             if options.out is not None:
                 options.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -4,11 +4,11 @@
 
     python benchmarks/compress/send_host.py [--out FILE.json] [--sizes 64MiB 256MiB] [--turns 31]
 
-Starts two processes with a GPU each. For each size, for ``off``, ``auto``, ``on`` and PyTorch's calls
-(``torch``), medians over the turns in microseconds: how long the call takes in the sender and in
-the receiver, until both GPUs have come to their end (``whole``), and what the channel takes by the
-sender's GPU (``channel``; without channels, as with ``LANESCOPE_LINKS=0``, there is none). What
-``whole`` has beyond ``channel`` is the host's, and what it takes to know the end.
+Starts two processes with a GPU each. For each size, for ``off``, ``auto``, ``on`` and ``torch``,
+PyTorch's own calls, medians over the turns in microseconds: how long the call takes in the sender
+and in the receiver, until both GPUs have come to their end (``whole``), and what the channel takes
+by the sender's GPU (``channel``; without channels, as with ``LANESCOPE_LINKS=0``, there is none).
+What ``whole`` has beyond ``channel`` is the host's, and what it takes to know the end.
 """
 
 from __future__ import annotations

@@ -90,8 +90,15 @@ def test_what_comes_next_is_brought_before_its_use() -> None:
         own.use(saved.pop())
     link.events.clear()
     own.use(saved[5])
-    # 6 and 5 were brought before; now there is room for one more, which waits for none of them
-    assert link.events == [("bring", 4), ("wait", 6), ("wait", 6)]
+    # 6 to 4 were brought before; now there is room for two more, which wait for none of them
+    assert link.events == [("bring", 3), ("bring", 2), ("wait", 6), ("wait", 6)]
+    saved.pop()
+    link.events.clear()
+    own.use(saved.pop())
+    own.use(saved.pop())
+    assert link.of("bring") == []  # near the end there is room for two again
+    own.use(saved.pop())
+    assert link.of("bring") == [1]
 
 
 def test_one_that_is_larger_than_the_room_is_brought_early() -> None:

@@ -44,11 +44,14 @@ class TimedLink:
         Of each direction.
     now
         When what is on the computation's stream ends, in seconds.
+    decode_seconds
+        From when the last byte of a tensor is back until it can be used.
     out, back
         When what is on its way ends.
     """
 
     bytes_per_second: float
+    decode_seconds: float = 0
     now: float = 0
     out: float = 0
     back: float = 0
@@ -74,7 +77,7 @@ class TimedLink:
         memory, address, size, left = sent
         self.back = max(self.back, self.now, left) + size / self.bytes_per_second
         self.back_bytes += size
-        return TimedTensor(memory, address, size), self.back
+        return TimedTensor(memory, address, size), self.back + self.decode_seconds
 
     def wait(self, end: float) -> None:
         self.now = max(self.now, end)

@@ -12,7 +12,7 @@ from lanescope.machine.free_memory import available_host_bytes
 from lanescope.torch.saved import Link, Moved, Pool
 from lanescope.units.sizes import Size, size_of
 
-_AHEAD = 1 << 30
+_AHEAD = 1280 << 20
 _COMPRESSIONS = ("auto", "on", "off")
 
 

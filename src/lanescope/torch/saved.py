@@ -88,6 +88,10 @@ class Where(Enum):
     STAYING = auto()  # on the GPU, as the host has no room
 
 
+#: Of the tensors of a pass, when all but a few gradients are there.
+_LAST_SHARE = 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Of the GPU's memory, for saved tensors, in bytes.
@@ -99,8 +103,8 @@ class Windows:
     leaving
         As many as fill the link: the forward pass waits for the oldest.
     early
-        As many as fill the link again. The gradients of a step are there when its last tensors
-        come back, so that they have the least room of all.
+        As many as fill the link again, when the last tensors of a step come back: all of its
+        gradients are there by then.
     """
 
     waiting: int
@@ -112,6 +116,22 @@ class Windows:
         """Share memory out."""
         eighth = ahead_bytes // 8
         return cls(ahead_bytes - 3 * eighth, 2 * eighth, eighth)
+
+    def early_with(self, held: int, left: float) -> int:
+        """Return how many bytes may come back ahead of their use, amid a backward pass.
+
+        What was saved last is used first, and leaves its room to them. Gradients take it from them
+        again, of which no more is known than that there are more and more of them.
+
+        Parameters
+        ----------
+        held
+            Bytes that are waiting or leaving.
+        left
+            The share of the pass's tensors that are to be used yet.
+        """
+        most = self.early + max(0.0, left - _LAST_SHARE) * (self.waiting + self.leaving)
+        return max(self.early, int(most) - held)
 
 
 class Saved:
@@ -175,6 +195,8 @@ class Pool:
         self._budget_bytes, self._windows = budget_bytes, Windows.of(ahead_bytes)
         self._lock = RLock()  # a backward pass has threads of its own, and frees in any of them
         self._number = 0
+        self._first = 1  # of the tensors of the pass that was saved last
+        self._is_saving = True
         self._there: dict[int, weakref.ref[Saved]] = {}  # by number
         self._by_key: dict[Any, weakref.ref[Saved]] = {}  # that have been on the GPU ever since
         self._waiting: deque[weakref.ref[Saved]] = deque()
@@ -214,6 +236,8 @@ class Pool:
                 self.moved.stayed += 1
                 return None
             saved = Saved(self, values, versioned, key, size)
+            if not self._is_saving:
+                self._first, self._is_saving = saved.number, True
             self._there[saved.number] = self._by_key[key] = weakref.ref(saved)
             self._waiting.append(self._by_key[key])
             self.bytes[Where.WAITING] += size
@@ -229,6 +253,7 @@ class Pool:
             If it was changed in place before it had left.
         """
         with self._lock:
+            self._is_saving = False
             if saved.where is Where.AWAY:
                 self._bring(saved, Where.BACK)
             elif saved.where is Where.EARLY:
@@ -318,7 +343,9 @@ class Pool:
 
     def _bring_those_before(self, number: int) -> None:
         """Bring back what is used next, as much as there is room for, and one at least."""
-        most = self._windows.early
+        held = self.bytes[Where.WAITING] + self.bytes[Where.LEAVING]
+        left = (number - self._first) / (self._number - self._first + 1)
+        most = self._windows.early_with(held, left)
         for before in range(number - 1, max(number - 1 - MOST_LOOKED_AT, 0), -1):
             early = self.bytes[Where.EARLY]
             if early >= most:
