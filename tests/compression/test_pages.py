@@ -197,6 +197,7 @@ def test_more_than_a_group_goes_in_several_transfers(gpus, monkeypatch):
 @pytest.fixture
 def short_edges(monkeypatch):
     """First and last transfers of 64 KiB, and 512 KiB for all that are under way."""
+    monkeypatch.setattr(pages_module, "LEAD_BYTES", 64 * KIB)
     monkeypatch.setattr(pages_module, "EDGE_BYTES", 64 * KIB)
     monkeypatch.setattr(paging, "GROUP_BYTES", 512 * KIB)
 

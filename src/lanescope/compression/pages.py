@@ -31,9 +31,10 @@ _MOST_NUMBERS = 1 << 24
 #: Arrays of a long list that leave before the others are looked at one by one, which takes about
 #: as long as they do on the link.
 _FIRST_PARTS = (128, 320)
-#: Of pages that leave before the others are gathered, and come back while those before are put to
-#: their places: as much as is on the link meanwhile, and of few pages a quarter.
-EDGE_BYTES = 8 << 20
+#: Of the first pages, which leave before the others are looked at and gathered, and of the last
+#: ones, which come back while those before are put to their places: as much as is on the link
+#: meanwhile, and of few pages a quarter.
+LEAD_BYTES, EDGE_BYTES = 16 << 20, 8 << 20
 #: Types of which PyTorch's own code tells what lies where; a subclass may be something else.
 _PLAIN = {"torch", "torch.nn.parameter"}
 #: A part of an array of complex numbers has gaps unless it is that short.
@@ -225,16 +226,20 @@ def collect_in_parts(
         yield from _slices_in_parts(arrays, pages, gpu, what)
         return
     _require_list(arrays, pages, what)
-    found = _by_table(list(arrays), gpu)
-    if found is not None:
-        yield from _parted(found)
-        return
     first = 0
-    for count in (*_FIRST_PARTS, len(arrays)):
+    for count in (*_first_parts(arrays), len(arrays)):
         some = list(arrays[first : first + count])
         if some:
             yield _of_list(some, gpu, what, first), first + count >= len(arrays)
         first += count
+
+
+def _first_parts(arrays: Sequence[Any]) -> tuple[int, ...]:
+    """Return how many arrays of a list to look at first, and then, before all others."""
+    if not arrays or _table_of(type(arrays[0])) is None:
+        return _FIRST_PARTS
+    size = int(arrays[0].nbytes)  # as the others', mostly
+    return (_lead_of(size * len(arrays)) // size,) if size > 0 else ()
 
 
 def joined(runs: Sequence[PageRun]) -> tuple[PageRun, ...]:
@@ -325,7 +330,7 @@ def _slices_in_parts(
     """Return slices, some of the first before others are looked at."""
     some = type(pages) is list and len(values.shape) > 0 and int(values.shape[0]) > 0
     size = int(values[0].nbytes) if some else 0
-    count = edge_of(size * len(pages)) // size if size > 0 else 0
+    count = _lead_of(size * len(pages)) // size if size > 0 else 0
     if count == 0:
         yield from _parted(_slices(values, pages, gpu, what))
         return
@@ -336,11 +341,11 @@ def _slices_in_parts(
 def _parted(given: PageList) -> Iterator[tuple[PageList, bool]]:
     """Return the first pages apart from the others, where those are more."""
     ends = np.cumsum(given.sizes)
-    edge = edge_of(int(ends[-1])) if len(given) > 1 else 0
-    if edge == 0:
+    lead = _lead_of(int(ends[-1])) if len(given) > 1 else 0
+    if lead == 0:
         yield given, True
         return
-    count = min(max(1, int(np.searchsorted(ends, edge, side="right"))), len(given) - 1)
+    count = min(max(1, int(np.searchsorted(ends, lead, side="right"))), len(given) - 1)
     for first, last in ((0, count), (count, len(given))):
         some = replace(
             given,
@@ -352,9 +357,18 @@ def _parted(given: PageList) -> Iterator[tuple[PageList, bool]]:
 
 
 def edge_of(whole: int) -> int:
-    """Return how much of so many bytes is a transfer of its own at each end; 0 of few."""
-    edge = min(EDGE_BYTES, whole // 4)
-    return edge if 4 * edge >= EDGE_BYTES else 0
+    """Return how much of so many bytes is a transfer of its own at the end; 0 of few."""
+    return _quarter_of(whole, EDGE_BYTES)
+
+
+def _lead_of(whole: int) -> int:
+    """Return how much of so many bytes leaves before the others are looked at; 0 of few."""
+    return _quarter_of(whole, LEAD_BYTES)
+
+
+def _quarter_of(whole: int, most: int) -> int:
+    part = min(most, whole // 4)
+    return part if 4 * part >= EDGE_BYTES else 0
 
 
 def _runs_within(runs: Sequence[PageRun], first: int, last: int) -> tuple[PageRun, ...]:
@@ -414,10 +428,7 @@ def _by_table(arrays: list[Any], gpu: int) -> PageList | None:
 
     None where there are none, or one has to be looked at by itself.
     """
-    kind = type(arrays[0]) if arrays else None
-    if kind is None or kind.__module__ not in _PLAIN:
-        return None
-    api = getattr(kind, "__dlpack_c_exchange_api__", None)
+    api = _table_of(type(arrays[0])) if arrays else None
     if api is None:
         return None
     pointers, sizes, begins = np.empty((3, len(arrays)), np.uint64)
@@ -432,6 +443,11 @@ def _by_table(arrays: list[Any], gpu: int) -> PageList | None:
     kinds = {coded_dtype(run.dtype) for run in runs}
     kind_of_all = kinds.pop() if len(kinds) == 1 else "uint8"
     return PageList("torch", gpu, pointers, sizes, runs, kind_of_all)
+
+
+def _table_of(kind: type) -> Any:
+    """Return the functions in C that know tensors of a type of PyTorch's own; None of others."""
+    return getattr(kind, "__dlpack_c_exchange_api__", None) if kind.__module__ in _PLAIN else None
 
 
 def _places(

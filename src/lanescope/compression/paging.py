@@ -89,9 +89,9 @@ class PageTransfers:
 
         Nothing waits on the host. The pages may be overwritten or freed at once, by what is put on
         the current stream. Up to 256 MiB of the GPU's memory hold pages side by side meanwhile;
-        more go in several transfers, and so they do where there is less memory. The first and the
-        last 8 MiB are transfers of their own: they cross the link while others are gathered, or
-        put to their places.
+        more go in several transfers, and so they do where there is less memory. The first 16 and
+        the last 8 MiB are transfers of their own: they cross the link while others are gathered,
+        or put to their places.
 
         Parameters
         ----------
@@ -122,7 +122,6 @@ class PageTransfers:
         with Unjoined(self._core) as unjoined:
             found = collect_in_parts(arrays, pages, self._source, "the arrays to offload")
             for given, is_last in found:
-                self._log.settle()
                 before = sum(map(len, parts))
                 parts.append(given)
                 for first, last, array in self._side_by_side(given, unjoined, ends=is_last):
@@ -130,6 +129,7 @@ class PageTransfers:
                     small = not together and last - first > 1 and mean < _BLOCK_BYTES
                     decision, held = self._offload_group(given, array, tag or "", small, unjoined)
                     groups.append(PageGroup(before + first, last - first, decision, held))
+                self._log.settle()  # while the pages are on their way
         if len({part.framework for part in parts}) > 1:
             raise InputError("the arrays to offload are of PyTorch and of CuPy; give those of one")
         kinds = {part.kind for part in parts}
