@@ -23,7 +23,17 @@ def test_public_names():
     assert lanescope.__all__ == [
         *("Channel", "Copy", "Engine", "Experiment", "InputError", "LanescopeError", "Machine"),
         *("Memory", "NotMeasuredError", "Operation", "Place", "Plan", "Result", "Run", "Timing"),
-        *("__version__", "advise", "bench", "check", "compress", "copy", "decompress", "discover"),
+        *(
+            "__version__",
+            "advise",
+            "bench",
+            "boost",
+            "check",
+            "compress",
+            "copy",
+            "decompress",
+            "discover",
+        ),
         *(
             "fit",
             "latency",

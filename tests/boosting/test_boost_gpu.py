@@ -323,3 +323,51 @@ print("well")
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
     found = read_folder(tallies)
     assert min(found.carried[name].copies for name in ("h2d", "d2h")) >= 10
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch")
+def test_a_block_of_a_program_is_boosted(tmp_path: Path) -> None:
+    tallies = tmp_path / "tallies"
+    tallies.mkdir()
+    text = """
+import io, torch, lanescope
+torch.manual_seed(1)
+model = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048) for _ in range(6)))
+before = [one.clone() for one in model.state_dict().values()]
+leaf = torch.rand(1 << 22, requires_grad=True)
+complex_ones = torch.view_as_complex(torch.rand(1 << 20, 2))
+pinned = torch.rand(1 << 22).pin_memory()
+file = io.BytesIO()
+with lanescope.boost() as boosted:
+    model.to("cuda")
+    after = [one.cpu() for one in model.state_dict().values()]
+    there = leaf.to("cuda")
+    (there * 3).sum().backward()
+    assert torch.equal(complex_ones.conj().to("cuda").cpu(), complex_ones.conj())
+    assert torch.equal(pinned.to("cuda").cpu(), pinned)
+    assert torch.equal(leaf.detach().view(2, -1).t().to("cuda").cpu(), leaf.view(2, -1).t())
+    torch.save({"large": there.detach()}, file)
+    file.seek(0)
+    loaded = torch.load(file, map_location="cuda")["large"]
+    work = torch.rand(4096, 4096, device="cuda")
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            for _ in range(30): work = work @ work * 1e-4
+            there.data.fill_(5)
+            assert (there.cpu() == 5).all()
+assert all(torch.equal(one, other) for one, other in zip(before, after))
+assert (leaf.grad == 3).all()
+assert torch.equal(loaded.cpu(), leaf.detach())
+assert boosted.copies >= 18, boosted
+print("well")
+"""
+    variables = {OPTIONS_VARIABLE: "threads=4 always", FOLDER_VARIABLE: str(tallies)}
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env={**os.environ, **variables},
+    )
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr

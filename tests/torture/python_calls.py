@@ -116,6 +116,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "decompress": {"stream": STREAM},
         "to_gpu": {"array": np.arange(9.0), "out": Tensor(np.arange(9.0)), "gpu": 0},
         "to_host": {"tensor": Tensor(np.arange(9.0)), "out": np.arange(9.0)},
+        "boost": {},
         "predict": {
             "h2d_bytes": 1 << 20,
             "d2h_bytes": 64,

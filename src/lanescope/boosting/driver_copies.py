@@ -19,6 +19,11 @@ _SAID = {
 }
 
 
+def require_library() -> None:
+    """Load what carries copies. Raises `MissingPartError` where that is not possible."""
+    _loaded()
+
+
 def copy_to_gpu(target: int, source: int, size: int, stream: int, gpu: int) -> None:
     """Copy bytes of the host's memory to a GPU, behind what a stream was given.
 

@@ -1,0 +1,36 @@
+"""The copies of a Python program that runs already, boosted within a block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanescope.calls import checked
+from lanescope.errors import MissingPartError
+
+if TYPE_CHECKING:
+    from lanescope.boosting.torch_copies import BoostedCopies
+
+
+@checked
+def boost() -> BoostedCopies:
+    """Return a context in which PyTorch's large copies of pageable memory go by several threads.
+
+    >>> with lanescope.boost() as boosted:  # doctest: +SKIP
+    ...     model.to("cuda")
+    >>> print(boosted)  # doctest: +SKIP
+
+    Of this thread, whatever makes them: ``to``, ``cuda``, ``cpu``, ``copy_``, ``torch.load``,
+    ``torch.save``, those of modules. Each operation within takes PyTorch some microseconds more,
+    so that it is for what loads and stores, and not for a whole training. To boost copies of other
+    threads and of other libraries, start the program by ``lanescope boost``.
+
+    Raises
+    ------
+    MissingPartError
+        If there is no PyTorch, or a part of this installation is missing.
+    """
+    try:
+        from lanescope.boosting.torch_copies import BoostedCopies
+    except ImportError:
+        raise MissingPartError("PyTorch is missing; pip install torch") from None
+    return BoostedCopies()

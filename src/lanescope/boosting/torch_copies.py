@@ -1,0 +1,120 @@
+"""PyTorch's copies between CPU tensors and GPUs, taken from it below autograd."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from lanescope.boosting.driver_copies import copy_to_gpu, copy_to_host, require_library
+from lanescope.errors import LanescopeError
+from lanescope.units.sizes import size_text
+
+HOST, GPU = "cpu", "cuda"
+#: Smaller copies, which the driver makes as fast, are left to PyTorch.
+LEAST_BYTES = 256 << 10
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_TO = torch.ops.aten._to_copy.default
+_COPY = torch.ops.aten.copy_.default
+#: Arguments of `_TO` with which it does nothing but move a tensor that has no gaps.
+_ONLY_MOVES = {
+    "layout": (None, torch.strided),
+    "pin_memory": (None, False),
+    "memory_format": (None, torch.preserve_format, torch.contiguous_format),
+}
+
+
+class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be missing
+    """Carries what is worth it; whatever else PyTorch does goes its own way, to the same values.
+
+    Attributes
+    ----------
+    copies, bytes
+        That were handed to the boost, whose rule decides how each goes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        require_library()
+        self.copies = self.bytes = 0
+        self._has_failed = False
+
+    def __str__(self) -> str:
+        copies = "1 copy" if self.copies == 1 else f"{self.copies} copies"
+        return f"{copies} of {size_text(self.bytes)} between CPU tensors and GPUs"
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Do what PyTorch was going to do."""
+        given = kwargs or {}
+        if func is _TO:
+            moved = self._moved(args[0], given)
+            if moved is not None:
+                return moved
+        elif func is _COPY and len(args) > 1 and self._is_copied(args[0], args[1]):
+            return args[0]
+        return func(*args, **given)
+
+    def _moved(self, source: Any, given: dict[str, Any]) -> torch.Tensor | None:
+        """Return a tensor on another device; None where PyTorch is to make it."""
+        device = given.get("device")
+        if device is None or given.get("dtype") not in (None, source.dtype):
+            return None
+        if any(given.get(name) not in may for name, may in _ONLY_MOVES.items()):
+            return None
+        if not _may_go(source, torch.device(device).type):
+            return None
+        made = torch.empty(source.shape, dtype=source.dtype, device=device)
+        return made if self._carry(made, source) else None
+
+    def _is_copied(self, target: Any, source: Any) -> bool:
+        """Copy to a tensor that is there; return False where PyTorch is to do it."""
+        return (
+            isinstance(target, torch.Tensor)
+            and _may_go(source, target.device.type)
+            and _may_go(target, source.device.type)
+            and target.dtype == source.dtype
+            and target.shape == source.shape
+            and self._carry(target, source)
+        )
+
+    def _carry(self, target: torch.Tensor, source: torch.Tensor) -> bool:
+        to_gpu = target.device.type == GPU
+        gpu = target.device.index if to_gpu else source.device.index
+        if self._has_failed or _is_captured():
+            return False
+        try:
+            (copy_to_gpu if to_gpu else copy_to_host)(
+                target.data_ptr(), source.data_ptr(), source.nbytes, _stream_of(gpu), gpu
+            )
+        except LanescopeError as error:
+            self._has_failed = True
+            warnings.warn(f"PyTorch copies by itself from here on: {error}", stacklevel=2)
+            return False
+        self.copies += 1
+        self.bytes += source.nbytes
+        return True
+
+
+def _may_go(tensor: Any, to: str) -> bool:
+    """Whether a tensor's memory holds its values, side by side, and is not pinned."""
+    return (
+        type(tensor) in _PLAIN
+        and {tensor.device.type, to} == {HOST, GPU}
+        and tensor.nbytes >= LEAST_BYTES
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
+        and not (tensor.device.type == HOST and tensor.is_pinned())
+    )
+
+
+def _is_captured() -> bool:
+    return bool(torch.cuda.is_current_stream_capturing())
+
+
+def _stream_of(gpu: int) -> int:
+    return int(torch.cuda.current_stream(gpu).cuda_stream)
