@@ -7,10 +7,11 @@
 
 ``weights``: a model with layers of Llama 2 7B's shapes, 8.1 GB of bf16 in touched pageable memory,
 goes to the GPU by ``.to("cuda")`` and comes back by ``.cpu()`` into memory that is new, as for a
-checkpoint. Each turn runs it in processes of their own: as it is, by ``lanescope boost``, with
-huge pages from the C library (``GLIBC_TUNABLES=glibc.malloc.hugetlb=1``), and with memory that the
-program pins itself, whose time counts. Seconds of both transfers, medians of the turns with the
-least and the most, and those of the whole process. What came back is compared.
+checkpoint. Each turn runs it in processes of their own: as it is, by ``lanescope boost``, within
+``with lanescope.boost():``, with huge pages from the C library
+(``GLIBC_TUNABLES=glibc.malloc.hugetlb=1``), and with memory that the program pins itself, whose
+time counts. Seconds of both transfers, medians of the turns with the least and the most, and those
+of the whole process. What came back is compared.
 
 ``training``: the loop ``train`` of benchmarks/watch/loops.py, whose copies are pinned. A plain
 process and a boosted one take turns every 100 ms, as in benchmarks/watch/alternating.py.
@@ -19,6 +20,7 @@ process and a boosted one take turns every 100 ms, as in benchmarks/watch/altern
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import mmap
 import os
@@ -31,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 WIDTH, INNER = 4096, 11008
-KINDS = ("unboosted", "boosted", "hugetlb", "pinned")
+KINDS = ("unboosted", "boosted", "block", "hugetlb", "pinned")
 WINDOWS = 6
 
 
@@ -64,6 +66,19 @@ def one_program(kind: str, layers: int) -> None:
     held = weights_of(layers)
     size = sum(one.nbytes for one in held)
     touch(size + (1 << 30))
+    boosts: Any = contextlib.nullcontext()
+    if kind == "block":
+        import lanescope
+
+        boosts = lanescope.boost()
+    with boosts:
+        print(json.dumps(transferred(held, kind) | {"bytes": size}))
+
+
+def transferred(held: list[Any], kind: str) -> dict[str, Any]:
+    """Load and store weights; return how long both took, and whether they are the same."""
+    import torch
+
     begun = time.perf_counter()
     if kind == "pinned":
         there = [one.pin_memory().to("cuda", non_blocking=True) for one in held]
@@ -83,8 +98,7 @@ def one_program(kind: str, layers: int) -> None:
         torch.equal(one.view(torch.int16), other.view(torch.int16))
         for one, other in zip(held, back, strict=True)
     )
-    print(json.dumps({"bytes": size, "load": loaded - begun, "store": stored - loaded,
-                      "equal": equal}))  # fmt: skip
+    return {"load": loaded - begun, "store": stored - loaded, "equal": equal}
 
 
 def run_program(kind: str, layers: int) -> dict[str, Any]:
