@@ -41,7 +41,10 @@ paths_of(rule_sources library/always.cpp library/rule.cpp library/rule_costs.cpp
   library/rule_evidence.cpp)
 paths_of(host_library_sources library/codec.cpp library/seam.cpp)
 # Its copies of pageable memory, with what carries them, which needs the driver alone.
+paths_of(boost_batches boost/ageing.cpp boost/batch.cpp boost/no_named_stubs.cpp boost/staging.cpp
+  boost/stubs.cpp)
 paths_of(boost_seam boost/exported.cpp boost/wrappers.cpp)
+list(APPEND boost_seam ${boost_batches})
 folder_of(host_copy_sources boost/*.cpp LESS ${boost_seam})
 paths_of(host_copies library/host_copies.cpp)
 list(APPEND host_copy_sources ${host_copies})

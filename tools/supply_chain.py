@@ -54,21 +54,24 @@ PARTS = (
         "libc++",
         "ziglang",
         "Apache-2.0 WITH LLVM-exception",
-        "in liblanescope_inject.so, liblanescope_calls.so and liblanescope_boost.so",
+        "in liblanescope_inject.so, liblanescope_calls.so, liblanescope_boost.so and "
+        "liblanescope_batch.so",
         "lib/libcxx",
     ),
     Part(
         "libc++abi",
         "ziglang",
         "Apache-2.0 WITH LLVM-exception",
-        "in liblanescope_inject.so, liblanescope_calls.so and liblanescope_boost.so",
+        "in liblanescope_inject.so, liblanescope_calls.so, liblanescope_boost.so and "
+        "liblanescope_batch.so",
         "lib/libcxxabi",
     ),
     Part(
         "libunwind",
         "ziglang",
         "Apache-2.0 WITH LLVM-exception",
-        "in liblanescope_inject.so, liblanescope_calls.so and liblanescope_boost.so",
+        "in liblanescope_inject.so, liblanescope_calls.so, liblanescope_boost.so and "
+        "liblanescope_batch.so",
         "lib/libunwind",
     ),
 )

@@ -3,7 +3,9 @@
 // reads, writes or frees too early is found out. Copies of pageable memory keep no more than CUDA's
 // documentation promises of them.
 //
-// MOCK_LAG_US: what each operation waits; MOCK_PAGEABLE_US: what a copy of pageable memory takes.
+// MOCK_LAG_US: what each operation waits; MOCK_PAGEABLE_US: what a copy of pageable memory takes;
+// MOCK_SHARED: GPUs say that they read and write pageable memory. Built with MOCK_CUDA 12080 it has
+// the first form of cuMemcpyBatchAsync alone, with less none.
 #include <cuda.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,6 +26,9 @@
 #include <utility>
 #include <vector>
 
+#ifndef MOCK_CUDA
+#define MOCK_CUDA 13000
+#endif
 #define API extern "C" __attribute__((visibility("default")))
 
 namespace {
@@ -76,7 +81,8 @@ bool invalidated = false;
 thread_local Context* current = nullptr;
 thread_local std::vector<Context*> pushed;
 thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-std::atomic<int> pageable_copies, pinned_copies, fail_after{-1}, captured_copies;
+std::atomic<int> pageable_copies, pinned_copies, batches, fail_after{-1}, captured_copies;
+std::atomic<bool> always_fails;
 
 long setting(const char* name) {
   const char* text = std::getenv(name);
@@ -162,6 +168,11 @@ bool holds(CUdeviceptr address, std::size_t bytes) {
   return range != nullptr && address + bytes <= begin + range->bytes;
 }
 
+/// @return whether this copy of pinned memory is to fail.
+bool fails() {
+  return (fail_after >= 0 && fail_after-- == 0) || always_fails;
+}
+
 /// What must not be called while a stream is captured, unless a thread has said that it may.
 CUresult unsafe() {
   if (captures == 0 || mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
@@ -190,7 +201,7 @@ CUresult copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream hand
   if (!asynchronous)
     if (const CUresult result = unsafe(); result != CUDA_SUCCESS) return result;
   if (!reads_host && !writes_host) {
-    if (fail_after >= 0 && fail_after-- == 0) return CUDA_ERROR_LAUNCH_FAILED;
+    if (fails()) return CUDA_ERROR_LAUNCH_FAILED;
     ++pinned_copies;
     const Time time = give(stream, [=] { std::memmove(bytes_at(to), bytes_at(from), bytes); });
     if (!asynchronous) wait_for(lock, time);
@@ -247,6 +258,13 @@ API int mock_pinned_copies() {
 API int mock_captured_copies() {
   return captured_copies;
 }
+API int mock_batches() {
+  return batches;
+}
+/// From now on all copies of pinned memory fail, or none.
+API void mock_always_fails(bool fail) {
+  always_fails = fail;
+}
 /// From the so many-th on, one copy of pinned memory fails.
 API void mock_fail_after(int copies) {
   fail_after = copies;
@@ -262,8 +280,8 @@ API CUresult cuDeviceGetCount(int* count) {
   *count = 2;
   return CUDA_SUCCESS;
 }
-API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) {
-  *value = 0;
+API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute name, CUdevice) {
+  *value = name == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS && setting("MOCK_SHARED") != 0;
   return CUDA_SUCCESS;
 }
 API CUresult cuDeviceGetPCIBusId(char* address, int size, CUdevice gpu) {
@@ -357,6 +375,15 @@ API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* other) {
 API CUresult cuMemAlloc_v2(CUdeviceptr* to, std::size_t bytes) {
   return new_range(to, bytes, CU_MEMORYTYPE_DEVICE, false);
 }
+API CUresult cuMemFree_v2(CUdeviceptr memory) {
+  cuCtxSynchronize();
+  const std::lock_guard lock(mutex);
+  const auto found = ranges.find(memory);
+  if (found == ranges.end()) return CUDA_ERROR_INVALID_VALUE;
+  munmap(bytes_at(memory), found->second.bytes);
+  ranges.erase(found);
+  return CUDA_SUCCESS;
+}
 API CUresult cuMemAllocManaged(CUdeviceptr* to, std::size_t bytes, unsigned) {
   return new_range(to, bytes, CU_MEMORYTYPE_DEVICE, true);
 }
@@ -417,6 +444,16 @@ API CUresult cuStreamSynchronize(CUstream stream) {
   std::unique_lock lock(mutex);
   if (const CUresult result = unsafe(); result != CUDA_SUCCESS) return result;
   wait_for(lock, give(stream_of(stream, false), nullptr));
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamQuery(CUstream handle) {
+  const std::lock_guard lock(mutex);
+  if (const CUresult result = unsafe(); result != CUDA_SUCCESS) return result;
+  const Stream* stream = stream_of(handle, false);
+  return stream->done < stream->given ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+/// What was given to it goes on; its thread stays.
+API CUresult cuStreamDestroy_v2(CUstream) {
   return CUDA_SUCCESS;
 }
 API CUresult cuStreamGetCtx(CUstream stream, CUcontext* to) {
@@ -511,7 +548,73 @@ API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, 
   return copy(to, from, bytes, stream, false, true);
 }
 
-/// Copies alone: all else programs for tests find by name.
+namespace {
+
+/// Copies of a batch come in any order: here from the last to the first.
+CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* bytes,
+                    std::size_t count, const CUmemcpyAttributes* attributes, CUstream handle) {
+  const std::lock_guard lock(mutex);
+  Stream* stream = stream_of(handle, false);
+  if (stream == current->legacy || stream->captured || count == 0 ||
+      attributes->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i)
+    if (bytes[i] == 0 || !holds(to[i], bytes[i]) || !holds(from[i], bytes[i]))
+      return CUDA_ERROR_INVALID_VALUE;
+  if (fails()) return CUDA_ERROR_LAUNCH_FAILED;
+  ++batches;
+  struct One {
+    CUdeviceptr to, from;
+    std::size_t bytes;
+  };
+  std::vector<One> all;
+  for (std::size_t i = count; i-- > 0;) all.push_back({to[i], from[i], bytes[i]});
+  give(stream, [all] {
+    for (const One& one : all) std::memmove(bytes_at(one.to), bytes_at(one.from), one.bytes);
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+#undef cuMemcpyBatchAsync
+#if MOCK_CUDA >= 12080
+API CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, std::size_t* bytes,
+                                std::size_t count, CUmemcpyAttributes* attributes, std::size_t*,
+                                std::size_t, std::size_t*, CUstream stream) {
+  return copy_batch(to, from, bytes, count, attributes, stream);
+}
+#endif
+#if MOCK_CUDA >= 13000
+API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, std::size_t* bytes,
+                                   std::size_t count, CUmemcpyAttributes* attributes, std::size_t*,
+                                   std::size_t, CUstream stream) {
+  return copy_batch(to, from, bytes, count, attributes, stream);
+}
+#endif
+
+/// A kernel is a function of the host, with one argument; what it is launched with is told by
+/// `mock_launched`.
+namespace {
+std::atomic<unsigned> launched;
+}
+API unsigned mock_launched() {
+  return launched;
+}
+API CUresult cuLaunchKernel(CUfunction function, unsigned a, unsigned b, unsigned c, unsigned d,
+                            unsigned e, unsigned f, unsigned shared, CUstream stream, void** values,
+                            void** extra) {
+  unsigned told = extra == nullptr ? 1 : 2;
+  for (const unsigned one : {a, b, c, d, e, f, shared}) told = told * 31 + one;
+  launched = told;
+  const auto run = reinterpret_cast<void (*)(void*)>(function);
+  void* const value = *static_cast<void**>(values[0]);
+  const std::lock_guard lock(mutex);
+  give(stream_of(stream, false), [=] { run(value); });
+  return CUDA_SUCCESS;
+}
+
+/// Copies, and what programs call behind them.
 #undef cuGetProcAddress
 API CUresult cuGetProcAddress_v2(const char* name, void** function, int, cuuint64_t flags,
                                  CUdriverProcAddressQueryResult*) {
@@ -530,6 +633,23 @@ API CUresult cuGetProcAddress_v2(const char* name, void** function, int, cuuint6
        reinterpret_cast<void*>(&cuMemcpyDtoHAsync_v2_ptsz)},
       {"cuMemcpy", reinterpret_cast<void*>(&cuMemcpy), nullptr},
       {"cuMemcpyAsync", reinterpret_cast<void*>(&cuMemcpyAsync), nullptr},
+      {"cuMemsetD8Async", reinterpret_cast<void*>(&cuMemsetD8Async), nullptr},
+      {"cuLaunchKernel", reinterpret_cast<void*>(&cuLaunchKernel), nullptr},
+      {"cuLaunchHostFunc", reinterpret_cast<void*>(&cuLaunchHostFunc), nullptr},
+      {"cuEventRecord", reinterpret_cast<void*>(&cuEventRecord), nullptr},
+      {"cuEventQuery", reinterpret_cast<void*>(&cuEventQuery), nullptr},
+      {"cuStreamWaitEvent", reinterpret_cast<void*>(&cuStreamWaitEvent), nullptr},
+      {"cuStreamQuery", reinterpret_cast<void*>(&cuStreamQuery), nullptr},
+      {"cuStreamSynchronize", reinterpret_cast<void*>(&cuStreamSynchronize), nullptr},
+      {"cuStreamDestroy", reinterpret_cast<void*>(&cuStreamDestroy_v2), nullptr},
+      {"cuStreamBeginCapture", reinterpret_cast<void*>(&cuStreamBeginCapture_v2), nullptr},
+      {"cuStreamEndCapture", reinterpret_cast<void*>(&cuStreamEndCapture), nullptr},
+      {"cuCtxSetCurrent", reinterpret_cast<void*>(&cuCtxSetCurrent), nullptr},
+      {"cuCtxSynchronize", reinterpret_cast<void*>(&cuCtxSynchronize), nullptr},
+      {"cuCtxDestroy", reinterpret_cast<void*>(&cuCtxDestroy_v2), nullptr},
+      {"cuMemFree", reinterpret_cast<void*>(&cuMemFree_v2), nullptr},
+      {"cuMemHostRegister", reinterpret_cast<void*>(&cuMemHostRegister_v2), nullptr},
+      {"cuMemHostUnregister", reinterpret_cast<void*>(&cuMemHostUnregister), nullptr},
   };
   for (const auto& one : known)
     if (std::strcmp(one.name, name) == 0) {

@@ -53,7 +53,7 @@ def boosted(
     options: BoostOptions = ALWAYS,
 ) -> tuple[subprocess.CompletedProcess[str], Tally]:
     """Run a program with its copies carried, and return what became of them."""
-    library = boost_library()
+    library = boost_library(batch=options.batch)
     assert library is not None
     tallies = folder / "tallies"
     tallies.mkdir(exist_ok=True)

@@ -93,6 +93,30 @@ def test_each_reason_has_its_words() -> None:
     ) == (len(REASONS))
 
 
+@pytest.mark.parametrize(
+    ("count", "batching", "dry_run", "said"),
+    [
+        (63, "used", False, "Gathered 63 copies of 63 KiB into 1 batch."),
+        (1, "failed", False, "Gathered 1 copy of 1 KiB into 1 batch. Some failed, and no more"),
+        (63, "used", True, "63 copies of 63 KiB would be gathered into 1 batch."),
+        (0, "old_driver", False, "the driver makes no batches; those of CUDA 12.8 and newer do."),
+        (0, "failed", False, "no memory could be pinned for it"),
+        (0, "unused", True, "of 64 KiB at most, followed each other in one stream."),
+    ],
+)
+def test_what_was_gathered_is_said(count: int, batching: str, dry_run: bool, said: str) -> None:
+    tally = tally_of(
+        gathered=Count(count, count << 10),
+        batches=min(count, 1),
+        batching=frozenset({batching}),
+    )
+    found = lines_of(tally, from_bytes=1 << 18, dry_run=dry_run, batch=True)
+    assert said in found[1]
+    assert not any(said in line for line in lines(tally, dry_run=dry_run))
+    numbers = as_dict(tally, from_bytes=1 << 18, dry_run=dry_run)["gathered"]
+    assert numbers == {"copies": count, "bytes": count << 10, "batches": min(count, 1)}
+
+
 def test_files_that_are_none_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "boost.1.0"
     assert read_tally(path) is None
@@ -109,6 +133,7 @@ def test_a_file_is_read_as_it_is_written(tmp_path: Path) -> None:
     numbers += [0] * counts + [0, 0, 0]
     numbers += [*[0] * (counts * (len(REASONS) - 1)), *[0] * 6, 4, 5, 6]  # the last, unknown ways
     numbers += [10**9, 1 << 23, 2, 320, 16, 8]
+    numbers += [63, 64512, 0, 2, 1]
     path = tmp_path / "boost.77.0"
     path.write_bytes(struct.pack(f"<{len(numbers)}Q", *numbers))
     found = read_tally(path)
@@ -118,5 +143,7 @@ def test_a_file_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert (key, count.copies, count.total_bytes) == (("compared", "either"), 4, 5)
     assert count.seconds == pytest.approx(6e-9)
     assert (found.setup_seconds, found.ring_bytes, found.link) == (1.0, 1 << 23, (32.0, 16))
+    assert (found.gathered, found.batches, found.batching) == (Count(63, 64512), 2, {"used"})
     both = sum_of([found, found])
+    assert (both.gathered.copies, both.batches, both.batching) == (126, 4, {"used"})
     assert (both.processes, both.carried["h2d"].copies, both.usable_threads) == (2, 2, 8)

@@ -98,6 +98,7 @@ def test_it_holds_the_package_and_nothing_else(wheel):
     built -= library
     assert sorted(re.sub(r"\.(abi3|cpython-\S+?)\.so", ".so", name) for name in built) == [
         "lanescope/_native.so",
+        "lanescope/liblanescope_batch.so",
         "lanescope/liblanescope_boost.so",
         "lanescope/liblanescope_calls.so",
         "lanescope/liblanescope_inject.so",

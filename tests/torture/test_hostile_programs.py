@@ -107,24 +107,33 @@ def test_programs_that_are_watched(
 
 
 @needs_boost
+@pytest.mark.parametrize("batch", [[], ["--batch"]], ids=["boosted", "boosted in batches"])
 def test_programs_that_are_boosted(
-    hostile: Path, tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
+    batch: list[str],
+    hostile: Path,
+    tmp_path: Path,
+    rng: random.Random,
+    trials: Callable[[int, int], int],
 ) -> None:
     """Each has carried 400 copies before, over a driver for tests."""
     (tmp_path / "libcuda.so.1").symlink_to(program("mock_driver"))
     variables = {"HOSTILE_CUDA": "1", "LD_LIBRARY_PATH": str(tmp_path)}
+    variables |= {"HOSTILE_TINY": "1"} if batch else {}
     names = sorted(set(names_of(hostile)) - {"environment", *_OF_ANY_DRIVER})
     differing = []
     for number, name in enumerate(rng.sample(names, min(trials(2, len(names)), len(names)))):
         numbers = tmp_path / f"{number}.json"
-        words = ["boost", "-q", "--threads", "2", "--always", "--from", "64KiB"]
+        words = ["boost", "-q", "--threads", "2", "--always", "--from", "64KiB", *batch]
         command = [sys.executable, "-c", BOOST, *words, "--json", str(numbers), "--"]
         alone = outcome([str(hostile), name], tmp_path, **variables)
         boosted = outcome([*command, str(hostile), name], tmp_path, **variables)
-        carried = json.loads(numbers.read_text())["carried"]
-        copies = sum(count["copies"] for count in carried.values())
-        if alone != boosted or copies < 400:
-            differing.append(f"{name}: {alone} alone, {boosted} boosted, {copies} carried")
+        found = json.loads(numbers.read_text())
+        copies = sum(count["copies"] for count in found["carried"].values())
+        gathered = found["gathered"]["copies"]
+        if alone != boosted or copies < 400 or (gathered < 20) == bool(batch):
+            differing.append(
+                f"{name}: {alone} alone, {boosted} boosted, {copies} carried, {gathered} gathered"
+            )
     assert not differing
 
 

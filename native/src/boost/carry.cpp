@@ -33,17 +33,6 @@ std::uint64_t now_ns() noexcept {
 std::atomic<pid_t> owner{0};  // of the state: the process that first carried a copy
 std::atomic<bool> is_child{false};
 
-/// @return whether the state is this process's, which begins it where nobody has.
-bool is_own_process() noexcept {
-  const pid_t self = getpid();
-  pid_t before = owner.load();
-  if (before == 0 && owner.compare_exchange_strong(before, self)) {
-    pthread_atfork(nullptr, nullptr, [] { is_child.store(true); });
-    return true;
-  }
-  return (before == self || before == 0) && !is_child.load();
-}
-
 // ---- What is there once
 
 struct Shared {
@@ -224,6 +213,16 @@ Verdict carry_by(Lane& lane, const Copy& copy, const Context& context, Workers& 
 }
 
 }  // namespace
+
+bool is_own_process() noexcept {
+  const pid_t self = getpid();
+  pid_t before = owner.load();
+  if (before == 0 && owner.compare_exchange_strong(before, self)) {
+    pthread_atfork(nullptr, nullptr, [] { is_child.store(true); });
+    return true;
+  }
+  return (before == self || before == 0) && !is_child.load();
+}
 
 void prepare() noexcept {
   driver();

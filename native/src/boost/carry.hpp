@@ -15,6 +15,10 @@ struct Verdict {
   bool teaches = false;  ///< What the driver takes now is worth to be known.
 };
 
+/// @return whether what is here is this process's, and not of its parent; where nobody has carried
+/// or gathered anything, that begins.
+bool is_own_process() noexcept;
+
 /// Do once what opens files or takes long: CUDA has begun.
 void prepare() noexcept;
 

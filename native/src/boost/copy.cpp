@@ -8,6 +8,8 @@ namespace lanescope::boost {
 
 namespace {
 
+constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED of newer headers
+
 /// What the driver says of an address.
 struct Place {
   unsigned kind = 0;  // 0: the driver does not know it
@@ -36,12 +38,22 @@ std::optional<Place> place_at(CUdeviceptr address) noexcept {
   return found;
 }
 
+/// As `place_at` would say, with fewer questions: it is called for each tiny copy.
+bool is_pageable_at(CUdeviceptr address) noexcept {
+  Place found;
+  std::array names{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+  std::array<void*, 2> values{&found.kind, &found.managed};
+  return driver().cuPointerGetAttributes(names.size(), names.data(), values.data(), address) ==
+             CUDA_SUCCESS &&
+         found.is_pageable();
+}
+
 /// @return whether all bytes from an address on are of the context's GPU, in one allocation.
 bool is_of(const Context& context, const Place& place, CUdeviceptr address,
            std::size_t bytes) noexcept {
   return place.device == context.device &&
          (place.context == nullptr || place.context == context.handle) &&
-         address - place.begin < place.bytes && bytes <= place.bytes - (address - place.begin);
+         Allocation{place.begin, place.bytes}.holds(address, bytes);
 }
 
 /// @return whether a stream is one of the context's: the two default ones are of any.
@@ -70,8 +82,21 @@ std::optional<Context> current_context() noexcept {
 }
 
 bool is_pageable(CUdeviceptr memory, std::size_t bytes) noexcept {
-  const std::optional<Place> first = place_at(memory), last = place_at(memory + bytes - 1);
-  return first && last && first->is_pageable() && last->is_pageable();
+  return is_pageable_at(memory) && is_pageable_at(memory + bytes - 1);
+}
+
+std::optional<Allocation> allocation_of(const Context& context, CUdeviceptr address,
+                                        std::size_t bytes) noexcept {
+  const std::optional<Place> place = place_at(address);
+  if (!place || !place->is_device() || !is_of(context, *place, address, bytes)) return {};
+  return Allocation{place->begin, place->bytes};
+}
+
+bool is_shared_by_mps(CUdevice device) noexcept {
+  int shared = 0;
+  return driver().cuDeviceGetAttribute(&shared, static_cast<CUdevice_attribute>(kAttributeMps),
+                                       device) == CUDA_SUCCESS &&
+         shared != 0;
 }
 
 Understood understood(const Request& request, const Context& context) noexcept {

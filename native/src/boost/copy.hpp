@@ -41,6 +41,20 @@ struct Context {
 /// @return the current context; none where there is none, or it cannot be told.
 std::optional<Context> current_context() noexcept;
 
+/// Memory of a GPU that was allocated at once.
+struct Allocation {
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+
+  [[nodiscard]] bool holds(CUdeviceptr address, std::size_t count) const noexcept {
+    return address - begin < bytes && count <= bytes - (address - begin);
+  }
+};
+
+/// @return the memory of the context's GPU that holds these bytes; none where no such memory does.
+std::optional<Allocation> allocation_of(const Context& context, CUdeviceptr address,
+                                        std::size_t bytes) noexcept;
+
 /// What a request is.
 struct Understood {
   std::optional<Copy> copy;              ///< None: it is not to be carried.
@@ -49,6 +63,9 @@ struct Understood {
 
 /// @return whether memory is pageable, by its first and last byte.
 bool is_pageable(CUdeviceptr memory, std::size_t bytes) noexcept;
+
+/// @return whether processes share a GPU by MPS, where nothing is carried.
+bool is_shared_by_mps(CUdevice device) noexcept;
 
 /// @return the copy that a request is, as the driver says what its addresses and its stream are.
 Understood understood(const Request& request, const Context& context) noexcept;

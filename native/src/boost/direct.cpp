@@ -108,13 +108,17 @@ LANESCOPE_BOOST_EXPORTED int lanescope_boost_copy(std::uint64_t to, std::uint64_
   // The driver is looked up once: not before it is there.
   if (lanescope::intercept::driver_symbol("cuInit") == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (!driver().complete) return CUDA_ERROR_NOT_SUPPORTED;
+  // Nothing is gathered across a change of the context that nobody notices.
+  if (const CUresult failed = settle_before_driver(); failed != CUDA_SUCCESS) return failed;
   const PrimaryContext current(gpu);
   if (current.result != CUDA_SUCCESS) return current.result;
   static const bool prepared = (prepare(), true);
   static_cast<void>(prepared);
   const Direction direction = is_to_gpu != 0 ? Direction::to_gpu : Direction::from_gpu;
   CUstream where = stream == 0 ? CU_STREAM_LEGACY : reinterpret_cast<CUstream>(stream);
-  return copy_now({to, from, bytes, where, true, direction}, direction);
+  const CUresult result = copy_now({to, from, bytes, where, true, direction}, direction);
+  const CUresult failed = settle_before_driver();
+  return result == CUDA_SUCCESS ? failed : result;
 }
 
 LANESCOPE_BOOST_EXPORTED const char* lanescope_boost_error(int result) {

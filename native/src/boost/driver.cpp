@@ -16,6 +16,8 @@ bool find(Function& to, const char* symbol) noexcept {
 
 Driver found_driver() noexcept {
   Driver it;
+  find(it.batch_12, "cuMemcpyBatchAsync");
+  find(it.batch_13, "cuMemcpyBatchAsync_v2");
   it.complete =
       find(it.cuCtxGetCurrent, "cuCtxGetCurrent") && find(it.cuCtxGetDevice, "cuCtxGetDevice") &&
       find(it.cuCtxGetId, "cuCtxGetId") && find(it.cuDeviceGetCount, "cuDeviceGetCount") &&

@@ -32,6 +32,11 @@ struct Driver {
   CUresult (*cuMemHostRegister)(void*, std::size_t, unsigned) = nullptr;
   CUresult (*cuMemcpyHtoDAsync)(CUdeviceptr, const void*, std::size_t, CUstream) = nullptr;
   CUresult (*cuMemcpyDtoHAsync)(void*, CUdeviceptr, std::size_t, CUstream) = nullptr;
+  // cuMemcpyBatchAsync of CUDA 12.8 and of 13.0: none is needed to carry copies.
+  CUresult (*batch_12)(CUdeviceptr*, CUdeviceptr*, std::size_t*, std::size_t, CUmemcpyAttributes*,
+                       std::size_t*, std::size_t, std::size_t*, CUstream) = nullptr;
+  CUresult (*batch_13)(CUdeviceptr*, CUdeviceptr*, std::size_t*, std::size_t, CUmemcpyAttributes*,
+                       std::size_t*, std::size_t, CUstream) = nullptr;
   bool complete = false;  ///< All are there: the driver is of CUDA 12 or newer.
 };
 

@@ -25,7 +25,6 @@ constexpr std::size_t kMostTogether = 4 << 20, kFirstTogether = 256 << 10;
 constexpr std::size_t kMostWaitedFor = 1 << 20;
 /// A GPU takes some µs to say that a stream has nothing to do.
 constexpr std::int64_t kAtOnceNs = 30'000;
-constexpr int kAttributeMps = 133;  // CU_DEVICE_ATTRIBUTE_MPS_ENABLED of newer headers
 
 /// @return bytes that each lane may have: each direction of each GPU has a part of what may be
 /// pinned, and a ring is a quarter of the last-level cache, so that the GPU finds there what
@@ -36,13 +35,6 @@ std::size_t most_bytes() noexcept {
   const std::size_t cached = std::max(host().cache / kPartOfCache, kLeastInCache);
   return std::clamp(std::min(settings().ring / lanes, cached), PinnedRing::kSegmentBytes,
                     PinnedRing::kMostBytes);
-}
-
-bool is_shared_by_mps(CUdevice device) noexcept {
-  int shared = 0;
-  return driver().cuDeviceGetAttribute(&shared, static_cast<CUdevice_attribute>(kAttributeMps),
-                                       device) == CUDA_SUCCESS &&
-         shared != 0;
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ void take_word(Settings& to, std::string_view word) noexcept {
   if (name == "from") to.from = value;
   if (name == "only") (text == "h2d" ? to.from_gpu : to.to_gpu) = false;
   if (name == "always") to.always = true;
+  if (name == "batch") to.batch = true;
   if (name == "dry") to.dry = true;
 }
 

@@ -16,6 +16,7 @@ struct Settings {
   std::size_t from = 256 << 10;  ///< Bytes of copies that are carried, at least.
   bool to_gpu = true, from_gpu = true;
   bool always = false;  ///< Carry what can be, whether it pays or not.
+  bool batch = false;   ///< Gather small copies.
   bool dry = false;     ///< Carry nothing, and count what would be.
   cpu_set_t cpus{};     ///< What this process might run on as it began.
 };

@@ -58,6 +58,10 @@ struct Tally {
   /// Of the slowest GPU's link at best: 10 times its giga-transfers a second, and lanes; 0: not
   /// known. And the threads that would copy.
   std::atomic<std::uint64_t> link_rate, link_lanes, usable_threads;
+  /// Copies that were gathered, into how many batches, and what is to be said of that: a number
+  /// that src/lanescope/boosting/tally.py names.
+  Count gathered;
+  std::atomic<std::uint64_t> batches, batching;
 };
 constexpr std::uint64_t kTallyMagic = 0x31'54'53'4F'4F'42'53'4C;  // "LSBOOST1"
 

@@ -1,8 +1,6 @@
 #include "boost/workers.hpp"
 
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 
 #include "boost/pages.hpp"
 #include "boost/spinning.hpp"
+#include "boost/threads.hpp"
 
 namespace lanescope::boost {
 
@@ -20,7 +19,6 @@ namespace {
 
 constexpr std::size_t kMostJobs = 32;
 constexpr std::uint64_t kMostWoken = 1024;
-constexpr std::size_t kStackBytes = 256 << 10;  // a handler of the program's may run on it
 /// memcpy writes past the caches what is longer than it thinks good, and the ring shall be in them.
 constexpr std::size_t kThroughCaches = 64 << 10;
 
@@ -42,15 +40,6 @@ bool move_piece(const Job& job, std::uint64_t piece) noexcept {
     move_bytes(memory, slot, bytes);
   }
   return true;
-}
-
-/// Signals are the program's threads' own, but for those that a thread causes itself.
-void block_signals() noexcept {
-  sigset_t all;
-  sigfillset(&all);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
-    sigdelset(&all, own);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
 }
 
 }  // namespace
@@ -129,22 +118,7 @@ Workers* Workers::start(int count, const cpu_set_t& cpus) noexcept {
   if (made == nullptr) return nullptr;
   made->state_ = new (std::nothrow) State;
   if (made->state_ == nullptr) return nullptr;
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (CPU_COUNT(&cpus) > 0) pthread_attr_setaffinity_np(&attributes, sizeof cpus, &cpus);
-  // Threads begin with the signals of who makes them: none may come to them before they block it.
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, nullptr, &before);
-  block_signals();
-  for (; made->count_ < count; ++made->count_) {
-    pthread_t thread;
-    if (pthread_create(&thread, &attributes, run, made->state_) != 0) break;
-    pthread_setname_np(thread, "lanescope-boost");
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
+  made->count_ = start_threads(count, cpus, run, made->state_);
   return made->count_ == 0 ? nullptr : made;
 }
 

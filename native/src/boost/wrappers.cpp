@@ -8,8 +8,10 @@
 #include <atomic>
 #include <cstdint>
 
+#include "boost/batch.hpp"
 #include "boost/carried_or.hpp"
 #include "boost/settings.hpp"
+#include "boost/stubs.hpp"
 #include "intercept/captures.hpp"
 #include "intercept/entries.hpp"
 #include "intercept/hooks.hpp"
@@ -83,6 +85,8 @@ struct Wrapper<Api, kVariant, Request (*)(Arguments...) noexcept> {
     Request request = Api::request(arguments...);
     if (request.stream == nullptr)
       request.stream = kVariant == 0 ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD;
+    if (are_batches_wanted())
+      if (const auto result = gather_or_settle(request)) return *result;
     return carried_or(request, [&] { return function(arguments...); });
   }
 
@@ -107,6 +111,10 @@ constexpr Entry kCarried[] = {
 
 }  // namespace
 
+CUresult settle_before_driver() noexcept {
+  return are_batches_wanted() ? settle() : CUDA_SUCCESS;
+}
+
 bool stand_before_driver(Direction direction) noexcept {
   return direction == Direction::to_gpu ? Wrapper<HostToDeviceAsync, 0>::original.load() != nullptr
                                         : Wrapper<DeviceToHostAsync, 0>::original.load() != nullptr;
@@ -128,14 +136,14 @@ void* wrapped_entry(std::string_view name, int cuda_version, bool per_thread,
                     void* function) noexcept {
   if (const Entry* entry = entry_of(boost::kCarried, name, cuda_version))
     return in_place_of(*entry, per_thread, function);
-  return wrapped_capture(name, cuda_version, per_thread, function);
+  return wrapped_capture(name, cuda_version, per_thread, boost::behind_settling(name, function));
 }
 
 void* wrapped_symbol(std::string_view full, void* function) noexcept {
   const Symbol symbol = parsed(full);
   if (const Entry* entry = entry_of(boost::kCarried, symbol))
     return in_place_of(*entry, symbol.per_thread, function);
-  return wrapped_capture(symbol, function);
+  return wrapped_capture(symbol, boost::behind_settling(full, function));
 }
 
 }  // namespace lanescope::intercept

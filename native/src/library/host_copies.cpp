@@ -25,6 +25,10 @@ bool stand_before_driver(Direction) noexcept {
   return false;
 }
 
+CUresult settle_before_driver() noexcept {
+  return CUDA_SUCCESS;
+}
+
 }  // namespace lanescope::boost
 
 namespace lanescope {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from pathlib import Path
 
 from lanescope.boosting.running import LIBRARY, boost_library
 from lanescope.errors import LanescopeError, MissingPartError
@@ -74,16 +75,21 @@ def _why(library: ctypes.CDLL, code: int) -> str:
 @functools.cache
 def _loaded() -> ctypes.CDLL:
     """Return the library, for as long as the process lives: a boosted process has it already."""
-    path = boost_library()
-    if path is None:
-        raise MissingPartError(f"{LIBRARY} is missing from this installation; reinstall lanescope")
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise MissingPartError(f"{LIBRARY} cannot be loaded: {error}") from error
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "lanescope_boost_copy"):
+        library = _loaded_from(boost_library())
     numbers = ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_uint64
     library.lanescope_boost_copy.argtypes = (*numbers, ctypes.c_int, ctypes.c_int)
     library.lanescope_boost_copy.restype = ctypes.c_int
     library.lanescope_boost_error.argtypes = (ctypes.c_int,)
     library.lanescope_boost_error.restype = ctypes.c_char_p
     return library
+
+
+def _loaded_from(path: Path | None) -> ctypes.CDLL:
+    if path is None:
+        raise MissingPartError(f"{LIBRARY} is missing from this installation; reinstall lanescope")
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise MissingPartError(f"{LIBRARY} cannot be loaded: {error}") from error

@@ -24,6 +24,8 @@ from lanescope.watching.sources.injection import (
 from lanescope.watching.sources.preload import preload_variables
 
 LIBRARY = "liblanescope_boost.so"
+#: The same, with a stub before each of the driver's functions.
+BATCH_LIBRARY = "liblanescope_batch.so"
 OPTIONS_VARIABLE, FOLDER_VARIABLE = "LANESCOPE_BOOST", "LANESCOPE_BOOST_FOLDER"
 #: Where numbers of processes go: memory, where there is that folder.
 _SHARED_MEMORY = Path("/dev/shm")
@@ -53,6 +55,8 @@ class BoostOptions:
         Carry what can be, and do not compare with the driver.
     dry_run
         Carry nothing, and count what would be.
+    batch
+        Gather small copies that follow each other.
     """
 
     threads: int | None = None
@@ -61,6 +65,7 @@ class BoostOptions:
     only: str | None = None
     always: bool = False
     dry_run: bool = False
+    batch: bool = False
 
     def text(self) -> str:
         """Return them as the library reads them."""
@@ -69,7 +74,7 @@ class BoostOptions:
             words.append(f"threads={self.threads}")
         if self.only is not None:
             words.append(f"only={self.only}")
-        words += ["always"] * self.always + ["dry"] * self.dry_run
+        words += ["always"] * self.always + ["dry"] * self.dry_run + ["batch"] * self.batch
         return " ".join(words)
 
 
@@ -93,9 +98,9 @@ class Boosted:
     unable: str | None = None
 
 
-def boost_library() -> Path | None:
-    """Return the library that carries copies; None if there is none."""
-    return installed_library(LIBRARY)
+def boost_library(*, batch: bool = False) -> Path | None:
+    """Return the library that carries copies, or gathers them, too; None if there is none."""
+    return installed_library(BATCH_LIBRARY if batch else LIBRARY)
 
 
 def run_boosted(
@@ -115,8 +120,8 @@ def run_boosted(
     CommandError
         If it cannot be run.
     """
-    library = boost_library()
-    unable = why_unable(program, environment)
+    library = boost_library(batch=options.batch)
+    unable = why_unable(program, environment, batch=options.batch)
     if unable is not None or library is None:
         return Boosted(launch(program, environment), None, unable)
     with contextlib.ExitStack() as stack:
@@ -191,10 +196,13 @@ def read_folder(folder: Path) -> Tally:
     return sum_of(one for one in found if one is not None)
 
 
-def why_unable(program: Sequence[str], environment: Mapping[str, str]) -> str | None:
+def why_unable(
+    program: Sequence[str], environment: Mapping[str, str], *, batch: bool = False
+) -> str | None:
     """Return why a program cannot be boosted, as a sentence; None where it can be."""
-    if boost_library() is None:
-        return f"{LIBRARY} is missing from this installation, and nothing is carried."
+    if boost_library(batch=batch) is None:
+        library = BATCH_LIBRARY if batch else LIBRARY
+        return f"{library} is missing from this installation, and nothing is carried."
     if not has_driver():
         return "There is no NVIDIA driver, and nothing is carried."
     if interpreter_of(program).startswith("ld-musl"):

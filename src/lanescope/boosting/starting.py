@@ -6,6 +6,7 @@ import os
 import re
 
 from lanescope.boosting.running import (
+    BATCH_LIBRARY,
     DEFAULT_FROM_BYTES,
     DEFAULT_RING_BYTES,
     LEAST_RING_BYTES,
@@ -32,6 +33,7 @@ def environment(
     from_size: Size = DEFAULT_FROM_BYTES,
     only: str | None = None,
     always: bool = False,
+    batch: bool = False,
 ) -> dict[str, str]:
     """Return this process's environment with what boosts programs that are started in it.
 
@@ -41,7 +43,7 @@ def environment(
 
     Parameters
     ----------
-    threads, ring, from_size, only, always
+    threads, ring, from_size, only, always, batch
         As the options of ``lanescope boost`` with these names (`from_size`: ``--from``).
 
     Raises
@@ -57,15 +59,16 @@ def environment(
         raise InputError(f"ring={ring_bytes} is too small; give 8 MiB or more")
     if only is not None and only not in _ONLY:
         raise InputError(f"only={only!r} is not known; give 'h2d' or 'd2h', or None for both")
-    library = boost_library()
+    library = boost_library(batch=batch)
     if library is None:
-        raise MissingPartError(f"{LIBRARY} is missing from this installation; reinstall lanescope")
+        name = BATCH_LIBRARY if batch else LIBRARY
+        raise MissingPartError(f"{name} is missing from this installation; reinstall lanescope")
     if re.search(r"[\s:]", str(library)):
         raise InputError(
             f"{library} has a blank or a colon in its path, which LD_PRELOAD cannot hold; install "
             "lanescope elsewhere, or use 'lanescope boost'"
         )
-    options = BoostOptions(threads, ring_bytes, from_bytes, only, always)
+    options = BoostOptions(threads, ring_bytes, from_bytes, only, always, batch=batch)
     around = program_environment()
     preloaded = preload_variables(library, around, library.parent, behind_others=True)
     return {**around, **preloaded, OPTIONS_VARIABLE: options.text()}
@@ -74,4 +77,5 @@ def environment(
 @checked
 def is_boosted() -> bool:
     """Whether this process was started to be boosted."""
-    return OPTIONS_VARIABLE in os.environ and LIBRARY in os.environ.get(PRELOAD_VARIABLE, "")
+    preloaded = os.environ.get(PRELOAD_VARIABLE, "")
+    return OPTIONS_VARIABLE in os.environ and (LIBRARY in preloaded or BATCH_LIBRARY in preloaded)

@@ -14,7 +14,7 @@ from lanescope.units.sizes import size_text
 LINK_SHARE, THREAD_GBS, COPY_SECONDS = 0.65, 6.0, 50e-6
 
 
-def lines_of(tally: Tally, *, from_bytes: int, dry_run: bool) -> list[str]:
+def lines_of(tally: Tally, *, from_bytes: int, dry_run: bool, batch: bool = False) -> list[str]:
     """Return what is to be said of a program that has ended.
 
     Parameters
@@ -23,6 +23,8 @@ def lines_of(tally: Tally, *, from_bytes: int, dry_run: bool) -> list[str]:
         Copies were to be carried from so many bytes on.
     dry_run
         Whether nothing was to be carried.
+    batch
+        Whether small copies were to be gathered.
     """
     if not tally.processes:
         return [
@@ -31,6 +33,8 @@ def lines_of(tally: Tally, *, from_bytes: int, dry_run: bool) -> list[str]:
             "that one is linked without a dynamic loader."
         ]
     lines = _dry(tally, from_bytes) if dry_run else _carried(tally)
+    if batch:
+        lines.append(_gathered(tally, dry_run))
     if others := _by_driver(tally, from_bytes, dry_run):
         lines.append(f"By the driver: {others}.")
     if why := _why_none(tally, dry_run):
@@ -54,6 +58,11 @@ def as_dict(tally: Tally, *, from_bytes: int, dry_run: bool) -> dict[str, Any]:
             {"reason": reason, "direction": direction, **_count_dict(count)}
             for (reason, direction), count in tally.by_driver.items()
         ],
+        "gathered": {
+            "copies": tally.gathered.copies,
+            "bytes": tally.gathered.total_bytes,
+            "batches": tally.batches,
+        },
         "predicted_seconds": predicted_seconds(tally, qualified) if dry_run else None,
         "setup_seconds": tally.setup_seconds,
         "ring_bytes": tally.ring_bytes,
@@ -114,6 +123,27 @@ def _gain(compared: Compared, found: Count) -> str:
     return (
         f" Of {of} the driver's time is known by like copies of this run: "
         f"{_seconds(compared.carried.seconds)} in place of {_seconds(compared.driver_seconds)}."
+    )
+
+
+def _gathered(tally: Tally, dry_run: bool) -> str:
+    if tally.gathered.copies:
+        batches = "1 batch" if tally.batches == 1 else f"{tally.batches:,} batches"
+        count = _text(tally.gathered)
+        if dry_run:
+            return f"{count} would be gathered into {batches}."
+        after = " Some failed, and no more were tried." if "failed" in tally.batching else ""
+        return f"Gathered {count} into {batches}.{after}"
+    if "old_driver" in tally.batching:
+        return "Nothing was gathered: the driver makes no batches; those of CUDA 12.8 and newer do."
+    if "failed" in tally.batching:
+        return (
+            "Nothing was gathered: no memory could be pinned for it, or not all calls of the "
+            "program can be noticed."
+        )
+    return (
+        "Nothing was gathered: no asynchronous copies of pageable memory, of 64 KiB at most, "
+        "followed each other in one stream."
     )
 
 

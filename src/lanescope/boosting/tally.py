@@ -30,6 +30,8 @@ REASONS = {
     "slower": "faster by the driver",
     "compared": "to know what the driver takes",
 }
+#: What is to be said of batches, in the order of native/src/boost/batch.hpp.
+BATCHING = ("unused", "used", "old_driver", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,10 @@ class Tally:
         That would copy in one process.
     link
         Giga-transfers a second and lanes of the slowest GPU's link at best; None: not known.
+    gathered, batches
+        Small copies, and the batches that they were gathered into.
+    batching
+        Words of `BATCHING` that are true of some process.
     """
 
     processes: int
@@ -108,6 +114,9 @@ class Tally:
     threads: int = 0
     usable_threads: int = 0
     link: tuple[float, int] | None = None
+    gathered: Count = Count()
+    batches: int = 0
+    batching: frozenset[str] = frozenset()
 
     def all_carried(self) -> Count:
         """Return what was carried, both ways."""
@@ -132,6 +141,8 @@ _FIELDS = (
     + len(DIRECTIONS)
     + _PER_COUNT * len(DIRECTIONS) * len(REASONS)
     + 6
+    + _PER_COUNT
+    + 2
 )
 
 
@@ -151,7 +162,9 @@ def read_tally(path: Path) -> Tally | None:
     compared = {name: _count(numbers) for name in DIRECTIONS}
     driver_seconds = {name: next(numbers) * 1e-9 for name in DIRECTIONS}
     by_driver = {(reason, name): _count(numbers) for reason in REASONS for name in DIRECTIONS}
-    setup_ns, ring_bytes, threads, rate, lanes, usable = numbers
+    setup_ns, ring_bytes, threads, rate, lanes, usable = (next(numbers) for _ in range(6))
+    gathered = _count(numbers)
+    batches, batching = numbers
     return Tally(
         1,
         carried,
@@ -162,6 +175,9 @@ def read_tally(path: Path) -> Tally | None:
         threads,
         usable,
         (rate / 10, lanes) if rate and lanes else None,
+        gathered,
+        batches,
+        frozenset(BATCHING[batching : batching + 1]),
     )
 
 
@@ -187,4 +203,7 @@ def sum_of(tallies: Iterable[Tally]) -> Tally:
         sum(one.threads for one in all_of_them),
         max((one.usable_threads for one in all_of_them), default=0),
         min((one.link for one in all_of_them if one.link is not None), default=None),
+        sum((one.gathered for one in all_of_them), Count()),
+        sum(one.batches for one in all_of_them),
+        frozenset().union(*(one.batching for one in all_of_them)),
     )

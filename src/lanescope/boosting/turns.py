@@ -83,7 +83,7 @@ def _seconds(
     if stopped.signal is not None:
         return None
     run = Captured(tuple(program), stopped)
-    library = boost_library()
+    library = None if options is None else boost_library(batch=options.batch)
     if options is None or library is None:
         run.wait(environment)
     else:

@@ -69,6 +69,14 @@ def boost(
         bool,
         typer.Option("--dry-run", help="Carry nothing, and say what would be carried."),
     ] = False,
+    batch: Annotated[
+        bool,
+        typer.Option(
+            "--batch",
+            help="Gather small asynchronous copies to GPUs that follow each other in one stream, "
+            "and issue them together.",
+        ),
+    ] = False,
     turns: Annotated[
         int,
         option(
@@ -100,7 +108,7 @@ def boost(
 
     environment = program_environment()
     command = resolve_command(program or (), environment)
-    options = BoostOptions(threads, ring, from_size, only, always, dry_run)
+    options = BoostOptions(threads, ring, from_size, only, always, dry_run, batch)
     done = run_boosted(command, environment, options)
     try:
         measured = None
@@ -124,7 +132,12 @@ def _tell(
             print(f"lanescope boost: {done.unable}", file=sys.stderr)
         return
     if not quiet:
-        lines = lines_of(done.tally, from_bytes=options.from_bytes, dry_run=options.dry_run)
+        lines = lines_of(
+            done.tally,
+            from_bytes=options.from_bytes,
+            dry_run=options.dry_run,
+            batch=options.batch,
+        )
         if turns is not None and turns.plain:
             lines.append(turns.text())
         print("\n".join(f"lanescope boost: {line}" for line in lines), file=sys.stderr)
