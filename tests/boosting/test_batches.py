@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from lanescope.boosting.running import BoostOptions
+from lanescope.trace.trace_spool import read_trace_spool
+from lanescope.watching.sources import injection
+from lanescope.watching.sources.calls import CallsSource
 from tests.boosting.programs import COMMAND, boosted, driver_variables, needs_boost, run
 from tests.native.programs import ROOT, program
 
@@ -139,6 +142,26 @@ def test_copies_by_functions_of_ours(case: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "well\n", "")
     assert tally.processes == 1
     assert tally.all_carried().copies > 0
+
+
+@pytest.mark.parametrize("lookup", ["linked", "dlsym", "proc"])
+def test_a_watch_records_copies_that_are_gathered(
+    lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each once, as the program makes it: batches are nobody's."""
+    monkeypatch.setattr(injection, "_DRIVERS", (tmp_path,))
+    source = CallsSource(tmp_path, {})
+    source.start()
+    environment = {**driver_variables(tmp_path), "LOOKUP": lookup}
+    alone = run([program("gathered"), "contexts"], environment)
+    environment |= source.environment()
+    done, tally = boosted([program("gathered"), "contexts"], environment, tmp_path, BATCH)
+    source.stop()
+    assert (done.returncode, done.stdout) == (3, alone.stdout)
+    assert tally.gathered.copies >= CASES["contexts"]
+    (spool,) = tmp_path.glob("trace.*.bin")
+    of_all = 6 * 2 * (10 + 1 + 10)
+    assert read_trace_spool(spool).operations.bytes.tolist() == [500] * of_all
 
 
 def test_the_command_says_what_was_gathered(tmp_path: Path) -> None:

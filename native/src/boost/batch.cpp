@@ -30,7 +30,8 @@ namespace lanescope::boost {
 namespace {
 
 constexpr std::size_t kMostContexts = 16;
-constexpr std::int64_t kMostAgeNs = 50'000;
+/// Copies wait for more of them as long as a program goes on making some, and not for long in all.
+constexpr std::int64_t kMostPauseNs = 50'000, kMostAgeNs = 500'000;
 
 std::atomic<bool> forbidden{false};
 
@@ -133,8 +134,8 @@ class Batches {
   Gathered batch_;
   char* chunk_ = nullptr;
   std::uint64_t number_ = 0;  // of the batch, which changes as one is issued or a run ends
-  std::int64_t begun_ns_ = 0;
-  bool is_active_ = false;  // something was gathered since the last look
+  std::int64_t begun_ns_ = 0, last_ns_ = 0;  // its first copy, and the last one
+  bool is_active_ = false;                   // something was gathered since the last look
   CUresult failure_ = CUDA_SUCCESS;
   CUcontext failed_ = nullptr;
   std::array<Staging, kMostContexts> stagings_;
@@ -273,8 +274,9 @@ char* Batches::next_chunk() noexcept {
 bool Batches::add(const Request& request, const Slot& slot) noexcept {
   if (slot.staging != nullptr) slot.staging->release(slot.chunk);
   if (slot.number != number_) return false;  // issued by another thread, which goes on
+  last_ns_ = watch::clock_ns(CLOCK_MONOTONIC);
   if (batch_.copies() == 0) {
-    begun_ns_ = watch::clock_ns(CLOCK_MONOTONIC);
+    begun_ns_ = last_ns_;
     wake_ageing();
   }
   batch_.add(request.to, request.bytes, chunk_);
@@ -307,8 +309,9 @@ void Batches::end_run() noexcept {
 }
 
 bool Batches::issue_aged() noexcept {
+  const std::int64_t now = watch::clock_ns(CLOCK_MONOTONIC);
   const bool is_old =
-      batch_.copies() > 0 && watch::clock_ns(CLOCK_MONOTONIC) - begun_ns_ >= kMostAgeNs;
+      batch_.copies() > 0 && (now - last_ns_ >= kMostPauseNs || now - begun_ns_ >= kMostAgeNs);
   if (is_old) issue();
   return std::exchange(is_active_, false) || is_old || batch_.copies() > 0;
 }

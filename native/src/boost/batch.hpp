@@ -13,8 +13,8 @@
 /// A *run* is what one thread copies to a GPU by asynchronous calls in one stream, with no other
 /// call of the driver's in this process between that could tell. The first copy of a run goes by
 /// the driver: most have no second. The bytes of the next ones are read at once into pinned memory,
-/// and go to the GPU together when there are many, when they are some 50 µs old, or before the call
-/// that ends the run.
+/// and go to the GPU together when there are many, when no more come, or before the call that ends
+/// the run.
 namespace lanescope::boost {
 
 constexpr std::size_t kMostGathered = 64 << 10;  // bytes of a copy
