@@ -1,6 +1,6 @@
 // What programs have that copy over the driver of mock_driver.cpp. LOOKUP says how its calls are
-// found: "linked", "dlsym" or "proc". Built with BOOST_INSIDE the boost's own functions are part of
-// the program, for sanitizers.
+// found: "linked", "dlsym", "proc", or "linked proc". Built with BOOST_INSIDE the boost's own
+// functions are part of the program, for sanitizers.
 #pragma once
 
 #include <cuda.h>
@@ -50,13 +50,15 @@ inline void* found(const char* symbol, void* linked) {
 #else
   if (std::strcmp(lookup, "dlsym") == 0)
     return dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), symbol);
-  if (std::strcmp(lookup, "proc") != 0) return linked;
+  const bool finds_linked = std::strcmp(lookup, "linked proc") == 0;
+  if (std::strcmp(lookup, "proc") != 0 && !finds_linked) return linked;
   const std::string whole = symbol;
   const bool per_thread = whole.find("_pt") != std::string::npos;
   const std::string name = whole.substr(0, whole.find('_'));
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  const auto find =
+  const auto looked_up =
       reinterpret_cast<decltype(&cuGetProcAddress_v2)>(dlsym(driver, "cuGetProcAddress_v2"));
+  const auto find = finds_linked ? &cuGetProcAddress_v2 : looked_up;
   void* function = nullptr;
   find(name.c_str(), &function, 12000,
        per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT,

@@ -57,7 +57,7 @@ def test_bytes_order_and_errors_are_those_of_the_driver(case: str, tmp_path: Pat
     assert tally.batching == ({"failed"} if case == "failing" else {"used"})
 
 
-@pytest.mark.parametrize("lookup", ["dlsym", "proc"])
+@pytest.mark.parametrize("lookup", ["dlsym", "proc", "linked proc"])
 @pytest.mark.parametrize("case", ["ends", "contexts"])
 def test_however_the_program_finds_the_driver(lookup: str, case: str, tmp_path: Path) -> None:
     environment = {**driver_variables(tmp_path), "LOOKUP": lookup}

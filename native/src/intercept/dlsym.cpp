@@ -164,6 +164,8 @@ void wrap_found(const char* name, void** function, int version, cuuint64_t flags
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   if (std::string_view(name) == "cuGetProcAddress")
     *function = wrapped_find(version >= kSecondFind, *function);
+  else if (std::string_view(name) == "cuGetProcAddress_v2")
+    *function = wrapped_find(true, *function);
   else if (std::string_view(name) == "cuInit")
     *function = Begin::in_place_of(*function);
   else
