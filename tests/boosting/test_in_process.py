@@ -5,6 +5,7 @@ Tensors of the device ``meta`` have types and shapes alone: what is copied is no
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -17,66 +18,57 @@ from lanescope.errors import LanescopeError  # noqa: E402
 
 LEAST = torch_copies.LEAST_BYTES
 COUNT = LEAST // 4
+SAID = "cannot copy: the driver says no"
 
 
 @pytest.fixture
-def carried(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = []
+def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    found: list[int] = []
     monkeypatch.setattr(torch_copies, "GPU", "meta")
     monkeypatch.setattr(torch_copies, "require_library", lambda: None)
     monkeypatch.setattr(torch_copies, "_is_captured", lambda: False)
     monkeypatch.setattr(torch_copies, "_stream_of", lambda gpu: 0)
-    for name in ("copy_to_gpu", "copy_to_host"):
-        monkeypatch.setattr(
-            torch_copies, name, lambda *given, name=name: found.append((name, given[2]))
-        )
+    monkeypatch.setattr(torch_copies, "copy_to_host", lambda *given: found.append(given[2]))
     return found
 
 
-def test_large_plain_tensors_are_carried_both_ways(carried: list[Any]) -> None:
-    tensor = torch.zeros(COUNT)
+def test_large_plain_tensors_are_carried_to_the_host(carried: list[int]) -> None:
+    there, tensor = torch.zeros(COUNT, device="meta"), torch.zeros(COUNT)
     with lanescope.boost() as boosted:
-        there = tensor.to("meta")
         back = there.cpu()
-        there.copy_(tensor)
         tensor.copy_(there)
-    assert (there.device.type, there.shape, there.dtype) == ("meta", tensor.shape, tensor.dtype)
-    assert back.device.type == "cpu"
-    assert carried == [("copy_to_gpu", LEAST), ("copy_to_host", LEAST)] * 2
-    assert (boosted.copies, boosted.bytes) == (4, 4 * LEAST)
-    assert str(boosted) == "4 copies of 1 MiB between CPU tensors and GPUs"
-    tensor.to("meta")  # behind the block
-    assert len(carried) == 4
+    assert (back.device.type, back.shape, back.dtype) == ("cpu", there.shape, there.dtype)
+    assert carried == [LEAST] * 2
+    assert (boosted.copies, boosted.bytes) == (2, 2 * LEAST)
+    assert str(boosted) == "2 copies of 512 KiB from GPUs to CPU tensors"
 
 
-def test_a_module_moves_by_it_and_gradients_flow_through_copies(carried: list[Any]) -> None:
-    layer = torch.nn.Linear(512, 512, bias=False)
-    leaf = torch.zeros(COUNT, requires_grad=True)
+def test_a_module_moves_by_it_and_gradients_flow_through_copies(carried: list[int]) -> None:
+    layer = torch.nn.Linear(512, 512, bias=False, device="meta")
+    leaf = torch.zeros(COUNT, requires_grad=True, device="meta")
     with lanescope.boost():
-        layer.to("meta")
-        there = leaf.to("meta")
+        layer.to("cpu")
+        back = leaf.to("cpu")
     assert isinstance(layer.weight, torch.nn.Parameter)
-    assert layer.weight.device.type == "meta"
-    assert carried == [("copy_to_gpu", 512 * 512 * 4), ("copy_to_gpu", LEAST)]
-    assert there.requires_grad
-    assert type(there.grad_fn).__name__ == "ToCopyBackward0"
+    assert layer.weight.device.type == "cpu"
+    assert carried == [512 * 512 * 4, LEAST]
+    assert back.requires_grad
+    assert type(back.grad_fn).__name__ == "ToCopyBackward0"
 
 
 @pytest.mark.parametrize(
     "left",
     [
-        lambda tensor: tensor[:-1].to("meta"),  # small
-        lambda tensor: tensor.to("meta", torch.float64),
-        lambda tensor: tensor.view(2, -1).t().to("meta"),
+        lambda tensor: tensor.to("meta"),
+        lambda tensor: torch.empty(COUNT, device="meta").copy_(tensor),
         lambda tensor: tensor.clone(),
         lambda tensor: tensor.to(torch.float16),
-        lambda tensor: torch.empty(2, COUNT, device="meta").copy_(tensor),  # to each row
-        lambda tensor: torch.empty(COUNT, dtype=torch.float64, device="meta").copy_(tensor),
-        lambda tensor: tensor.to_sparse().to("meta"),
-        lambda tensor: tensor.as_subclass(type("Own", (torch.Tensor,), {})).to("meta"),
+        lambda tensor: torch.empty(2, COUNT).copy_(tensor),  # to each row
+        lambda tensor: torch.empty(COUNT, dtype=torch.float64).copy_(tensor),
+        lambda tensor: tensor.to_sparse(),
     ],
 )
-def test_whatever_else_is_left_to_pytorch(carried: list[Any], left: Any) -> None:
+def test_whatever_else_is_left_to_pytorch(carried: list[int], left: Any) -> None:
     tensor = torch.ones(COUNT)
     with lanescope.boost() as boosted:
         left(tensor)
@@ -84,36 +76,58 @@ def test_whatever_else_is_left_to_pytorch(carried: list[Any], left: Any) -> None
     assert boosted.copies == 0
 
 
-def test_a_version_counts_what_is_copied_in_place(carried: list[Any]) -> None:
+def test_a_version_counts_what_is_copied_in_place(carried: list[int]) -> None:
     tensor = torch.zeros(COUNT)
     with lanescope.boost():
         tensor.copy_(torch.empty(COUNT, device="meta"))
     assert tensor._version == 1
 
 
+@pytest.mark.parametrize(
+    "left",
+    [
+        lambda there: there[:-1].cpu(),  # small
+        lambda there: there.to("cpu", torch.float64),
+        lambda there: there.view(2, -1).t().cpu(),
+        lambda there: torch.empty(2, COUNT).copy_(there),  # to each row
+        lambda there: torch.empty(COUNT, dtype=torch.float64).copy_(there),
+        lambda there: torch.empty(2 * COUNT)[::2].copy_(there),
+        lambda there: there.as_subclass(type("Own", (torch.Tensor,), {})).cpu(),
+    ],
+)
+def test_what_is_not_plain_is_left_to_pytorch(carried: list[int], left: Any) -> None:
+    there = torch.ones(COUNT, device="meta")
+    with lanescope.boost(), pytest.raises(NotImplementedError, match="no data"):
+        left(there)  # which is PyTorch's answer
+    assert carried == []
+
+
 def test_after_a_failure_pytorch_copies_by_itself(
-    carried: list[Any], monkeypatch: pytest.MonkeyPatch
+    carried: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
 
     def fail(*given: Any) -> None:
         calls.append(given)
-        raise LanescopeError("cannot copy: the driver says no")
+        raise LanescopeError(SAID)
 
-    monkeypatch.setattr(torch_copies, "copy_to_gpu", fail)
-    tensor = torch.zeros(COUNT)
+    monkeypatch.setattr(torch_copies, "copy_to_host", fail)
+    there = torch.zeros(COUNT, device="meta")
+    said = []
+    monkeypatch.setattr(warnings, "warn", lambda text, **_: said.append(text))
     with lanescope.boost() as boosted:
-        with pytest.warns(UserWarning, match="PyTorch copies by itself from here on: cannot copy"):
-            assert tensor.to("meta").shape == tensor.shape
-        assert tensor.to("meta").shape == tensor.shape
+        for _ in range(2):
+            with pytest.raises(NotImplementedError, match="no data"):
+                there.cpu()
+    assert said == [f"PyTorch copies by itself from here on: {SAID}"]
     assert len(calls) == 1
     assert boosted.copies == 0
 
 
 def test_what_is_captured_into_a_graph_is_left_to_pytorch(
-    carried: list[Any], monkeypatch: pytest.MonkeyPatch
+    carried: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch_copies, "_is_captured", lambda: True)
-    with lanescope.boost():
-        torch.zeros(COUNT).to("meta")
+    with lanescope.boost(), pytest.raises(NotImplementedError, match="no data"):
+        torch.zeros(COUNT, device="meta").cpu()
     assert carried == []

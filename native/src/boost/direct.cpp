@@ -116,7 +116,9 @@ LANESCOPE_BOOST_EXPORTED int lanescope_boost_copy(std::uint64_t to, std::uint64_
   static_cast<void>(prepared);
   const Direction direction = is_to_gpu != 0 ? Direction::to_gpu : Direction::from_gpu;
   CUstream where = stream == 0 ? CU_STREAM_LEGACY : reinterpret_cast<CUstream>(stream);
-  const CUresult result = copy_now({to, from, bytes, where, true, direction}, direction);
+  // As a synchronous copy: a row of copies that return early leaves the stream busy, so that nobody
+  // learns what each took, and the ring does not grow.
+  const CUresult result = copy_now({to, from, bytes, where, false, direction}, direction);
   const CUresult failed = settle_before_driver();
   return result == CUDA_SUCCESS ? failed : result;
 }

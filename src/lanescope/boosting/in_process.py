@@ -13,16 +13,17 @@ if TYPE_CHECKING:
 
 @checked
 def boost() -> BoostedCopies:
-    """Return a context in which PyTorch's large copies of pageable memory go by several threads.
+    """Return a context in which PyTorch's large copies from GPUs go by several threads.
 
     >>> with lanescope.boost() as boosted:  # doctest: +SKIP
-    ...     model.to("cuda")
+    ...     torch.save(model.state_dict(), "weights.pt")
     >>> print(boosted)  # doctest: +SKIP
 
-    Of this thread, whatever makes them: ``to``, ``cuda``, ``cpu``, ``copy_``, ``torch.load``,
-    ``torch.save``, those of modules. Each operation within takes PyTorch some microseconds more,
-    so that it is for what loads and stores, and not for a whole training. To boost copies of other
-    threads and of other libraries, start the program by ``lanescope boost``.
+    Of this thread, whatever makes them: ``to``, ``cpu``, ``copy_``, ``torch.save``, those of
+    modules; into memory of the host that is not pinned, of which new pages are had by several
+    threads, too. Each operation within takes PyTorch some microseconds more, so that it is for what
+    stores, and not for a whole training. To boost copies to GPUs, of other threads and of other
+    libraries, start the program by ``lanescope boost``.
 
     Raises
     ------

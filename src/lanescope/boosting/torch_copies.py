@@ -1,4 +1,4 @@
-"""PyTorch's copies between CPU tensors and GPUs, taken from it below autograd."""
+"""PyTorch's copies from GPUs to CPU tensors, taken from it below autograd."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lanescope.boosting.driver_copies import copy_to_gpu, copy_to_host, require_library
+from lanescope.boosting.driver_copies import copy_to_host, require_library
 from lanescope.errors import LanescopeError
 from lanescope.units.sizes import size_text
 
@@ -43,7 +43,7 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
 
     def __str__(self) -> str:
         copies = "1 copy" if self.copies == 1 else f"{self.copies} copies"
-        return f"{copies} of {size_text(self.bytes)} between CPU tensors and GPUs"
+        return f"{copies} of {size_text(self.bytes)} from GPUs to CPU tensors"
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -65,7 +65,7 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
             return None
         if any(given.get(name) not in may for name, may in _ONLY_MOVES.items()):
             return None
-        if not _may_go(source, torch.device(device).type):
+        if torch.device(device).type != HOST or not _may_go(source, GPU):
             return None
         made = torch.empty(source.shape, dtype=source.dtype, device=device)
         return made if self._carry(made, source) else None
@@ -73,23 +73,19 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
     def _is_copied(self, target: Any, source: Any) -> bool:
         """Copy to a tensor that is there; return False where PyTorch is to do it."""
         return (
-            isinstance(target, torch.Tensor)
-            and _may_go(source, target.device.type)
-            and _may_go(target, source.device.type)
+            _may_go(source, GPU)
+            and _may_go(target, HOST)
             and target.dtype == source.dtype
             and target.shape == source.shape
             and self._carry(target, source)
         )
 
     def _carry(self, target: torch.Tensor, source: torch.Tensor) -> bool:
-        to_gpu = target.device.type == GPU
-        gpu = target.device.index if to_gpu else source.device.index
+        gpu = source.device.index
         if self._has_failed or _is_captured():
             return False
         try:
-            (copy_to_gpu if to_gpu else copy_to_host)(
-                target.data_ptr(), source.data_ptr(), source.nbytes, _stream_of(gpu), gpu
-            )
+            copy_to_host(target.data_ptr(), source.data_ptr(), source.nbytes, _stream_of(gpu), gpu)
         except LanescopeError as error:
             self._has_failed = True
             warnings.warn(f"PyTorch copies by itself from here on: {error}", stacklevel=2)
@@ -99,11 +95,11 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
         return True
 
 
-def _may_go(tensor: Any, to: str) -> bool:
-    """Whether a tensor's memory holds its values, side by side, and is not pinned."""
+def _may_go(tensor: Any, kind: str) -> bool:
+    """Whether a tensor of a kind of device has its values side by side, in memory not pinned."""
     return (
         type(tensor) in _PLAIN
-        and {tensor.device.type, to} == {HOST, GPU}
+        and tensor.device.type == kind
         and tensor.nbytes >= LEAST_BYTES
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
