@@ -102,7 +102,7 @@ def compare(folder: Path, parameters: str) -> None:
     """Print a line for each program: the first advice, and the one that was followed."""
     steps = measured_steps(folder)
     print("program: ms a step before, after, gain; advised first; followed; predicted, error")
-    within = 0
+    within = held = 0
     for name, followed in CHANGES.items():
         if name not in steps:
             print(f"{name}: not measured")
@@ -118,8 +118,16 @@ def compare(folder: Path, parameters: str) -> None:
         if one is None:
             print(f"{line}: not among the advice")
             continue
-        same = [other for other in advice if set(other["steps"]) == followed]
-        predicted = sum(other["predicted_run_gain_seconds"]["value"] for other in same) / STEPS
+        same = [
+            other
+            for other in advice
+            if set(other["steps"]) == followed and other["predicted_run_gain_seconds"]
+        ]
+        predicted, low, high = (
+            sum(other["predicted_run_gain_seconds"][end] for other in same) / STEPS
+            for end in ("value", "low", "high")
+        )
+        held += low <= gain <= high
         close = abs(predicted - gain) <= max(0.25 * abs(gain), 0.02 * before)
         within += close
         note = "" if one["worth"] else f" (not worth it: {one['why_not']})"
@@ -128,6 +136,7 @@ def compare(folder: Path, parameters: str) -> None:
             f"{'' if close else ', off'}{note}"
         )
     print(f"\n{within} of {len(CHANGES)} gains within 25 % of the prediction or 2 % of a step")
+    print(f"{held} of {len(CHANGES)} gains within the interval of the prediction")
 
 
 def measured_steps(folder: Path) -> dict[str, dict[str, float]]:

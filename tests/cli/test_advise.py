@@ -59,8 +59,10 @@ def test_a_stored_watch_is_told_in_words_and_a_table(told):
     assert "Measured: 1 round of 157 ms" in done.stdout
     assert "That is Pageable" in done.stdout
     assert "Predicted as it is" in done.stdout
-    table = done.stdout[done.stdout.index("round, predicted") :]
+    table = done.stdout[done.stdout.index("gain of a round") :]
     assert "pin+async+streams" in table
+    assert "a round takes" in table
+    assert "cudaMallocHost" in table
     assert "Only if:" in table
 
 
@@ -91,7 +93,7 @@ def test_what_if_replays_a_watch_and_writes_both_schedules(told, tmp_path):
 
 def test_what_if_as_json_has_both_critical_paths(told):
     done = told(LOOP, "--what-if", "pin", "--json")
-    (phase,) = json.loads(done.stdout)["phases"]
+    phase, *_ = json.loads(done.stdout)["phases"]
     before, after = phase["critical_path_before"], phase["critical_path_after"]
     assert sum(after.values()) < sum(before.values())
     assert phase["predicted"]["seconds"] < phase["measured_seconds"]
@@ -168,7 +170,8 @@ def test_each_predictor_advises_the_vector_addition_to_pin(lanescope_here, tmp_p
     assert (told["predictor"], told["parameters"]) == (predictor, "made-up")
     (phase,) = told["phases"]
     assert phase["described"]
-    assert phase["changes"][0]["steps"][:2] == ["pin", "async"]
+    assert phase["changes"][0]["steps"] == ["pin"]
+    assert ["pin", "async", "streams"] in [one["steps"] for one in phase["changes"]]
     (pin,) = (c for c in phase["changes"] if c["kind"] == "pin")
     assert pin["worth"]
     # 800 MB each way at 55.5 GB/s, of 157 ms

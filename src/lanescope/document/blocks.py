@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from lanescope.document.chart import AnyChart, Bars, Chart, HeatMap
-from lanescope.document.finding import Finding
+from lanescope.document.finding import Finding, Snippet
 from lanescope.units.estimate import Estimate
 
 
@@ -253,6 +253,20 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """Lines of code as they are, and as they should be.
+
+    Attributes
+    ----------
+    marks
+        What they belong to, such as numbers of a table's rows; empty for none.
+    """
+
+    snippet: Snippet
+    marks: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Drawing:
     """A picture that is SVG already, such as that of a machine's topology.
 
@@ -317,6 +331,7 @@ Block: TypeAlias = (
     | Matrix
     | AnyChart
     | Findings
+    | Listing
     | Drawing
     | Download
     | Timeline

@@ -8,6 +8,29 @@ from lanescope.units.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
+class Snippet:
+    """A few lines of a program as they are, and as a remedy has them.
+
+    Attributes
+    ----------
+    what
+        What is done, in a word, such as ``pin``.
+    language
+        Of the lines, such as ``PyTorch``.
+    before, after
+        The lines, without an end of line at their end.
+    why_none
+        Why there are none; empty where there are.
+    """
+
+    what: str
+    language: str
+    before: str = ""
+    after: str = ""
+    why_none: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Something that is wrong or could be better.
 
@@ -38,6 +61,8 @@ class Finding:
         How the gain was predicted, or why it was not.
     conditions
         What must hold for the remedy to be right, and to gain this.
+    code
+        The remedy in the program's language; empty where it is not in the program.
     """
 
     kind: str
@@ -51,3 +76,4 @@ class Finding:
     gain_seconds: Estimate | None = None
     basis: str = ""
     conditions: tuple[str, ...] = ()
+    code: tuple[Snippet, ...] = ()

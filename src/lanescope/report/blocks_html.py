@@ -26,6 +26,7 @@ from lanescope.document.blocks import (
     Judgement,
     Kind,
     Link,
+    Listing,
     Matrix,
     Part,
     Section,
@@ -46,6 +47,8 @@ from lanescope.report.values import (
     finding_blocks,
     finding_text,
     is_number,
+    listing_head,
+    listing_lines,
     pieces,
     value_text,
 )
@@ -91,6 +94,8 @@ def _block(block: Block, draw: DrawChart | None) -> str:
         return _bullets(block)
     if isinstance(block, Findings):
         return _findings(block)
+    if isinstance(block, Listing):
+        return _listing(block)
     if isinstance(block, Drawing):
         return f'<div class="picture{" wide" if block.wide else ""}">{block.svg}</div>'
     if isinstance(block, Download):
@@ -127,6 +132,12 @@ def _bullets(block: Bullets) -> str:
     return f'<div class="quiet">{listed}</div>' if block.style is Style.QUIET else listed
 
 
+def _listing(block: Listing) -> str:
+    lines = "\n".join(f"{sign} {line}".rstrip() for sign, line in listing_lines(block.snippet))
+    head = f"<p>{text(listing_head(block))}</p>"
+    return f'{head}<pre class="listing">{text(lines)}</pre>' if lines else head
+
+
 def _findings(block: Findings) -> str:
     if not block.brief:
         return blocks_html(finding_blocks(block.found))
@@ -151,13 +162,14 @@ def _opportunity(found: Finding) -> Markup:
     folded = blocks_html(
         [
             Bullets(found.evidence),
-            Text(f"Gain: {found.basis}. What to do, and only if:"),
+            Text(f"Gain: {found.basis}. Only if:"),
             Bullets(found.conditions),
+            *map(Listing, found.code),
             Text(("To confirm: ", Code(found.confirm))),
         ]
     )
     return Markup(
-        f"{text(finding_text(found))}<details><summary>Only if</summary>{folded}</details>"
+        f"{text(finding_text(found))}<details><summary>Only if, and how</summary>{folded}</details>"
     )
 
 

@@ -22,6 +22,7 @@ from lanescope.document.blocks import (
     Findings,
     Judgement,
     Kind,
+    Listing,
     Matrix,
     Part,
     Section,
@@ -36,6 +37,8 @@ from lanescope.report.values import (
     finding_blocks,
     finding_text,
     is_number,
+    listing_head,
+    listing_lines,
     pieces,
     value_text,
 )
@@ -74,6 +77,8 @@ def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
         elif isinstance(block, Table):
             yield TableOrLines(block)
             yield from (RichText(note, "dim italic") for note in block.notes)
+        elif isinstance(block, Listing):
+            yield from _listing(block)
         elif isinstance(block, Findings):
             if block.brief:
                 yield from (RichText(f"- {finding_text(found)}") for found in block.found)
@@ -171,6 +176,13 @@ def _cell(column: Column, cell: Cell) -> RichText:
     for line in cell.below:
         text.append(f"\n{line}", "dim")
     return text
+
+
+def _listing(block: Listing) -> Iterator[RichText]:
+    yield RichText(listing_head(block))
+    tones = {"-": Tone.QUIET, "+": Tone.GOOD}
+    for sign, line in listing_lines(block.snippet):
+        yield RichText(f"  {sign} {line}".rstrip(), _TONES[tones[sign]])
 
 
 def _judgement(value: Judgement) -> RichText:

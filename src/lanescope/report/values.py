@@ -15,13 +15,14 @@ from lanescope.document.blocks import (
     Judgement,
     Kind,
     Link,
+    Listing,
     Span,
     Text,
     Tone,
     Value,
     Words,
 )
-from lanescope.document.finding import Finding
+from lanescope.document.finding import Finding, Snippet
 from lanescope.report.format import (
     MISSING,
     bytes_text,
@@ -102,10 +103,23 @@ def finding_blocks(findings: Sequence[Finding]) -> list[Block]:
     return blocks
 
 
+def listing_head(block: Listing) -> str:
+    """Return what stands above the lines of a listing, or in their place."""
+    snippet, marks = block.snippet, f"({block.marks}) " if block.marks else ""
+    why = f" {snippet.why_none}." if snippet.why_none else ""
+    return f"{marks}{snippet.what}, in {snippet.language}:{why}"
+
+
+def listing_lines(snippet: Snippet) -> list[tuple[str, str]]:
+    """Return the lines of a snippet with their signs: ``-`` as it is, ``+`` as it should be."""
+    both = (("-", snippet.before), ("+", snippet.after))
+    return [(sign, line) for sign, lines in both if lines for line in lines.split("\n")]
+
+
 def finding_text(found: Finding) -> str:
-    """Return a finding with what its remedy would bring."""
-    gain = found.gain_seconds
+    """Return a finding with its remedy and what that would bring."""
+    gain, to_do = found.gain_seconds, f" To do: {found.remedy}." if found.remedy else ""
     if gain is None:
-        return found.sentence
+        return f"{found.sentence}{to_do}"
     most = f"at most {seconds_text(gain.high)}" if gain.low == 0 else estimate_text(gain)
-    return f"{found.sentence} Predicted gain: {most}."
+    return f"{found.sentence}{to_do} Predicted gain: {most}."

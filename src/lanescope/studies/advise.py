@@ -14,11 +14,16 @@ from lanescope.document.blocks import (
     Column,
     Group,
     Kind,
+    Listing,
     Section,
     Style,
     Table,
     Text,
 )
+from lanescope.document.blocks import (
+    Value as BlockValue,
+)
+from lanescope.document.finding import Snippet
 from lanescope.findings.advice.advice import Advice, Change, PhaseAdvice
 from lanescope.findings.advice.advise import advise, other_machine, phases_of
 from lanescope.findings.advice.phase import CopyKind, Phase
@@ -154,10 +159,14 @@ class Advised(AnalysisResult):
         head = (
             f"Watched {fmt.seconds_text(advice.seconds)}. Predicted by {advice.predictor} with the "
             f"parameters of {advice.parameters}; in brackets 95 % intervals. Each change is "
-            "predicted on its own: gains must not be added up."
+            "predicted on its own: gains must not be added up. Kernels and the host are taken to "
+            "need as long as in this run."
         )
         sections = [Section("advice", "Advice", [Text(head)])]
-        sections += [phase_section(p, advice.commands.get(p.phase.pid, "")) for p in advice.phases]
+        sections += [
+            phase_section(one, advice.commands.get(one.phase.pid, ""), advice.phases[:at])
+            for at, one in enumerate(advice.phases)
+        ]
         if advice.notes:
             sections.append(Section("notes", "Notes", [*map(Text, advice.notes)]))
         return sections
@@ -178,27 +187,41 @@ class Advised(AnalysisResult):
         }
 
 
-def phase_section(one: PhaseAdvice, command: str) -> Section:
-    """Return one phase: what it does, what the model says of that, and its changes."""
+def phase_section(one: PhaseAdvice, command: str, above: Sequence[PhaseAdvice] = ()) -> Section:
+    """Return one phase: what it does, what the model says of that, and its changes.
+
+    Parameters
+    ----------
+    above
+        Phases that are shown before; what stands there is not said again.
+    """
     phase, advised = one.phase, one.advised
     named = f" ({shortened(command, _MOST_COMMAND)})" if command else ""
     title = f"Process {phase.pid}{named} on g{phase.gpu}, phase {phase.number}"
     blocks: list[Block] = [Text(title, Style.STRONG)]
+    key = f"phase-{phase.pid}-{phase.gpu}-{phase.number}"
+    if advised and _is_said(one, above):
+        measured = [*_measured(phase)][:2]
+        blocks += map(Text, [*measured, "It ran once; what is advised above holds for it, too."])
+        return Section(key, title, blocks)
     blocks += map(Text, [*_measured(phase), *_present(one), *one.notes])
     if advised:
-        blocks += [_table(advised), Bullets([*_in_words(advised)])]
-        blocks += _code(phase, advised)
-        if conditions := _conditions(advised):
+        blocks += [_table(advised), Bullets([*_in_words(one, advised)])]
+        blocks += _code(advised, above)
+        if conditions := _grouped(advised, lambda change: change.conditions):
             blocks += [Text("Only if:"), Bullets(conditions)]
-    elif one.described:
+    elif one.changes or one.described:
         blocks.append(Text("No change is advised."))
     if one.not_worth:
-        rest = [
-            f"{c.kind}: round {fmt.estimate_text(c.seconds)} (predicted); {c.why}"
-            for c in one.not_worth
-        ]
-        blocks += [Text("Not worth it:"), Bullets(rest)]
-    return Section(f"phase-{phase.pid}-{phase.gpu}-{phase.number}", title, blocks)
+        blocks += [Text("Not worth it:"), Bullets(_not_worth(one.not_worth))]
+    return Section(key, title, blocks)
+
+
+def _is_said(one: PhaseAdvice, above: Sequence[PhaseAdvice]) -> bool:
+    """Whether a phase ran once, as the begin of a loop does, and its advice is that of the loop."""
+    own = (one.phase.pid, one.phase.gpu)
+    said = {c.kind for o in above if (o.phase.pid, o.phase.gpu) == own for c in o.advised}
+    return one.phase.rounds == 1 and {change.kind for change in one.advised} <= said
 
 
 def _measured(phase: Phase) -> Iterator[str]:
@@ -265,55 +288,77 @@ def _present(one: PhaseAdvice) -> Iterator[str]:
 
 
 def _table(changes: Sequence[Change]) -> Table:
-    columns = (
+    columns = [
         Column("", Kind.COUNT),
         Column("change"),
-        Column("round, predicted", Kind.SECONDS),
         Column("gain of a round", Kind.SECONDS),
         Column("share", Kind.SHARE),
-        Column("gain of the run", Kind.SECONDS),
-        Column("not with", hint="Changes of which a program can take one"),
-    )
-    rows = [
-        (
-            number,
-            change.kind,
-            change.seconds,
-            change.round_gain_seconds,
-            change.effect,
-            change.gain_seconds,
-            ", ".join(str(i) for i, other in enumerate(changes, 1) if change.excludes(other)),
-        )
+    ]
+    rows: list[list[BlockValue]] = [
+        [number, change.kind, change.round_gain_seconds, change.effect]
         for number, change in enumerate(changes, 1)
     ]
+    gains = [change.gain_seconds for change in changes]
+    if any(gains):
+        columns.append(Column("of the run", Kind.SECONDS, hint="Gain of all rounds of the run"))
+        for row, gain in zip(rows, gains, strict=True):
+            row.append(None if gain is None else gain.value)
     return Table("", columns, [Group(rows)])
 
 
-def _in_words(changes: Sequence[Change]) -> Iterator[str]:
+def _in_words(one: PhaseAdvice, changes: Sequence[Change]) -> Iterator[str]:
+    now = fmt.seconds_text(one.base_seconds)
     for number, change in enumerate(changes, 1):
-        basis = "; ".join(change.evidence)
-        yield f"{number}. {change.remedy[0].upper()}{change.remedy[1:]}; {basis}."
+        then = fmt.estimate_text(change.seconds)
+        remedy = f"{change.remedy[0].upper()}{change.remedy[1:]}"
+        yield f"{number}. {remedy}: a round takes {then} in place of {now}."
+    apart = [str(n) for n, c in enumerate(changes, 1) if any(map(c.excludes, changes))]
+    if apart:
+        yield f"Of {', '.join(apart[:-1])} and {apart[-1]} a program can take one."
+    yield from (
+        f"Predicted by {line}." for line in _grouped(changes, lambda c: c.evidence, after=True)
+    )
 
 
-def _code(phase: Phase, changes: Sequence[Change]) -> Iterator[Block]:
-    """The change that is advised first, in the program's language."""
-    first = next(((n, c) for n, c in enumerate(changes, 1) if c.code), None)
-    if first is not None:
-        yield Text(f"{first[0]}. in {phase.language}:")
-        for line in (first[1].code or "").splitlines():
-            yield Text(f"    {line}")
+def _code(changes: Sequence[Change], above: Sequence[PhaseAdvice]) -> Iterator[Block]:
+    """The steps of all changes in the program's language, each once."""
+    where: dict[Snippet, list[int]] = {}
+    for number, change in enumerate(changes, 1):
+        for snippet in change.code:
+            where.setdefault(snippet, []).append(number)
+    shown = {snippet for one in above for change in one.advised for snippet in change.code}
+    new = [snippet for snippet in where if snippet not in shown]
+    if len(new) < len(where):
+        old = [snippet.what for snippet in where if snippet in shown]
+        yield Text(f"Code of {', '.join(old)}: see above.")
+    for snippet in new:
+        yield Listing(snippet, _numbers(where[snippet], changes))
 
 
-def _conditions(changes: Sequence[Change]) -> list[str]:
-    """Return the conditions, each once with the numbers of the changes that have it."""
+def _grouped(
+    changes: Sequence[Change],
+    lines: Callable[[Change], Sequence[str]],
+    *,
+    after: bool = False,
+) -> list[str]:
+    """Return lines of changes, each once with the numbers of the changes that have it."""
     where: dict[str, list[int]] = {}
     for number, change in enumerate(changes, 1):
-        for condition in change.conditions:
-            where.setdefault(condition, []).append(number)
-    return [
-        f"({'all' if len(numbers) == len(changes) else ', '.join(map(str, numbers))}) {condition}"
-        for condition, numbers in where.items()
-    ]
+        for line in lines(change):
+            where.setdefault(line, []).append(number)
+    found = [(line, _numbers(numbers, changes)) for line, numbers in where.items()]
+    return [f"{line} ({which})" if after else f"({which}) {line}" for line, which in found]
+
+
+def _not_worth(changes: Sequence[Change]) -> list[str]:
+    kinds: dict[str, list[str]] = {}
+    for change in changes:
+        kinds.setdefault(change.why or "", []).append(change.kind)
+    return [f"{', '.join(same)}: {why}" for why, same in kinds.items()]
+
+
+def _numbers(numbers: Sequence[int], changes: Sequence[Change]) -> str:
+    return "all" if len(numbers) == len(changes) > 1 else ", ".join(map(str, numbers))
 
 
 def _phase_fields(one: PhaseAdvice) -> dict[str, Any]:
@@ -328,6 +373,7 @@ def _phase_fields(one: PhaseAdvice) -> dict[str, Any]:
         "waited": list(phase.waited),
         "endless": phase.endless,
         "workload": asdict(phase.workload),
+        "base_seconds": one.base_seconds,
         "predicted_seconds": _plain(one.predicted_seconds),
         "predicted_over_measured": None if one.error is None else one.error + 1,
         "described": one.described,
@@ -367,6 +413,7 @@ def _change_fields(change: Change, others: tuple[Change, ...]) -> dict[str, Any]
         "predicted_pin_seconds": _plain(change.pin_seconds),
         "break_even_rounds": change.break_even_rounds,
         "basis": change.evidence[0],
-        "code": change.code,
+        "code": "\n".join(one.after for one in change.code if one.after) or None,
+        "snippets": [asdict(one) for one in change.code],
         "excludes": [other.kind for other in others if change.excludes(other)],
     }

@@ -122,6 +122,8 @@ def test_only_copies_below_the_size_that_is_named_are_gathered():
     assert len(large.edit(tasks, lasts)) == 1
 
 
-def test_too_few_rounds_cannot_be_replayed():
+def test_too_few_rounds_fetch_nothing_ahead():
     with pytest.raises(InputError, match="three rounds or more"):
-        edited(looped(2, 10 * MB, 700.0), "pin")
+        edited(looped(2, 10 * MB, 700.0), "pin,prefetch")
+    (one,) = edited(looped(2, 10 * MB, 700.0, host=PAGEABLE), "pin")
+    assert one.rounds == 2

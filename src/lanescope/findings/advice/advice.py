@@ -28,10 +28,15 @@ class Step(StrEnum):
 
 #: Of these a program can take one: they are different ways to move the same data.
 EXCLUSIVE = (Step.STREAMS, Step.PREFETCH, Step.MAPPED, Step.HYBRID)
-#: For these a round is cut into parts, which asks more of a program than other changes.
-PARTS = frozenset((Step.STREAMS,))
 #: For these the kernels themselves are changed.
 KERNELS = frozenset((Step.MAPPED, Step.HYBRID))
+#: What a step asks of the program: where memory comes from (0), the calls that copy (1), the loop
+#: around them or the whole of its work in parts (2).
+ASKS = {
+    **{Step.PIN: 0, Step.PLACE: 0},
+    **{Step.ASYNC: 1, Step.BATCH: 1, Step.DEFER: 1, Step.PREFETCH: 1},
+    **{Step.STREAMS: 2, Step.HYBRID: 2, Step.MAPPED: 2},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +52,9 @@ class Change(Finding):
         What is done, together.
     method, streams
         What the round is afterwards; None where that stays as it is.
-    code
-        The change in the program's language, a few lines; None where there are none.
     seconds
-        Predicted time of a round, with its interval; by the phase's own error at least.
+        Predicted time of a round, with its interval; by the phase's own error at least. As that
+        before, `PhaseAdvice.base_seconds`, it is from round to round where rounds were replayed.
     round_gain_seconds
         Of a round: measured before less predicted after; its interval is of both.
     why
@@ -66,7 +70,6 @@ class Change(Finding):
     seconds: Estimate
     round_gain_seconds: Estimate
     why: str | None
-    code: str | None = None
     pin_seconds: Estimate | None = None
 
     @property
@@ -76,6 +79,11 @@ class Change(Finding):
         if self.pin_seconds is None or gain <= 0:
             return None
         return max(ceil(self.pin_seconds.value / gain), 1)
+
+    @property
+    def asks(self) -> int:
+        """What it asks of the program: as much as the step that asks most."""
+        return max(ASKS[step] for step in self.steps)
 
     @property
     def worth(self) -> bool:
@@ -103,6 +111,9 @@ class PhaseAdvice:
 
     Attributes
     ----------
+    base_seconds
+        What a round takes now, which changes shorten: from round to round where rounds that follow
+        each other were replayed, else of a round alone. Measured.
     predicted_seconds
         What the model says a round takes as it is now, but for the host's pauses; None where
         it cannot tell.
@@ -113,12 +124,14 @@ class PhaseAdvice:
     reason
         Why it does not; None where it does.
     changes
-        Those that are advised, then those that are not worth it, the largest gain first.
+        Those that are advised, then those that are not worth it, by their gain and by what they
+        ask of the program.
     notes
         Sentences on what the numbers do not say.
     """
 
     phase: Phase
+    base_seconds: float
     predicted_seconds: Estimate | None
     error: float | None
     described: bool
@@ -150,7 +163,7 @@ class Advice:
     parameters, predictor
         By whose parameters and by which predictor.
     phases
-        By process and GPU, of each the phase with the most time first.
+        That whose first advice gains most of the run first.
     notes
         Sentences on the whole.
     """

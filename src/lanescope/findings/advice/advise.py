@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from lanescope.errors import InputError
 from lanescope.findings.advice.advice import Advice, PhaseAdvice
-from lanescope.findings.advice.code import language_of
+from lanescope.findings.advice.edited import base_seconds
 from lanescope.findings.advice.judge import calibrate, changes_of, in_order, placed
 from lanescope.findings.advice.lanes import MOST_OPERATIONS
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.state import Predict, predicting
+from lanescope.findings.code import CUDA, languages
 from lanescope.findings.trace.far_node import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
@@ -22,6 +23,8 @@ from lanescope.trace.limits import Ceilings
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchManifest, WatchRun
 
+#: Of a phase with a smaller share of the watched time nothing is worth a change.
+LEAST_OF_WATCH = 0.001
 #: What to run for what a default watch leaves out.
 _WITH_KERNELS = "'lanescope watch --kernels -- PROGRAM', or 'lanescope advise -- PROGRAM',"
 
@@ -50,6 +53,7 @@ def advise(
     predict = predicting(predictor, parameters)
     found = [_of_phase(phase, predict, parameters) for phase in phases]
     found = _with_places(found, run, ceilings)
+    found = sorted((_if_it_matters(one, run.timeline.seconds) for one in found), key=_first_gain)
     return Advice(
         {process.pid: process.command for process in run.timeline.processes},
         run.timeline.seconds,
@@ -78,8 +82,8 @@ def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
     phases = find_phases(operations, kernels=kernels)
     if not phases:
         raise InputError(_nothing(run))
-    language = language_of(operations.names)
-    return tuple(replace(phase, language=language) for phase in phases), kernels
+    found = languages(run.timeline)
+    return tuple(replace(p, language=found.get(p.pid, CUDA)) for p in phases), kernels
 
 
 def _kernels_traced(operations: Operations, manifest: WatchManifest) -> bool:
@@ -113,6 +117,7 @@ def _of_phase(phase: Phase, predict: Predict, parameters: LinkParameters) -> Pha
     changes = changes_of(phase, calibration, predict, parameters)
     return PhaseAdvice(
         phase,
+        base_seconds(phase),
         calibration.predicted,
         calibration.error,
         calibration.reason is None,
@@ -120,6 +125,21 @@ def _of_phase(phase: Phase, predict: Predict, parameters: LinkParameters) -> Pha
         changes,
         _phase_notes(phase),
     )
+
+
+def _if_it_matters(one: PhaseAdvice, watched_seconds: float) -> PhaseAdvice:
+    """Return the advice of a phase, of which nothing is worth it where the phase takes no time."""
+    share = one.phase.run_seconds / watched_seconds if watched_seconds > 0 else 1.0
+    if share >= LEAST_OF_WATCH:
+        return one
+    why = f"its phase has less than {LEAST_OF_WATCH:.1%} of the watched time"
+    return replace(one, changes=tuple(replace(c, why=c.why or why) for c in one.changes))
+
+
+def _first_gain(one: PhaseAdvice) -> float:
+    """Return the gain of the first advice, in a sign by which the largest comes first."""
+    gains = [change.gain_seconds for change in one.advised[:1]]
+    return -sum(gain.value for gain in gains if gain is not None)
 
 
 def _phase_notes(phase: Phase) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
 from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.findings.advice.state import Predict, State, best_streams
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
@@ -37,8 +38,10 @@ def candidates(phase: Phase, predict: Predict) -> Iterator[tuple[Candidate, Stat
 
     Only what can be predicted is: memory that the parameters do not know is left out.
     """
-    replayed = (_pin, _batch, _rounds) if phase.schedule is None else ()  # the replay finds these
-    for make in (*replayed, _wait_less, _streams, _batch_in_streams, _mapped, _hybrid):
+    schedule = phase.schedule  # where there is one the replay finds these
+    replayed = (_pin, _batch) if schedule is None else ()
+    ahead = (_rounds,) if schedule is None or schedule.rounds < LEAST_ROUNDS else ()
+    for make in (*replayed, *ahead, _wait_less, _streams, _batch_in_streams, _mapped, _hybrid):
         try:
             found = make(phase, predict)
         except NotMeasuredError:
@@ -59,7 +62,7 @@ def _pageable(phase: Phase) -> bool:
 def _first(phase: Phase) -> tuple[tuple[Step, ...], str]:
     """Return what any overlap takes before, and its words."""
     steps: tuple[Step, ...] = (Step.PIN,) if _pageable(phase) else ()
-    words = ["pin the memory"] if steps else []
+    words = ["pin the host memory"] if steps else []
     if phase.synchronous:
         steps, words = (*steps, Step.ASYNC), [*words, "copy asynchronously"]
     return steps, "".join(f"{word}, " for word in words)
@@ -69,7 +72,7 @@ def _pin(phase: Phase, predict: Predict) -> Found:
     if not _pageable(phase):
         return None
     state = State(phase.workload, Method.EXPLICIT, waited=phase.waited)
-    return (Step.PIN,), "pin the memory", state
+    return (Step.PIN,), "pin the host memory", state
 
 
 def _wait_less(phase: Phase, predict: Predict) -> Found:
@@ -84,7 +87,7 @@ def _wait_less(phase: Phase, predict: Predict) -> Found:
 
 def _batch(phase: Phase, predict: Predict) -> Found:
     """Gather small copies of a direction into one, for each part."""
-    state, many = present(phase), _small(phase)
+    state, many = present(phase), small_copies(phase)
     if not many or state is None:
         return None
     return (Step.BATCH,), _gathering(phase, many), replace(state, workload=_gathered(phase, many))
@@ -92,11 +95,11 @@ def _batch(phase: Phase, predict: Predict) -> Found:
 
 def gathering(phase: Phase) -> str | None:
     """Return in words how the small copies of a round are gathered; None where there are none."""
-    many = _small(phase)
+    many = small_copies(phase)
     return _gathering(phase, many) if many else None
 
 
-def _small(phase: Phase) -> tuple[Direction, ...]:
+def small_copies(phase: Phase) -> tuple[Direction, ...]:
     """Return the directions with many small copies in a round."""
     work, parts = phase.workload, _parts(phase)
     directions = (
@@ -120,7 +123,9 @@ def _gathering(phase: Phase, many: tuple[Direction, ...]) -> str:
     counts = " and ".join(
         f"{arrays[direction] * _parts(phase)} {direction} copies" for direction in many
     )
-    return f"gather the {counts} of a round into {_parts(phase) * len(many)}"
+    left = _parts(phase) * len(many)
+    through = "a pinned buffer" if left == 1 else "pinned buffers"
+    return f"gather the {counts} of a round into {left}, through {through}"
 
 
 def _parts(phase: Phase) -> int:
@@ -162,14 +167,15 @@ def _streams(phase: Phase, predict: Predict) -> Found:
         what = f"use {best.streams} streams in place of {phase.parts}"
         return ((Step.STREAMS,), what, best) if best.streams != phase.parts else None
     what = f"cut a round into {best.streams} parts on streams of their own"
-    if not phase.workload.kernel_seconds:
+    work = phase.workload
+    if min(work.h2d_bytes, work.d2h_bytes) and work.kernel_seconds < 0.1 * phase.seconds.value:
         what += ", so that copies go both ways at once"
     return (*steps, Step.STREAMS), words + what, best
 
 
 def _batch_in_streams(phase: Phase, predict: Predict) -> Found:
     """Gather small copies, and cut what is gathered into parts that overlap."""
-    many = _small(phase)
+    many = small_copies(phase)
     if not many or not _overlaps(phase) or phase.method is Method.STREAMS:
         return None
     steps, words = _first(phase)
@@ -211,7 +217,7 @@ def _mapped(phase: Phase, predict: Predict) -> Found:
     predict(state)  # refuses where mapped memory was not measured
     what = "let the kernels read and write mapped host memory, and copy nothing"
     if _pageable(phase):
-        return (Step.PIN, Step.MAPPED), f"pin the memory, {what}", state
+        return (Step.PIN, Step.MAPPED), f"pin the host memory, {what}", state
     return (Step.MAPPED,), what, state
 
 
@@ -231,6 +237,11 @@ def _hybrid(phase: Phase, predict: Predict) -> Found:
 
 #: Stands where nobody knows what pinning takes.
 REUSED = "The same buffers are used again and again: pinning takes longer than copying."
+#: The same of what ran once.
+REPEATED = (
+    "The program does this again with the same buffers: it ran once here, and to pin memory for "
+    "one round takes longer than it gains."
+)
 _OF_STEPS = {
     Step.PIN: (
         REUSED,
@@ -271,6 +282,8 @@ _OF_STEPS = {
 def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     """Return what has to hold for these steps, for a phase as it is."""
     found = [sentence for step in steps for sentence in _OF_STEPS[step]]
+    if phase.rounds_in_run == 1:
+        found = [REPEATED if sentence == REUSED else sentence for sentence in found]
     found += _of_phase(steps, phase)
     return tuple(dict.fromkeys(found))
 
@@ -285,13 +298,4 @@ def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:
         found.append(
             f"Each part can go through all {phase.launches} kernels of a round on its own."
         )
-    if Step.PIN in steps and phase.rounds_in_run == 1:
-        found.append(
-            "It ran once: the memory is pinned before, and not for this one round, which would "
-            "take longer than it gains."
-        )
-    if works:
-        found.append("Kernels take as long as in this run: their time is taken from it.")
-    if phase.host_seconds.value > 0.01 * phase.seconds.value:
-        found.append("What the host does within a round takes as long as now, and still waits.")
     return found

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import gathering
-from lanescope.findings.advice.edits import EDITS, Edit, Lasts, is_staged
+from lanescope.findings.advice.edits import (
+    EDITS,
+    LOOKED_AT,
+    Edit,
+    Lasts,
+    batch,
+    is_pageable,
+    is_staged,
+)
 from lanescope.findings.advice.lanes import IN
 from lanescope.findings.advice.phase import Phase
-from lanescope.findings.advice.schedule import Schedule, Task, ends_after
+from lanescope.findings.advice.schedule import (
+    LEAST_ROUNDS,
+    Schedule,
+    Task,
+    ends_after,
+    replayed,
+)
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.seconds import single_seconds
 from lanescope.units.estimate import Estimate
@@ -31,6 +47,8 @@ class Edited:
 #: Gains of programs that were changed as advised differ by so much of them from the prediction,
 #: in 15 of 16 runs of benchmarks/advise/closed_loop.py.
 _REPLAY_ERROR = 0.25
+#: These gain from one round to the next.
+ACROSS_ROUNDS = frozenset((Step.PREFETCH, Step.DEFER))
 _TRIED = (
     (Step.PIN,),
     (Step.PREFETCH,),
@@ -40,16 +58,16 @@ _TRIED = (
     (Step.DEFER,),
 )
 _REMEDIES = {
-    Step.PIN: "pin the memory",
-    Step.PREFETCH: "copy the next round's data in while this round computes and comes back (two "
+    Step.PIN: "pin the host memory",
+    Step.PREFETCH: "copy the next round's data in while this one computes and comes back (two "
     "buffers, a stream for the copies)",
-    Step.BATCH: "gather the small copies of a round into one",
+    Step.BATCH: "gather the small copies of a round into one, from a pinned buffer",
     Step.DEFER: "leave the few bytes that each round reads back on the GPU, and read those of "
     "many rounds together",
 }
 _UNSTAGED = (
-    "have the data in pinned memory from the beginning; now the host pauses before each copy as "
-    "long as it takes to copy them there, which this takes for the reason"
+    "keep the data in pinned memory from the beginning (now the host pauses before each copy for "
+    "as long as copying the data there takes, which is taken for the reason)"
 )
 
 
@@ -59,7 +77,9 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
     if schedule is None:
         return
     for steps in _TRIED:
-        if not _is_alone(schedule, steps):
+        if schedule.rounds < LEAST_ROUNDS and ACROSS_ROUNDS & set(steps):
+            continue
+        if not _is_alone(schedule, steps) or (steps == (Step.BATCH,) and _pins_all(schedule)):
             continue
         ahead = Step.PREFETCH in steps
         try:
@@ -67,6 +87,20 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
         except NotMeasuredError:
             continue
         yield Edited(steps, _remedy(steps, phase, schedule), schedule.rounds, before, after)
+
+
+def base_seconds(phase: Phase) -> float:
+    """Return what a round takes now: from round to round where there is a schedule."""
+    schedule = phase.schedule
+    if schedule is None:
+        return phase.seconds.value
+    return _unedited_ns(schedule) / schedule.rounds * 1e-9
+
+
+@lru_cache(maxsize=16)
+def _unedited_ns(schedule: Schedule) -> float:
+    """Return what its replay takes as it is."""
+    return ends_after(schedule.tasks)
 
 
 def edit_of(steps: tuple[Step, ...]) -> Edit:
@@ -86,36 +120,51 @@ def round_seconds(
     """Return what a round takes before and after an edit, in seconds.
 
     The interval is that of the copies whose time is predicted, wider by what the replay without
-    an edit is off from what was measured, and by `_REPLAY_ERROR` of the gain.
+    an edit is off from what was measured, and by `_REPLAY_ERROR` of the gain; it ends at what
+    the busiest stream works on what the edit leaves as it is.
 
     Parameters
     ----------
     ahead
-        Whether the edit fetches data ahead: the first round of the schedule has none before it.
+        Whether the edit fetches data ahead: the first round of the schedule has none before it, and
+        does not count.
 
     Raises
     ------
     NotMeasuredError
         If the parameters lack what the edit needs, or are None and it needs them.
     """
-    before = ends_after(schedule.tasks)
-    wider = abs(before - schedule.measured_ns)
-    change = [
-        ends_after(edit(schedule.tasks, predicted_lasts(parameters, end))) - before for end in _ENDS
-    ]
-    most = schedule.rounds / (schedule.rounds - int(ahead))
+    before = _unedited_ns(schedule)
+
+    def after(lasts: Lasts) -> float:
+        placed = replayed(edit(schedule.tasks, lasts))
+        end = max((one.end for one in placed), default=0.0)
+        if not ahead or schedule.rounds < LEAST_ROUNDS:
+            return end
+        first = max((one.end for one in placed if not one.task.round), default=0.0)
+        return (end - first) * schedule.rounds / (schedule.rounds - 1)
+
+    value, low, high = (after(predicted_lasts(parameters, end)) for end in _ENDS)
+    least = min(_busiest_ns(edit(schedule.tasks, lambda kind, size: 0.0)), low, value)
+    wider = abs(before - schedule.measured_ns) + _REPLAY_ERROR * abs(before - value)
+    found = Estimate(value, max(min(low, value) - wider, least, 0.0), max(high, value) + wider)
     scale = 1 / (schedule.rounds * 1e9)
-    value, low, high = (before + one * most for one in change)
-    wider += _REPLAY_ERROR * abs(before - value)
-    after = Estimate(value, max(min(low, value) - wider, 0.0), max(high, value) + wider)
-    return before * scale, after.map(lambda nanoseconds: nanoseconds * scale)
+    return before * scale, found.map(lambda nanoseconds: nanoseconds * scale)
+
+
+def _busiest_ns(tasks: Sequence[Task]) -> float:
+    """Return how long the busiest stream works on copies of a direction, or on kernels."""
+    spent: dict[tuple[int, int], float] = defaultdict(float)
+    for task in tasks:
+        spent[task.stream, task.kind] += task.lasts
+    return max(spent.values(), default=0.0)
 
 
 def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
     staged = any(map(is_staged, schedule.tasks))
     words = _REMEDIES | ({Step.PIN: _UNSTAGED} if staged else {})
     words |= {Step.BATCH: gathering(phase) or _REMEDIES[Step.BATCH]}
-    return ", ".join(words[step] for step in steps)
+    return ", and ".join(words[step] for step in steps)
 
 
 _ENDS: tuple[Callable[[Estimate], float], ...] = (
@@ -140,6 +189,13 @@ def predicted_lasts(
         return end(single_seconds(parameters.copies(direction), size)) * 1e9
 
     return lasts
+
+
+def _pins_all(schedule: Schedule) -> bool:
+    """Whether to gather small copies leaves no pageable memory: that is to pin and to gather."""
+    pageable = [task for task in schedule.tasks if is_pageable(task)]
+    left = batch(schedule.tasks, lambda kind, size: 0.0)
+    return bool(pageable) and not any(is_pageable(t) and t.bytes > LOOKED_AT for t in left)
 
 
 def _is_alone(schedule: Schedule, steps: tuple[Step, ...]) -> bool:

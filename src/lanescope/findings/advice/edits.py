@@ -20,7 +20,7 @@ _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
 _PIECE_NS, _BYTE_NS = 200.0, 0.2
 #: Results of so few bytes are looked at by the host, and can be read later.
-_LOOKED_AT = 4 << 10
+LOOKED_AT = 4 << 10
 
 
 #: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes
@@ -53,22 +53,29 @@ def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
             lasts=lasts(task.kind, task.bytes),
             hold=_WAKES_NS if task.blocks else _SUBMITS_NS,
         )
-        if _is_pageable(task)
+        if is_pageable(task)
         else task
         for task in tasks
     ]
 
 
-def _is_pageable(task: Task) -> bool:
+def is_pageable(task: Task) -> bool:
+    """Whether it copies from or to pageable memory."""
     return task.kind <= OUT and task.memory is MemoryKind.PAGEABLE
 
 
 def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
-    """Return tasks whose copies to the GPU are submitted one round ahead, on their own stream."""
+    """Return tasks whose copies to the GPU are submitted one round ahead, on their own stream.
+
+    Those of pageable memory stay where they are: the host waits in their calls all the same.
+    """
     rounds: dict[int, list[Task]] = defaultdict(list)
     ahead: dict[int, list[Task]] = defaultdict(list)
     for task in tasks:
-        (ahead if task.kind == IN else rounds)[task.round].append(task)
+        moves = task.kind == IN and task.memory is not MemoryKind.PAGEABLE
+        (ahead if moves else rounds)[task.round].append(task)
+    if not ahead:
+        return list(tasks)
     stream = max((task.stream for task in tasks), default=0) + 1
     found: list[Task] = []
     count = max((task.round for task in tasks), default=-1) + 1
@@ -97,6 +104,8 @@ def _number(round_: int, place: int) -> int:
 def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) -> list[Task]:
     """Return tasks whose small copies that follow each other in a round are one copy.
 
+    They are gathered in a buffer of their own, which is pinned.
+
     Parameters
     ----------
     most_bytes
@@ -115,6 +124,7 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
             replace(
                 first,
                 bytes=total,
+                memory=MemoryKind.PINNED,
                 gap=first.gap + gathering,
                 lag=0.0,
                 lasts=lasts(first.kind, total),
@@ -130,7 +140,7 @@ def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     found: list[Task] = []
     total, released = 0, False
     for task in tasks:
-        if task.kind == OUT and task.bytes <= _LOOKED_AT:
+        if task.kind == OUT and task.bytes <= LOOKED_AT:
             total, released = total + task.bytes, True
             continue
         found.append(replace(task, waits=False) if released else task)

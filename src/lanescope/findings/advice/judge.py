@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lanescope.errors import NotMeasuredError
-from lanescope.findings.advice.advice import KERNELS, PARTS, Candidate, Change, Step
-from lanescope.findings.advice.changes import REUSED, candidates, conditions, present
-from lanescope.findings.advice.code import code_of
-from lanescope.findings.advice.edited import Edited, edits_of
+from lanescope.findings.advice.advice import KERNELS, Candidate, Change, Step
+from lanescope.findings.advice.changes import (
+    REPEATED,
+    REUSED,
+    candidates,
+    conditions,
+    present,
+    small_copies,
+)
+from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
+from lanescope.findings.code import snippets
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.workload import Method
 from lanescope.trace.codes import MemoryKind
@@ -23,8 +30,11 @@ from lanescope.units.words import time_text
 MOST_ERROR = 0.25
 #: A change that gains a smaller share of a round is not worth it.
 LEAST_GAIN = 0.01
-#: To cut a round into parts has to gain so much more of it than another change to stand before it.
-PARTS_COST = 0.05
+#: The same of what ran once: nothing tells how much it differs from time to time.
+LEAST_GAIN_ONCE = 0.05
+#: A change has to gain so much more of a round than one that asks one less of the program
+#: (`ASKS`) to stand before it.
+ASKING = 0.05
 #: The driver takes so many times as long or as short for pinned memory a minute later, on one H100
 #: (benchmarks/model/pinning.py).
 _PIN_SPREAD = 1.45
@@ -87,23 +97,31 @@ def changes_of(
             for candidate, state in candidates(phase, predict)
         ]
     found = [with_pinning(one, phase, parameters) for one in found]
-    return in_order(simplest(found, phase.seconds.value))
+    return in_order(simplest(found, base_seconds(phase)))
 
 
 def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Change:
     """Return a change with what it takes to pin the buffers of a round, where that is known.
 
-    Each copy of pageable memory is taken for a buffer of its own; where the next round's data is
-    fetched ahead those to the GPU are there twice.
+    What ran once gains that less; where it is not known, nobody knows what the run gains.
+
+    Each copy of pageable memory is taken for a buffer of its own, those that are gathered for one;
+    where the next round's data is fetched ahead those to the GPU are there twice.
     """
-    if Step.PIN not in change.steps or parameters.pinning is None:
+    if Step.PIN not in change.steps:
         return change
+    once = phase.rounds_in_run == 1
+    if parameters.pinning is None:
+        return replace(change, gain_seconds=None) if once else change
     twice = Step.PREFETCH in change.steps
-    spent = [
-        (round(kind.count) * (1 + (twice and kind.direction is Direction.H2D)), kind.typical_bytes)
-        for kind in phase.copies
-        if kind.memory is MemoryKind.PAGEABLE
-    ]
+    gathered = small_copies(phase) if Step.BATCH in change.steps else ()
+    spent = []
+    for kind in phase.copies:
+        if kind.memory is not MemoryKind.PAGEABLE:
+            continue
+        one = kind.direction in gathered
+        count, size = (1, round(kind.bytes)) if one else (round(kind.count), kind.typical_bytes)
+        spent.append((count * (1 + (twice and kind.direction is Direction.H2D)), size))
     each = [(count, parameters.pinning.at(size)) for count, size in spent]
     value, low, high = (
         sum(count * getattr(one, end) for count, one in each) for end in ("value", "low", "high")
@@ -113,8 +131,22 @@ def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Ch
     known = Estimate(value, min(low, value / _PIN_SPREAD), max(high, value * _PIN_SPREAD))
     change = replace(change, pin_seconds=known)
     pays = _pays_after(change, phase, spent)
-    conditions_ = tuple(pays if one == REUSED else one for one in change.conditions)
-    return replace(change, conditions=conditions_)
+    conditions_ = tuple(pays if one in (REUSED, REPEATED) else one for one in change.conditions)
+    change = replace(change, conditions=conditions_)
+    if not once or change.gain_seconds is None:
+        return change
+    why = _ran_once(change) if (change.break_even_rounds or 2) > 1 else None
+    gain = change.gain_seconds.map(lambda seconds: seconds - value)
+    return replace(change, why=change.why or why, gain_seconds=gain)
+
+
+def _ran_once(change: Change) -> str:
+    takes = time_text(0.0 if change.pin_seconds is None else change.pin_seconds.value)
+    gains = time_text(change.round_gain_seconds.value)
+    return (
+        f"to get its memory pinned takes about {takes} (predicted), and it gains {gains} each time "
+        f"that the program does this; it pays from {change.break_even_rounds} times on"
+    )
 
 
 def _pays_after(change: Change, phase: Phase, spent: list[tuple[int, int]]) -> str:
@@ -135,7 +167,7 @@ def _pays_after(change: Change, phase: Phase, spent: list[tuple[int, int]]) -> s
 
 def _worth(change: Change) -> float:
     """Return the share of a round that it gains; less for what asks more of the program."""
-    return change.effect - (PARTS_COST if PARTS & set(change.steps) else 0.0)
+    return change.effect - ASKING * change.asks
 
 
 def _replayed(phase: Phase, edited: Edited) -> Change:
@@ -146,13 +178,10 @@ def _replayed(phase: Phase, edited: Edited) -> Change:
         before - after.high - (spread.value - spread.low),
         before - after.low + (spread.high - spread.value),
     )
-    basis = (
-        f"{edited.rounds} measured rounds were replayed with this edit; only copies that change "
-        "are predicted, from round to round"
-    )
+    rounds = "1 measured round" if edited.rounds == 1 else f"{edited.rounds} measured rounds"
+    basis = f"replay of {rounds}, in which only the copies that change are predicted"
     candidate = Candidate(edited.steps, edited.remedy, conditions(edited.steps, phase))
-    found = _change(phase, candidate, (None, 1), after, gain, basis, before=before)
-    return replace(found, code=code_of(edited.steps, phase.language))
+    return _change(phase, candidate, (None, 1), after, gain, basis)
 
 
 def simplest(changes: list[Change], before: float) -> list[Change]:
@@ -168,7 +197,7 @@ def _against(change: Change, others: list[Change], before: float) -> Change:
     more = change.round_gain_seconds.value - best.round_gain_seconds.value
     if more >= LEAST_GAIN * before:
         return change
-    return replace(change, why=f"{best.kind} alone gains as much within 1% of a round")
+    return replace(change, why=f"{best.kind} alone gains as much, within 1% of a round")
 
 
 def in_order(changes: list[Change]) -> tuple[Change, ...]:
@@ -194,11 +223,13 @@ def _judged(
         host + max(predicted.high, scaled.high, scaled.value * (1 + bound)),
     )
     basis = (
-        f"predicted as {state.method}"
+        f"the model of {state.method}"
         + (f" in {state.streams} streams" if state.streams > 1 else "")
         + f", times {scale:.3g}, by which the round measured differs from that predicted"
     )
     gain = gained(phase.seconds, after)
+    between = base_seconds(phase) - phase.seconds.value  # from one round to the next, as it is
+    after = after.map(lambda seconds: max(seconds + between, 0.0))
     return _change(phase, candidate, (state.method, state.streams), after, gain, basis)
 
 
@@ -209,13 +240,9 @@ def _change(
     after: Estimate,
     gain: Estimate,
     basis: str,
-    before: float | None = None,
 ) -> Change:
-    """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method.
-
-    `before` is what a round takes now, where that is not the measured time of a round alone.
-    """
-    before = phase.seconds.value if before is None else before
+    """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method."""
+    before = base_seconds(phase)
     return Change(
         kind="+".join(candidate.steps),
         sentence=f"Process {phase.pid} on g{phase.gpu}, phase {phase.number}: a round takes "
@@ -232,7 +259,8 @@ def _change(
         streams=becomes[1],
         seconds=after,
         round_gain_seconds=gain,
-        why=why_not(gain, before),
+        why=why_not(gain, before, once=phase.rounds == 1),
+        code=snippets(candidate.steps, phase.language),
     )
 
 
@@ -241,12 +269,15 @@ def gained(before: Estimate, after: Estimate) -> Estimate:
     return Estimate(before.value - after.value, before.low - after.high, before.high - after.low)
 
 
-def why_not(gain: Estimate, before: float) -> str | None:
+def why_not(gain: Estimate, before: float, *, once: bool) -> str | None:
     """Return why a gain is not worth a change; None where it is."""
-    if gain.value < LEAST_GAIN * before:
-        gains = "it would take longer" if gain.value < 0 else f"it gains {gain.value / before:.1%}"
-        return f"{gains}; less than {LEAST_GAIN:.0%} is not worth a change"
-    return f"its gain of {gain.value / before:.1%} is within the error" if gain.low <= 0 else None
+    if gain.value < 0:
+        return "it would take longer"
+    share, least = gain.value / before, LEAST_GAIN_ONCE if once else LEAST_GAIN
+    if share < least:
+        of_what = " of what ran once" if once else ""
+        return f"it gains {share:.1%}, and less than {least:.0%}{of_what} is not worth a change"
+    return f"its gain of {share:.0%} is within the error" if gain.low <= 0 else None
 
 
 def placed(
@@ -265,9 +296,7 @@ def placed(
     now = phase.h2d_seconds if direction is Direction.H2D else phase.d2h_seconds
     most = min(seconds, now.value)
     gain = Estimate(most, max(most - phase.hidden_seconds.value, 0.0), most)
-    before = phase.seconds
-    after = Estimate(
-        before.value - gain.value, max(before.low - gain.high, 0.0), before.high - gain.low
-    )
+    before = base_seconds(phase)
+    after = Estimate(max(before - gain.value, 0.0), max(before - gain.high, 0.0), before - gain.low)
     candidate = Candidate((Step.PLACE,), remedy, conditions)
     return _change(phase, candidate, (phase.method, phase.parts), after, gain, basis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,9 @@ _LEAST_RETURNING = 0.125
 _PAUSE_NS = 50_000
 #: Of a pipeline that never runs dry, so many of its parts count as one round.
 MOST_PARTS = 64
+#: Copies of one direction that go on without a pause are cut into rounds of so many, from this
+#: count on.
+_IN_A_ROW, _LONG_ROW = 64, 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,13 +92,21 @@ def _starts(lane: Lane, regular: BoolArray) -> IntArray:
 
 
 def _with_pauses(lane: Lane, starts: IntArray) -> IntArray:
-    """Cut what holds nothing but copies of one direction at its pauses, too."""
+    """Cut what holds nothing but copies of one direction at its pauses, too.
+
+    What goes on for long without one is cut into equal pieces.
+    """
     lasts = np.append(starts[1:], len(lane))
     one_kind = np.minimum.reduceat(lane.kind, starts) == np.maximum.reduceat(lane.kind, starts)
     found = [starts]
     for place in np.flatnonzero(one_kind & (lasts - starts > 1)).tolist():
         begin, end = int(starts[place]), int(lasts[place])
-        found.append(begin + _after_pauses(lane.rows(slice(begin, end))))
+        pauses = begin + _after_pauses(lane.rows(slice(begin, end)))
+        found.append(pauses)
+        if lane.kind[begin] <= OUT:
+            ends = [begin, *pauses.tolist(), end]
+            long = [(a, b) for a, b in pairwise(ends) if b - a >= _LONG_ROW]
+            found += [np.arange(a, b, _IN_A_ROW) for a, b in long]
     return np.unique(np.concatenate(found))
 
 

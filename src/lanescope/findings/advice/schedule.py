@@ -22,6 +22,11 @@ _LAUNCH_LAG_NS, _LAUNCH_NS = 5_000, 4_000
 _RETURNS_NS, _RETURNS_SHARE = 20_000, 0.05
 #: A schedule has so many rounds and operations at most, and no fewer rounds than the least.
 _MOST_ROUNDS, _MOST_ROWS, LEAST_ROUNDS = 64, 4_000, 3
+#: Rounds in a row are cut into so many pieces, none shorter than the other number, of which the
+#: one that is nearest to the median time is taken: a pause in one piece is in no other.
+_PIECES, _SHORTEST_PIECE = 5, 8
+#: So many operations before a schedule are looked at for the last end.
+_BEFORE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,9 @@ class Placed:
 
 
 def schedule_of(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -> Schedule | None:
-    """Return the last of those rounds that follow each other; None where there are too few.
+    """Return some of those rounds that follow each other; None where there are too few.
+
+    What ran once or twice has a schedule of as many rounds.
 
     Parameters
     ----------
@@ -129,32 +136,44 @@ def schedule_of(lane: Lane, first: IntArray, last: IntArray, which: IntArray) ->
         return None
     begin, end = int(first[run[0]]), int(last[run[-1]])
     number = np.searchsorted(first[run], np.arange(begin, end), "right") - 1
-    return _measured(lane.rows(slice(begin, end)), number, run.size)
+    before = int(lane.end_ns[max(begin - _BEFORE, 0) : begin].max()) if begin else 0
+    return _measured(lane.rows(slice(begin, end)), number, run.size, before)
 
 
 def _typical_run(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -> IntArray | None:
-    """Return rounds that follow each other and take the median time of all such."""
+    """Return rounds that follow each other and take, in the mean, the median of such rounds."""
     runs = np.split(which, np.flatnonzero(np.diff(which) != 1) + 1)
-    least = max(LEAST_ROUNDS, min(max(map(len, runs)), _MOST_ROUNDS) // 2)
+    longest = max(map(len, runs))
+    if longest < LEAST_ROUNDS <= which.size:
+        return None  # others lie between these rounds
+    least = min(max(LEAST_ROUNDS, min(longest, _MOST_ROUNDS) // 2), longest)
+    typical = max(longest // _PIECES, _SHORTEST_PIECE)
     found = []
     for run in runs:
         rows = int((last[run] - first[run]).max())
-        size = max(min(_MOST_ROUNDS, _MOST_ROWS // rows), 1)
+        size = max(min(_MOST_ROUNDS, _MOST_ROWS // rows, typical), 1)
         pieces = [run[at : at + size] for at in range(0, run.size, size)]
         for piece in pieces:
-            if piece.size < min(least, size) or piece.size < LEAST_ROUNDS:
+            if piece.size < min(least, size):
                 continue
             lasted = int(lane.end_ns[last[piece[-1]] - 1] - lane.start_ns[first[piece[0]]])
-            found.append((lasted / piece.size, int(piece[0]), piece))
-    return sorted(found, key=lambda one: one[:2])[len(found) // 2][2] if found else None
+            found.append((lasted / piece.size, piece))
+    between = np.concatenate([np.diff(lane.start_ns[first[run]]) for run in runs])
+    middle = float(np.median(between if between.size else [mean for mean, _ in found] or [0.0]))
+    return min(found, key=lambda one: abs(one[0] - middle))[1] if found else None
 
 
-def _measured(lane: Lane, number: IntArray, rounds: int) -> Schedule:
-    """Return each operation with the host's times, as far as calls and starts tell them."""
+def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Schedule:
+    """Return each operation with the host's times, as far as calls and starts tell them.
+
+    It begins with the first call, but not before `before_ns`, when what was before has ended: calls
+    may run far ahead of the GPU.
+    """
     tasks: list[Task] = []
     free: dict[int, float] = {}
     engines: dict[int, float] = {}
-    zero = float(min(lane.start_ns[0], lane.call_start_ns[0] or lane.start_ns[0]))
+    first = min(lane.start_ns[0], lane.call_start_ns[0] or lane.start_ns[0])
+    zero = float(min(max(first, before_ns), lane.start_ns[0]))
     host = latest = 0.0
     for row in range(len(lane)):
         start, end = float(lane.start_ns[row]) - zero, float(lane.end_ns[row]) - zero

@@ -8,7 +8,7 @@ from functools import partial
 
 from lanescope.errors import InputError
 from lanescope.findings.advice.critical_path import Segment, critical_path
-from lanescope.findings.advice.edited import predicted_lasts, round_seconds
+from lanescope.findings.advice.edited import ACROSS_ROUNDS, predicted_lasts, round_seconds
 from lanescope.findings.advice.edits import (
     EDITS,
     Edit,
@@ -18,7 +18,7 @@ from lanescope.findings.advice.edits import (
     faster_kernels,
 )
 from lanescope.findings.advice.phase import Phase
-from lanescope.findings.advice.schedule import Placed, Schedule, Task, replayed
+from lanescope.findings.advice.schedule import LEAST_ROUNDS, Placed, Schedule, Task, replayed
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import parse_size
@@ -151,16 +151,18 @@ def what_if(
     NotMeasuredError
         If the parameters lack what an edit needs.
     """
+    least = LEAST_ROUNDS if any(one.text in ACROSS_ROUNDS for one in edits) else 1
     found = [
         _of_phase(phase, phase.schedule, edits, parameters)
         for phase in phases
-        if phase.schedule is not None
+        if phase.schedule is not None and phase.schedule.rounds >= least
     ]
     if not found:
+        several = "three rounds or more" if least > 1 else "rounds"
         raise InputError(
-            "no phase of this watch can be replayed: that takes three rounds or more that follow "
-            "each other, none of them cut into overlapping parts, and a trace of the kernels "
-            "('lanescope watch --kernels -- PROGRAM')"
+            f"no phase of this watch can be replayed: that takes {several} that follow each other, "
+            "none of them cut into overlapping parts, and a trace of the kernels ('lanescope "
+            "watch --kernels -- PROGRAM')"
         )
     return tuple(sorted(found, key=lambda one: -one.run_gain_seconds))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.document.finding import Finding
+from lanescope.findings.trace.evidence import with_code
 from lanescope.findings.trace.far_node import far_node
 from lanescope.findings.trace.overlap import no_overlap
 from lanescope.findings.trace.pageable import pageable_async
@@ -51,7 +52,8 @@ def find(
     if machine is not None:
         found += far_node(timeline, machine, ceilings)
         found += trained_down(machine, summary.directions)
-    return tuple(sorted(found, key=lambda f: -(f.gain_seconds.high if f.gain_seconds else 0.0)))
+    found.sort(key=lambda f: -(f.gain_seconds.high if f.gain_seconds else 0.0))
+    return tuple(with_code(found, timeline))
 
 
 _NO_SLOWDOWN = (

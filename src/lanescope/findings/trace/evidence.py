@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lanescope.document.finding import Finding
+from lanescope.findings.code import CUDA, languages, snippets
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray, among
 from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
+from lanescope.trace.timeline import Timeline
 from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.units.estimate import Estimate
 
@@ -82,17 +84,41 @@ _LEAST_LARGE = 3
 Limits = dict[int, tuple[LinkLimit, LinkLimit]]
 
 
-#: By kind of finding, the options of ``lanescope watch`` that show it again, and what to do.
-_REMEDIES = {
-    "far-node": ("--addresses", "allocate host memory on the node of the GPU that it is for"),
-    "managed-thrashing": ("--managed", "prefetch managed memory, or let one side alone change it"),
-    "no-overlap": ("--kernels", "copy one piece while another is computed, on another stream"),
-    "pageable-async": ("", "use pinned host memory for asynchronous copies"),
-    "synchronous-copies": ("", "copy asynchronously, from and to pinned host memory"),
-    "tiny-copies": ("", "put what is copied in a row into one buffer, or one batch"),
-    "trained-down": ("", "look at the slot, the riser and the firmware's PCIe settings"),
-    "unchanged-data": ("--addresses --hash", "keep on the GPU what has not changed"),
+#: By kind of finding, the options of ``lanescope watch`` that show it again, what to do, and what
+#: `lanescope.findings.code` calls that; None where it is not done in the program.
+_REMEDIES: dict[str, tuple[str, str, str | None]] = {
+    "far-node": (
+        "--addresses",
+        "allocate host memory on the node of the GPU that it is for",
+        "place",
+    ),
+    "managed-thrashing": (
+        "--managed",
+        "prefetch managed memory, or let one side alone change it",
+        "managed",
+    ),
+    "no-overlap": (
+        "--kernels",
+        "copy the next piece in while this one is computed, on another stream",
+        "prefetch",
+    ),
+    "pageable-async": ("", "use pinned host memory for asynchronous copies", "pin"),
+    "synchronous-copies": ("", "copy asynchronously, from and to pinned host memory", "async"),
+    "tiny-copies": ("", "put what is copied in a row into one buffer, or one batch", "batch"),
+    "trained-down": ("", "look at the slot, the riser and the firmware's PCIe settings", None),
+    "unchanged-data": ("--addresses --hash", "keep on the GPU what has not changed", "keep"),
 }
+
+
+def with_code(found: Iterable[Finding], timeline: Timeline) -> Iterator[Finding]:
+    """Yield findings of a watch with what to do in the language of its program.
+
+    Where programs of several languages were watched it is that of the first process.
+    """
+    language = next(iter(languages(timeline).values()), CUDA)
+    for one in found:
+        what = _REMEDIES[one.kind][2]
+        yield replace(one, code=snippets((what,), language) if what else ())
 
 
 def finding(
@@ -110,7 +136,7 @@ def finding(
     gain_seconds
         What the watched time would shrink by at best; None where nothing predicts it.
     """
-    options, remedy = _REMEDIES[kind]
+    options, remedy, _ = _REMEDIES[kind]
     return Finding(
         kind,
         sentence,

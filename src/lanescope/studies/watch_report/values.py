@@ -87,6 +87,7 @@ def _finding(found: Finding) -> dict[str, Any]:
         "evidence": list(found.evidence),
         "predicted_gain_seconds": None if gain is None else gain.high,
         "remedy": found.remedy,
+        "code": [asdict(one) for one in found.code],
         "confirm": found.confirm,
     }
 
