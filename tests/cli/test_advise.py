@@ -108,8 +108,15 @@ def test_what_if_says_that_parameters_are_of_another_machine(lanescope_here):
     assert "no link parameters are named 'nope'" in done.stderr
 
 
-def test_pages_are_of_what_if_alone(told, tmp_path):
-    done = told(LOOP, "--page", tmp_path / "page.html")
+def test_advice_is_a_page_too_and_traces_are_of_what_if_alone(told, tmp_path):
+    page = tmp_path / "page.html"
+    done = told(LOOP, "--page", page)
+    assert (done.returncode, done.stderr) == (0, f"page: {page}\n")
+    text = page.read_text()
+    assert "What would make its transfers faster" in text
+    assert '<pre class="listing">' in text
+    assert "torch.cuda.Stream()" in text
+    done = told(LOOP, "--perfetto", tmp_path / "trace.pftrace")
     assert done.returncode == 2
     assert "--what-if" in done.stderr
 

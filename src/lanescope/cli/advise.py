@@ -67,7 +67,7 @@ def advise(
         option(
             File("--page", PAGES),
             metavar="FILE",
-            help="With --what-if: write a page with both schedules and their critical path.",
+            help="Write it as a page; with --what-if: both schedules and their critical path.",
         ),
     ] = None,
     perfetto: Annotated[
@@ -93,8 +93,8 @@ def advise(
     program = _program(named)
     if not program and out is not None:
         raise InputError("--out is where a program's watch goes; name a program after --")
-    if what_if is None and (page or perfetto):
-        raise InputError("--page and --perfetto show the schedules of --what-if; name its edits")
+    if what_if is None and perfetto:
+        raise InputError("--perfetto shows the schedules of --what-if; name its edits")
     renaming = None if machine is None else renamed("--machine", "--parameters", parameters)
     from lanescope.studies.advise import Advise, stored_watch
 
@@ -106,14 +106,14 @@ def advise(
     if stored is not None:
         result = advised(stored)
         print_result(result, json=json)
-        _write_schedules(result, page, perfetto)
+        _write_files(result, page, perfetto)
         return
     run = _watched(tuple(program), out)
     own = 0
     try:
         result = advised(run)
         print_result(result, json=json, error=True)
-        _write_schedules(result, page, perfetto)
+        _write_files(result, page, perfetto)
         if not json:
             print(f"run:  {run.folder}", file=sys.stderr)
     except InputError as error:
@@ -122,15 +122,13 @@ def advise(
     raise ProgramEnded(run.manifest.exit_code or own)
 
 
-def _write_schedules(result: Advised | WhatIf, page: Path | None, perfetto: Path | None) -> None:
-    """Write the page and the trace of --what-if where they are named."""
+def _write_files(result: Advised | WhatIf, page: Path | None, perfetto: Path | None) -> None:
+    """Write the page, and the trace of --what-if, where they are named."""
     from lanescope.studies.what_if import WhatIf
 
-    if not isinstance(result, WhatIf):
-        return
     if page is not None:
         print(f"page: {result.page(page)}", file=sys.stderr)
-    if perfetto is not None:
+    if perfetto is not None and isinstance(result, WhatIf):
         print(f"trace: {result.perfetto(perfetto)}", file=sys.stderr)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -12,6 +12,7 @@ from lanescope.document.blocks import (
     Block,
     Bullets,
     Column,
+    Document,
     Group,
     Kind,
     Listing,
@@ -24,6 +25,7 @@ from lanescope.document.blocks import (
     Value as BlockValue,
 )
 from lanescope.document.finding import Snippet
+from lanescope.errors import InputError
 from lanescope.findings.advice.advice import Advice, Change, PhaseAdvice
 from lanescope.findings.advice.advise import advise, other_machine, phases_of
 from lanescope.findings.advice.phase import CopyKind, Phase
@@ -35,14 +37,14 @@ from lanescope.report import format as fmt
 from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,
-    AnalysisResult,
     Observer,
+    PagedResult,
     Parameters,
     link_parameters,
 )
 from lanescope.studies.options import Option
 from lanescope.studies.what_if import WhatIf
-from lanescope.trace.run import WatchRun
+from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
 from lanescope.units.words import shortened
@@ -107,7 +109,7 @@ class Advise(Analysis):
 
         def advised(run: WatchRun) -> Advised:
             ceilings = measured_ceilings(run.manifest.machine)
-            return Advised(advise(run, parameters, predictor, ceilings))
+            return Advised(advise(run, parameters, predictor, ceilings), run.manifest)
 
         return advised
 
@@ -148,13 +150,46 @@ def stored_watch(name: str) -> WatchRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Advised(AnalysisResult):
-    """What is advised of a watch, phase by phase."""
+class Advised(PagedResult):
+    """What is advised of a watch, phase by phase.
+
+    Attributes
+    ----------
+    manifest
+        Of the watch; its page needs it.
+    """
 
     advice: Advice
+    manifest: WatchManifest | None = None
 
     def blocks(self) -> list[Section]:
         """Return what each phase does in words, and a table of its changes."""
+        return [*self._sections(titled=True)]
+
+    def page_document(self) -> Document:
+        """Return the page: the same under the titles of the phases.
+
+        Raises
+        ------
+        InputError
+            If nobody knows which watch it is of.
+        """
+        manifest = self.manifest
+        if manifest is None:
+            raise InputError("this advice knows no watch; take that of lanescope.advise(RUN)")
+        return Document(
+            title="lanescope advise",
+            heading="What would make its transfers faster",
+            started=manifest.started,
+            facts=(manifest.machine.name, f"lanescope {manifest.tool_version}"),
+            commands=(manifest.command,),
+            headline=None,
+            sections=(*self._sections(titled=False),),
+            tool_version=manifest.tool_version,
+        )
+
+    def _sections(self, *, titled: bool) -> Iterator[Section]:
+        """Yield all sections; a terminal, which has no headings, needs titles in the text."""
         advice = self.advice
         head = (
             f"Watched {fmt.seconds_text(advice.seconds)}. Predicted by {advice.predictor} with the "
@@ -162,14 +197,13 @@ class Advised(AnalysisResult):
             "predicted on its own: gains must not be added up. Kernels and the host are taken to "
             "need as long as in this run."
         )
-        sections = [Section("advice", "Advice", [Text(head)])]
-        sections += [
-            phase_section(one, advice.commands.get(one.phase.pid, ""), advice.phases[:at])
-            for at, one in enumerate(advice.phases)
-        ]
+        yield Section("advice", "Advice", [Text(head)])
+        for at, one in enumerate(advice.phases):
+            command = advice.commands.get(one.phase.pid, "")
+            section = phase_section(one, command, advice.phases[:at])
+            yield section if titled else replace(section, blocks=section.blocks[1:])
         if advice.notes:
-            sections.append(Section("notes", "Notes", [*map(Text, advice.notes)]))
-        return sections
+            yield Section("notes", "Notes", [*map(Text, advice.notes)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return all phases and changes; times are seconds."""
@@ -200,9 +234,8 @@ def phase_section(one: PhaseAdvice, command: str, above: Sequence[PhaseAdvice] =
     title = f"Process {phase.pid}{named} on g{phase.gpu}, phase {phase.number}"
     blocks: list[Block] = [Text(title, Style.STRONG)]
     key = f"phase-{phase.pid}-{phase.gpu}-{phase.number}"
-    if advised and _is_said(one, above):
-        measured = [*_measured(phase)][:2]
-        blocks += map(Text, [*measured, "It ran once; what is advised above holds for it, too."])
+    if once := _once(one, above):
+        blocks += map(Text, [*[*_measured(phase)][:2], once])
         return Section(key, title, blocks)
     blocks += map(Text, [*_measured(phase), *_present(one), *one.notes])
     if advised:
@@ -217,11 +250,24 @@ def phase_section(one: PhaseAdvice, command: str, above: Sequence[PhaseAdvice] =
     return Section(key, title, blocks)
 
 
-def _is_said(one: PhaseAdvice, above: Sequence[PhaseAdvice]) -> bool:
-    """Whether a phase ran once, as the begin of a loop does, and its advice is that of the loop."""
-    own = (one.phase.pid, one.phase.gpu)
-    said = {c.kind for o in above if (o.phase.pid, o.phase.gpu) == own for c in o.advised}
-    return one.phase.rounds == 1 and {change.kind for change in one.advised} <= said
+def _once(one: PhaseAdvice, above: Sequence[PhaseAdvice]) -> str | None:
+    """Return what is said of a phase that ran once, below others; None where that is not enough.
+
+    The begin of a loop is advised what the loop is. What pins memory is nothing for one round.
+    """
+    advised, own = one.advised, (one.phase.pid, one.phase.gpu)
+    others = [o for o in above if (o.phase.pid, o.phase.gpu) == own and o.advised]
+    if not advised or not others or one.phase.rounds_in_run > 1:
+        return None
+    if {change.kind for change in advised} <= {c.kind for other in others for c in other.advised}:
+        return "It ran once; what is advised above holds for it, too."
+    if any(change.gain_seconds is not None for change in advised):
+        return None
+    gain = fmt.estimate_text(advised[0].round_gain_seconds)
+    return (
+        "It ran once, and to pin memory for one round takes longer than it gains. Done again and "
+        f"again with the same buffers, {advised[0].kind} would gain {gain} of it (predicted)."
+    )
 
 
 def _measured(phase: Phase) -> Iterator[str]:
@@ -231,8 +277,8 @@ def _measured(phase: Phase) -> Iterator[str]:
     period = phase.period_seconds
     every = "" if period is None else f", one every {fmt.seconds_text(period.value)}"
     copies = "; ".join(map(_copy, phase.copies))
-    kernels = "kernels were not traced"
-    if phase.kernel_seconds is not None:
+    kernels = "no kernel" if phase.kernel_seconds is not None else "kernels were not traced"
+    if phase.kernel_seconds is not None and phase.launches:
         launches = fmt.count_text(phase.launches, "kernel or memset", "kernels and memsets")
         kernels = f"{launches} in {fmt.seconds_text(phase.kernel_seconds.value)}"
     yield f"Measured: {rounds}{known} of {fmt.estimate_text(phase.seconds)}{every}."
@@ -242,11 +288,12 @@ def _measured(phase: Phase) -> Iterator[str]:
             f"From one copy's call to the next the program takes "
             f"{fmt.seconds_text(phase.call_gap_seconds)} ('model predict --host-time')."
         )
+    hidden, pauses = phase.hidden_seconds.value, phase.host_seconds.value
+    behind = f"{fmt.seconds_text(hidden)} of copies are" if hidden else "No copy is"
+    of_which = f", of which {fmt.seconds_text(pauses)} are pauses of the host" if pauses else ""
     yield (
-        f"Of its time {fmt.seconds_text(phase.hidden_seconds.value)} of copies are hidden behind "
-        f"kernels or copies the other way; the GPU is idle for "
-        f"{fmt.seconds_text(phase.idle_seconds.value)}, of which "
-        f"{fmt.seconds_text(phase.host_seconds.value)} are pauses of the host."
+        f"{behind} hidden behind kernels or copies the other way; the GPU is idle for "
+        f"{fmt.seconds_text(phase.idle_seconds.value)}{of_which}."
     )
 
 
@@ -266,7 +313,7 @@ def _present(one: PhaseAdvice) -> Iterator[str]:
     if phase.method is not None:
         cut = f" in {phase.parts} parts" if phase.method is Method.STREAMS else ""
         yield f"That is {phase.method}: {_NOW[phase.method]}{cut}."
-    if one.predicted_seconds is not None and one.error is not None:
+    if one.predicted_seconds is not None and one.error is not None and one.described:
         pauses = " without the host's pauses" if phase.host_seconds.value else ""
         yield (
             f"Predicted as it is{pauses}: {fmt.estimate_text(one.predicted_seconds)}, "

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from lanescope.document.blocks import Block, Headline
+from lanescope.document.blocks import Block, Document, Headline
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
@@ -109,6 +109,30 @@ class AnalysisResult:
         from lanescope.studies.runs.notebook import blocks_fragment
 
         return blocks_fragment(self.blocks())
+
+
+class PagedResult(AnalysisResult):
+    """A result that can be written as a page."""
+
+    __slots__ = ()
+
+    def page_document(self) -> Document:
+        """Return what the page shows."""
+        raise NotImplementedError
+
+    def page(self, path: StrPath) -> Path:
+        """Write the page, which needs no network, and return where.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written.
+        """
+        from lanescope.codec.atomic import write_text
+        from lanescope.report.document_page import document_page
+
+        write_text(Path(path), document_page(self.page_document()))
+        return Path(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from lanescope.findings.advice.critical_path import Activity, shares
 from lanescope.findings.advice.what_if import PhaseWhatIf, Replay
 from lanescope.kinds import StrPath
 from lanescope.report import format as fmt
-from lanescope.studies.analysis import AnalysisResult, seconds_fields
+from lanescope.studies.analysis import PagedResult, seconds_fields
 from lanescope.studies.what_if_timeline import slowest_segments, timeline_block, write_trace
 from lanescope.trace.run import WatchRun
 
@@ -33,7 +33,7 @@ _MOST_LISTED = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WhatIf(AnalysisResult):
+class WhatIf(PagedResult):
     """What edits make of the phases of a watch, the largest gain of the run first.
 
     Attributes
@@ -93,20 +93,6 @@ class WhatIf(AnalysisResult):
             sections=(self._summary(), schedule, *self._phases(titled=False)),
             tool_version=manifest.tool_version,
         )
-
-    def page(self, path: StrPath) -> Path:
-        """Write the page, which needs no network, and return where.
-
-        Raises
-        ------
-        InputError
-            If it cannot be written.
-        """
-        from lanescope.codec.atomic import write_text
-        from lanescope.report.document_page import document_page
-
-        write_text(Path(path), document_page(self.page_document()))
-        return Path(path)
 
     def perfetto(self, path: StrPath) -> Path:
         """Write the schedule of the phase that gains most for ui.perfetto.dev; return where.

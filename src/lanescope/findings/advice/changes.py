@@ -21,6 +21,8 @@ _FEW_ARRAYS = 8
 #: Bytes per second that the memory of no GPU moves: kernels that took less time than this have
 #: not read and written all that was copied.
 _MOST_RATE = 25e12
+#: What overlaps has to hide so much of a round at best.
+_LEAST_HIDDEN = 0.01
 #: So many rounds are predicted together where they overlap each other.
 _ROUNDS_TOGETHER = 16
 
@@ -151,10 +153,11 @@ def _in_parts(phase: Phase, method: Method) -> Callable[[int], State]:
 
 
 def _overlaps(phase: Phase) -> bool:
-    """Whether there is what could run at the same time, as far as it was traced."""
-    work = phase.workload
-    busy = (work.h2d_bytes > 0, work.d2h_bytes > 0, work.kernel_seconds > 0)
-    return phase.kernel_seconds is not None and sum(busy) > 1
+    """Whether there is what could run at the same time, as far as it was traced, and not little."""
+    if phase.kernel_seconds is None:
+        return False
+    times = [one.value for one in (phase.h2d_seconds, phase.d2h_seconds, phase.kernel_seconds)]
+    return sum(times) - max(times) >= _LEAST_HIDDEN * phase.seconds.value
 
 
 def _streams(phase: Phase, predict: Predict) -> Found:
@@ -167,8 +170,8 @@ def _streams(phase: Phase, predict: Predict) -> Found:
         what = f"use {best.streams} streams in place of {phase.parts}"
         return ((Step.STREAMS,), what, best) if best.streams != phase.parts else None
     what = f"cut a round into {best.streams} parts on streams of their own"
-    work = phase.workload
-    if min(work.h2d_bytes, work.d2h_bytes) and work.kernel_seconds < 0.1 * phase.seconds.value:
+    ways = phase.h2d_seconds.value, phase.d2h_seconds.value
+    if min(ways) > max(0.1 * max(ways), phase.workload.kernel_seconds):
         what += ", so that copies go both ways at once"
     return (*steps, Step.STREAMS), words + what, best
 
@@ -224,7 +227,7 @@ def _mapped(phase: Phase, predict: Predict) -> Found:
 def _hybrid(phase: Phase, predict: Predict) -> Found:
     """Copy in by parts, and let kernels write the host's memory."""
     work = phase.workload
-    if not _moved_by_kernels(phase) or not work.d2h_bytes:
+    if not _moved_by_kernels(phase) or not work.d2h_bytes or not _overlaps(phase):
         return None
     steps, words = _first(phase)
     best = best_streams(predict, _in_parts(phase, Method.HYBRID), work.most_streams)

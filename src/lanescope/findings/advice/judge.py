@@ -66,11 +66,13 @@ def calibrate(phase: Phase, predict: Predict) -> Calibration:
         kinds = ", ".join(sorted({c.memory.label for c in phase.copies}))
         why = f"no model knows copies of this memory ({kinds})"
         return Calibration(None, None, f"{why}; copy pinned or pageable memory")
+    if measured <= 0:
+        return Calibration(None, None, "its copies and kernels took no time that was measured")
     try:
         predicted = predict(state)
     except NotMeasuredError as lacking:
         return Calibration(None, None, str(lacking).rstrip("."))
-    error = predicted.value / measured - 1 if measured > 0 else float("inf")
+    error = predicted.value / measured - 1
     if abs(error) <= MOST_ERROR:
         return Calibration(predicted, error, None)
     return Calibration(
