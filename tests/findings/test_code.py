@@ -30,10 +30,10 @@ from lanescope.findings.code import (
     language_of,
     snippets,
 )
-from lanescope.findings.trace.evidence import _REMEDIES
+from lanescope.findings.trace.evidence import REMEDIES
 
 ROOT = Path(__file__).parents[2]
-WHATS = [*Step, *(what for _, _, what in _REMEDIES.values() if what)]
+WHATS = [*Step, *(what for _, _, what in REMEDIES.values() if what)]
 PYTHON = [key for key in SNIPPETS if key[1] not in (CUDA, SHELL)]
 #: What the snippets of C++ take for granted; `launch` stands for <<< >>>.
 PREAMBLE = """

@@ -87,6 +87,41 @@ def test_tiny_copies_gain_their_fixed_cost() -> None:
     assert "fit into 50 copies" in one.sentence
 
 
+def test_calls_that_take_longer_than_the_gpu_are_what_tiny_copies_cost() -> None:
+    rows = copies(5000, 1000, every_ns=9 * US, lasts_ns=2 * US)
+    called = dataclasses.replace(
+        rows, call_start_ns=rows.start_ns, call_end_ns=rows.start_ns + 7000
+    )
+    one = found(timeline(called))["tiny-copies"]
+    assert "its call 7 µs of the thread" in one.sentence
+    assert one.gain_seconds.high == pytest.approx((5000 - 1) * 7e-6)
+
+
+def test_results_of_few_bytes_are_left_on_the_gpu() -> None:
+    one = found(timeline(copies(5000, 4, down=False, every_ns=5 * US, lasts_ns=2 * US)))
+    assert [snippet.what for snippet in one["tiny-copies"].code] == ["defer"]
+    assert "leave such results on the GPU" in one["tiny-copies"].remedy
+    one = found(timeline(copies(5000, 4, every_ns=5 * US, lasts_ns=2 * US)))
+    assert [snippet.what for snippet in one["tiny-copies"].code] == ["batch"]
+
+
+def test_many_synchronous_copies_that_wait_no_longer_than_a_call_takes_gain_nothing() -> None:
+    rows = copies(20_000, 1000, asynchronous=False, every_ns=9 * US, lasts_ns=2 * US)
+    called = dataclasses.replace(
+        rows, call_start_ns=rows.start_ns, call_end_ns=rows.start_ns + 8000
+    )
+    assert set(found(timeline(called))) == {"tiny-copies"}
+
+
+def test_what_is_mended_in_a_program_has_its_code_in_its_language() -> None:
+    seen = timeline(copies(5000, 1000, every_ns=5 * US, lasts_ns=2 * US))
+    (snippet,) = found(seen)["tiny-copies"].code  # of python train.py
+    assert snippet.language == "PyTorch"
+    own = (dataclasses.replace(seen.processes[0], command="./app"),)
+    (snippet,) = found(dataclasses.replace(seen, processes=own))["tiny-copies"].code
+    assert snippet.language == "CUDA C++"
+
+
 def test_few_tiny_copies_do_not_add_up() -> None:
     assert found(timeline(copies(999, 1000, every_ns=5 * US, lasts_ns=2 * US))) == {}
 

@@ -12,7 +12,6 @@ from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import gathering
 from lanescope.findings.advice.edits import (
     EDITS,
-    LOOKED_AT,
     Edit,
     Lasts,
     batch,
@@ -28,6 +27,7 @@ from lanescope.findings.advice.schedule import (
     ends_after,
     replayed,
 )
+from lanescope.findings.trace.tiny import LOOKED_AT
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.seconds import single_seconds
 from lanescope.units.estimate import Estimate

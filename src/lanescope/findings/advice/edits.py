@@ -9,6 +9,7 @@ from itertools import groupby
 
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Task
+from lanescope.findings.trace.tiny import LOOKED_AT
 from lanescope.trace.codes import MemoryKind
 
 #: Nanoseconds of a copy of pinned memory, by its kind (`IN`, `OUT`) and bytes.
@@ -19,8 +20,6 @@ _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
 _PIECE_NS, _BYTE_NS = 200.0, 0.2
-#: Results of so few bytes are looked at by the host, and can be read later.
-LOOKED_AT = 4 << 10
 
 
 #: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes

@@ -86,7 +86,7 @@ Limits = dict[int, tuple[LinkLimit, LinkLimit]]
 
 #: By kind of finding, the options of ``lanescope watch`` that show it again, what to do, and what
 #: `lanescope.findings.code` calls that; None where it is not done in the program.
-_REMEDIES: dict[str, tuple[str, str, str | None]] = {
+REMEDIES: dict[str, tuple[str, str, str | None]] = {
     "far-node": (
         "--addresses",
         "allocate host memory on the node of the GPU that it is for",
@@ -117,8 +117,7 @@ def with_code(found: Iterable[Finding], timeline: Timeline) -> Iterator[Finding]
     """
     language = next(iter(languages(timeline).values()), CUDA)
     for one in found:
-        what = _REMEDIES[one.kind][2]
-        yield replace(one, code=snippets((what,), language) if what else ())
+        yield replace(one, code=snippets([snippet.what for snippet in one.code], language))
 
 
 def finding(
@@ -128,15 +127,19 @@ def finding(
     basis: str,
     conditions: tuple[str, ...],
     evidence: tuple[str, ...],
+    to_do: tuple[str, str] | None = None,
 ) -> Finding:
-    """Return a finding of a watch.
+    """Return a finding of a watch; its code is that of CUDA C++.
 
     Parameters
     ----------
     gain_seconds
         What the watched time would shrink by at best; None where nothing predicts it.
+    to_do
+        The remedy, and what its code is called, where it is another than that of the kind.
     """
-    options, remedy, _ = _REMEDIES[kind]
+    options, remedy, what = REMEDIES[kind]
+    remedy, what = to_do or (remedy, what)
     return Finding(
         kind,
         sentence,
@@ -146,7 +149,17 @@ def finding(
         gain_seconds=None if gain_seconds is None else Estimate(gain_seconds, 0.0, gain_seconds),
         basis=basis,
         conditions=conditions,
+        code=snippets((what,), CUDA) if what else (),
     )
+
+
+def bytes_text(count: float) -> str:
+    """Return bytes in MiB, from 10,000 MiB on in GiB.
+
+    >>> bytes_text(3 << 20), bytes_text(20 << 30)
+    ('3 MiB', '20 GiB')
+    """
+    return f"{count / 2**20:.4g} MiB" if count < 10_000 << 20 else f"{count / 2**30:.4g} GiB"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.document.finding import Finding
-from lanescope.findings.trace.evidence import copies_text, finding
+from lanescope.findings.trace.evidence import bytes_text, copies_text, finding
 from lanescope.machine import Machine
 from lanescope.trace.codes import Direction, MemoryKind
 from lanescope.trace.limits import DIRECTIONS, Ceilings
@@ -74,7 +74,7 @@ def _finding(
     nodes = ", ".join(f"h{node}" for node in np.unique(called.node).tolist())
     return finding(
         "far-node",
-        f"{total / 2**20:.4g} MiB in {copies_text(len(far), DIRECTIONS[direction])} of g{gpu} "
+        f"{bytes_text(total)} in {copies_text(len(far), DIRECTIONS[direction])} of g{gpu} "
         f"({total / of * 100:.3g} % of those whose node is known) use host memory on {nodes}; "
         f"g{gpu} is at h{home}.",
         gain,
@@ -87,8 +87,8 @@ def _finding(
             "Copies wait for the link between the nodes, not for something else.",
         ),
         (
-            f"{of / 2**20:.4g} MiB of known nodes",
-            f"{unknown / 2**20:.4g} MiB of which the kernel does not tell the node: the driver's "
+            f"{bytes_text(of)} of known nodes",
+            f"{bytes_text(unknown)} of which the kernel does not tell the node: the driver's "
             "own pinned memory is among it",
         ),
     )

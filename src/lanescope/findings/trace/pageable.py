@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from lanescope.document.finding import Finding
-from lanescope.findings.trace.evidence import Limits, copies_text, finding, path_rate
+from lanescope.findings.trace.evidence import Limits, bytes_text, copies_text, finding, path_rate
 from lanescope.trace.codes import BoolArray, Direction, MemoryKind
 from lanescope.trace.limits import DIRECTIONS
 from lanescope.trace.operations import Operations
@@ -44,7 +44,7 @@ def _finding(
     total, seconds = rows.total("bytes"), covered_ns(rows.start_ns, rows.end_ns) * 1e-9
     rate = path_rate(operations, gpu, direction, limits, (MemoryKind.PINNED,))
     gain, basis = None, "the rate of pinned copies is not known here"
-    evidence = [f"{len(rows)} copies, {total / 2**20:.4g} MiB, {seconds:.4g} s on the GPU"]
+    evidence = [f"{len(rows)} copies, {bytes_text(total)}, {seconds:.4g} s on the GPU"]
     if rate is not None:
         gain = max(seconds - transfer_seconds(total, rate.gbs), 0.0)
         basis = f"the same bytes at {rate.gbs:.3g} GB/s ({rate.source})"
@@ -52,7 +52,7 @@ def _finding(
     return finding(
         "pageable-async",
         f"{copies_text(len(rows), f'asynchronous {DIRECTIONS[direction]}')} of g{gpu} "
-        f"({total / 2**20:.4g} MiB) {'uses' if len(rows) == 1 else 'use'} pageable memory and took "
+        f"({bytes_text(total)}) {'uses' if len(rows) == 1 else 'use'} pageable memory and took "
         f"{seconds:.3g} s at {bandwidth_gbs(total, seconds):.3g} GB/s: the driver stages them "
         "through pinned memory, and the call waits for that.",
         gain,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.document.finding import Finding
-from lanescope.findings.trace.evidence import copies_text, finding
+from lanescope.findings.trace.evidence import bytes_text, copies_text, finding
 from lanescope.trace.codes import Direction, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
@@ -85,7 +85,7 @@ def _finding(sent: Operations, again: Operations, called: HostCopies, gpu: int) 
     hashed = int(called.bytes[called.hashed > 0].sum())
     return finding(
         "unchanged-data",
-        f"{copies_text(len(again), 'h2d')} of g{gpu} ({total / 2**20:.4g} MiB, "
+        f"{copies_text(len(again), 'h2d')} of g{gpu} ({bytes_text(total)}, "
         f"{total / of * 100:.3g} % of the bytes sent) brought what the copy before had brought to "
         f"the same place, by a hash of all bytes. That took {seconds:.3g} s.",
         seconds,
@@ -98,7 +98,7 @@ def _finding(sent: Operations, again: Operations, called: HostCopies, gpu: int) 
             "The program waits for these copies; what overlaps with kernels now gains less.",
         ),
         (
-            f"{hashed / 2**20:.4g} of {of / 2**20:.4g} MiB were compared by a hash of 64 bits; "
+            f"{hashed / 2**20:.4g} of {bytes_text(of)} were compared by a hash of 64 bits; "
             "copies of graphs, rectangles, batches and managed memory were not",
         ),
     )

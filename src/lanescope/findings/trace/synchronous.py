@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lanescope.document.finding import Finding
-from lanescope.findings.trace.evidence import copies_text, finding
+from lanescope.findings.trace.evidence import bytes_text, copies_text, finding
 from lanescope.trace.codes import BoolArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
@@ -42,14 +42,16 @@ def _finding(rows: Operations, pid: int, called: bool, watched: float) -> Findin
     waited = covered_ns(start, end) * 1e-9
     if watched <= 0 or waited < LEAST_SHARE * watched:
         return None
-    total = rows.total("bytes") / 2**20
+    total = rows.total("bytes")
     word = "waited" if called else "waited, by the times of the GPU, at least"
-    gain = max(waited - len(rows) * SUBMIT_SECONDS, 0.0)
+    gain = waited - len(rows) * SUBMIT_SECONDS
+    if gain < LEAST_SHARE * watched:  # many small ones: to hand them over takes as long
+        return None
     known = "call times are known" if called else "call times are not known: flags and GPU times"
     return finding(
         "synchronous-copies",
         f"Process {pid} {word} {waited:.3g} s ({waited / watched * 100:.1f} % of the watch) in "
-        f"{copies_text(len(rows), 'synchronous')} of {total:.4g} MiB in sum.",
+        f"{copies_text(len(rows), 'synchronous')} of {bytes_text(total)} in sum.",
         gain,
         f"the thread works on while copies run, but for {SUBMIT_SECONDS * 1e6:g} µs a call",
         (
@@ -57,5 +59,5 @@ def _finding(rows: Operations, pid: int, called: bool, watched: float) -> Findin
             "Host memory is pinned: asynchronous copies of pageable memory wait as well.",
             "The program synchronises before it uses what was copied.",
         ),
-        (known, f"{len(rows)} copies, {total:.4g} MiB, {waited:.4g} s"),
+        (known, f"{len(rows)} copies, {bytes_text(total)}, {waited:.4g} s"),
     )

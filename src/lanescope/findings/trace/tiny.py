@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lanescope.document.finding import Finding
-from lanescope.findings.trace.evidence import Limits, finding, median, path_rate
+from lanescope.findings.trace.evidence import Limits, bytes_text, finding, median, path_rate
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, MemoryKind
 from lanescope.trace.limits import DIRECTIONS
 from lanescope.trace.operations import Operations
@@ -22,6 +22,19 @@ LEAST_COPIES = 1000
 BATCH_GAP_NS = 50_000
 #: Gains below this are not worth a change.
 LEAST_SECONDS = 1e-3
+
+#: Results of so few bytes are looked at by the host, and can be read later.
+LOOKED_AT = 4 << 10
+_LEAVE = ("leave such results on the GPU, and read those of many rounds together", "defer")
+_CONDITIONS = (
+    "What is copied in a row can lie in one buffer, or go as one batch.",
+    "Nothing waits for one of them before the next is made.",
+    "The time between these copies is not spent on other work that hides their cost.",
+)
+_LOOKED_AT_CONDITIONS = (
+    "Nothing on the host depends on a result before all of them are there.",
+    "The GPU keeps the results until they are read together.",
+)
 
 #: Long before anything ended.
 _NEVER = -(2**62)
@@ -84,32 +97,41 @@ def _lasted(o: Operations) -> FloatArray:
     return np.where(o.end_ns > o.start_ns, o.seconds, called)
 
 
+def _called(o: Operations) -> FloatArray:
+    """Return how long the thread was in each call; 0 where that is not known."""
+    called: FloatArray = np.maximum(o.call_end_ns - o.call_start_ns, 0).astype(np.float64) * 1e-9
+    return called
+
+
 def _finding(rows: Operations, gpu: int, direction: int, gbs: float | None) -> Finding | None:
-    typical = median(len(rows), lambda: (_lasted(piece) for piece in rows.pieces()))
-    size = median(len(rows), lambda: (piece.bytes.astype(np.float64) for piece in rows.pieces()))
+    count = len(rows)
+    typical = median(count, lambda: (_lasted(piece) for piece in rows.pieces()))
+    size = median(count, lambda: (piece.bytes.astype(np.float64) for piece in rows.pieces()))
+    called = median(count, lambda: (_called(piece) for piece in rows.pieces()))
     moving = 0.0 if gbs is None else transfer_seconds(size, gbs)
     fixed, left = max(typical - moving, 0.0), batches(rows)
-    gain = (len(rows) - left) * fixed
+    each = max(fixed, called)
+    gain = (count - left) * each
     if gain < LEAST_SECONDS:
         return None
     total = rows.total("bytes")
     lasted = sum(float(_lasted(piece).sum()) for piece in rows.pieces())
+    thread = f", and its call {called * 1e6:.3g} µs of the thread" if called > fixed else ""
+    whose = "of the thread" if called > fixed else "of the GPU"
+    looked_at = direction == 1 and size <= LOOKED_AT
     return finding(
         "tiny-copies",
-        f"{len(rows)} {DIRECTIONS[direction]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB "
+        f"{count} {DIRECTIONS[direction]} copies of g{gpu} are at most {MOST_BYTES >> 10} KiB "
         f"(median {int(size)} B); each takes {typical * 1e6:.3g} µs, of which {fixed * 1e6:.3g} µs "
-        f"are fixed cost. Those that follow each other within {BATCH_GAP_NS // 1000} µs fit into "
-        f"{left} {'copy' if left == 1 else 'copies'}.",
+        f"are fixed cost{thread}. Those that follow each other within {BATCH_GAP_NS // 1000} µs "
+        f"fit into {left} {'copy' if left == 1 else 'copies'}.",
         gain,
-        f"{len(rows) - left} copies fewer, {fixed * 1e6:.3g} µs of GPU time each; time of the "
-        "calls comes on top",
+        f"{count - left} copies fewer, {each * 1e6:.3g} µs {whose} each; what the program does "
+        "for each comes on top",
+        _LOOKED_AT_CONDITIONS if looked_at else _CONDITIONS,
         (
-            "What is copied in a row can lie in one buffer, or go as one batch.",
-            "Nothing waits for one of them before the next is made.",
-            "The time between these copies is not spent on other work that hides their cost.",
-        ),
-        (
-            f"{len(rows)} copies, {total / 2**20:.4g} MiB, {lasted:.4g} s",
+            f"{count} copies, {bytes_text(total)}, {lasted:.4g} s",
             "rate for their bytes: " + ("not known" if gbs is None else f"{gbs:.3g} GB/s"),
         ),
+        _LEAVE if looked_at else None,
     )
