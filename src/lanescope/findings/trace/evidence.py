@@ -85,28 +85,32 @@ Limits = dict[int, tuple[LinkLimit, LinkLimit]]
 
 
 #: By kind of finding, the options of ``lanescope watch`` that show it again, what to do, and what
-#: `lanescope.findings.code` calls that; None where it is not done in the program.
-REMEDIES: dict[str, tuple[str, str, str | None]] = {
+#: `lanescope.findings.code` calls that; nothing where it is not done in the program.
+REMEDIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "far-node": (
         "--addresses",
         "allocate host memory on the node of the GPU that it is for",
-        "place",
+        ("place",),
     ),
     "managed-thrashing": (
         "--managed",
         "prefetch managed memory, or let one side alone change it",
-        "managed",
+        ("managed",),
     ),
     "no-overlap": (
         "--kernels",
         "copy the next piece in while this one is computed, on another stream",
-        "prefetch",
+        ("prefetch",),
     ),
-    "pageable-async": ("", "use pinned host memory for asynchronous copies", "pin"),
-    "synchronous-copies": ("", "copy asynchronously, from and to pinned host memory", "async"),
-    "tiny-copies": ("", "put what is copied in a row into one buffer, or one batch", "batch"),
-    "trained-down": ("", "look at the slot, the riser and the firmware's PCIe settings", None),
-    "unchanged-data": ("--addresses --hash", "keep on the GPU what has not changed", "keep"),
+    "pageable-async": ("", "use pinned host memory for asynchronous copies", ("pin",)),
+    "synchronous-copies": (
+        "",
+        "copy asynchronously, from and to pinned host memory",
+        ("pin", "async"),
+    ),
+    "tiny-copies": ("", "put what is copied in a row into one buffer, or one batch", ("batch",)),
+    "trained-down": ("", "look at the slot, the riser and the firmware's PCIe settings", ()),
+    "unchanged-data": ("--addresses --hash", "keep on the GPU what has not changed", ("keep",)),
 }
 
 
@@ -127,7 +131,7 @@ def finding(
     basis: str,
     conditions: tuple[str, ...],
     evidence: tuple[str, ...],
-    to_do: tuple[str, str] | None = None,
+    to_do: tuple[str, tuple[str, ...]] | None = None,
 ) -> Finding:
     """Return a finding of a watch; its code is that of CUDA C++.
 
@@ -149,7 +153,7 @@ def finding(
         gain_seconds=None if gain_seconds is None else Estimate(gain_seconds, 0.0, gain_seconds),
         basis=basis,
         conditions=conditions,
-        code=snippets((what,), CUDA) if what else (),
+        code=snippets(what, CUDA),
     )
 
 

@@ -25,7 +25,7 @@ LEAST_SECONDS = 1e-3
 
 #: Results of so few bytes are looked at by the host, and can be read later.
 LOOKED_AT = 4 << 10
-_LEAVE = ("leave such results on the GPU, and read those of many rounds together", "defer")
+_LEAVE = ("leave such results on the GPU, and read those of many rounds together", ("defer",))
 _CONDITIONS = (
     "What is copied in a row can lie in one buffer, or go as one batch.",
     "Nothing waits for one of them before the next is made.",
