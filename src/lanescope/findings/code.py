@@ -656,7 +656,12 @@ def language_of(kernels: Iterable[str], command: str = "") -> str:
 _CALL = re.compile(r"^cu(da)?[A-Z]\w*$")
 
 
+def kernels_of(timeline: Timeline) -> list[str]:
+    """Return the names of the kernels of a watch."""
+    return [name for name in timeline.operations.names if name and not _CALL.match(name)]
+
+
 def languages(timeline: Timeline) -> dict[int, str]:
     """Return in what each process of a watch was written; all are known by the same kernels."""
-    kernels = [name for name in timeline.operations.names if name and not _CALL.match(name)]
+    kernels = kernels_of(timeline)
     return {one.pid: language_of(kernels, one.command) for one in timeline.processes}

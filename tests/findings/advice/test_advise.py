@@ -458,7 +458,7 @@ def test_small_copies_are_gathered_in_a_buffer_that_is_pinned_at_no_cost():
     phase = only(program)
     assert phase.advised[0].kind == "pin+batch"
     assert "batch" not in {one.kind for one in phase.changes}
-    assert "pinned buffer" in phase.advised[0].remedy
+    assert phase.advised[0].remedy.startswith("gather the 64 h2d copies of a round into 1")
 
 
 def test_copies_of_one_direction_that_never_pause_are_rounds_all_the_same():
@@ -540,3 +540,14 @@ def test_no_stored_watch_gains_more_than_it_took_or_is_told_nonsense(watch):
     text = "\n".join(line for line in text_of(advice).splitlines() if line[:4] not in CODE)
     for nonsense in ("nan", "inf ", "-0 ", "None", "  ,"):
         assert nonsense not in text
+
+
+def test_a_program_of_python_without_kernels_is_shown_code_of_pytorch_and_told_so():
+    rows = looped(20, 100 * MB, 4000.0, host=PAGEABLE).operations()
+    run = run_of(rows.rows(~rows.is_kernel))
+    (process,) = run.timeline.processes
+    python = (replace(process, command="/usr/bin/python3 app.py"),)
+    advice = advise(replace(run, timeline=replace(run.timeline, processes=python)), LINK, Simple())
+    assert advice.phases[0].advised[0].code[0].language == "PyTorch"
+    assert any("the code is PyTorch's" in note for note in advice.notes)
+    assert not any("PyTorch" in note for note in advise(run, LINK, Simple()).notes)

@@ -12,7 +12,7 @@ from lanescope.findings.advice.lanes import MOST_OPERATIONS
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.state import Predict, predicting
-from lanescope.findings.code import CUDA, languages
+from lanescope.findings.code import CUDA, PYTORCH, kernels_of, languages
 from lanescope.findings.trace.far_node import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
@@ -227,6 +227,10 @@ def _notes(
     )
     if any(moves):
         notes.append("Pages of managed memory moved, too; that is not modelled.")
+    if any(p.language == PYTORCH for p in phases) and not kernels_of(run.timeline):
+        notes.append(
+            "No kernel tells which library this program of Python uses; the code is PyTorch's."
+        )
     if any(not process.complete for process in run.timeline.processes):
         notes.append("The trace of a process was cut off; what it did afterwards is missing.")
     return tuple(notes)

@@ -164,6 +164,8 @@ def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
     staged = any(map(is_staged, schedule.tasks))
     words = _REMEDIES | ({Step.PIN: _UNSTAGED} if staged else {})
     words |= {Step.BATCH: gathering(phase) or _REMEDIES[Step.BATCH]}
+    if Step.BATCH in steps and _pins_all(schedule):  # the buffer is all that has to be pinned
+        steps = tuple(step for step in steps if step is not Step.PIN)
     return ", and ".join(words[step] for step in steps)
 
 
