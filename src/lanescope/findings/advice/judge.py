@@ -245,6 +245,7 @@ def _change(
 ) -> Change:
     """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method."""
     before = base_seconds(phase)
+    gain = replace(gain, high=min(gain.high, max(gain.value, before)))  # no more than there is
     return Change(
         kind="+".join(candidate.steps),
         sentence=f"Process {phase.pid} on g{phase.gpu}, phase {phase.number}: a round takes "
