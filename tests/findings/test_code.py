@@ -307,28 +307,40 @@ def torch_on_host(monkeypatch):
 @pytest.mark.parametrize("key", [key for key in PYTHON if key[1] == PYTORCH], ids="-".join)
 def test_both_forms_of_pytorch_come_to_the_same(key, monkeypatch):
     with torch_on_host(monkeypatch) as torch:
-        seen = []
-        for lines in SNIPPETS[key]:
-            rows = [torch.arange(4.0) + at for at in range(3)]
-            steps = []
-            names = {
-                **{"torch": torch, "arrays": rows, "batches": rows, "loader": rows, "parts": 2},
-                **{"host": torch.arange(8.0), "batch": rows[0], "outputs": rows[1] * 2},
-                **{"results": torch.zeros(8), "shape": (4,), "streams": [Ordered(), Ordered()]},
-                **{"losses": [], "loss": torch.tensor(3.0), "total": 0.0, "data": rows, "size": 1},
-                **{"DataLoader": lambda data, batch_size, pin_memory=False: data},
-                "work": lambda given: given * 2,
-                "step": lambda *values, into=steps: into.append([v.tolist() for v in values]),
-            }
-            if key[0] == "async":
-                names["results"] = torch.zeros(4)
-            exec(compile(lines, "snippet", "exec"), names)
-            found = [names.get(name) for name in ("results", "inputs", "found", "total")]
-            seen.append((steps, [plain(value) for value in found]))
-        (old, before), (new, after) = seen
-        assert old == new
-        if key[0] != "prefetch":  # whose loop has a name of its own for the inputs
-            assert before == after
+        both_forms_of_pytorch(torch, key, "cpu", lambda tensor: tensor)
+
+
+def both_forms_of_pytorch(torch, key, place, pinned):
+    """Run both forms of a snippet, and compare what they come to.
+
+    Parameters
+    ----------
+    place
+        The device of what is on the GPU.
+    pinned
+        Makes a tensor's memory pinned.
+    """
+    seen = []
+    for lines in SNIPPETS[key]:
+        rows = [pinned(torch.arange(4.0) + at) for at in range(3)]
+        results, steps = pinned(torch.zeros(4 if key[0] == "async" else 8)), []
+        names = {
+            **{"torch": torch, "arrays": rows, "batches": rows, "loader": rows, "parts": 2},
+            **{"host": pinned(torch.arange(8.0)), "batch": rows[0], "results": results},
+            **{"outputs": torch.full((4,), 2.0, device=place), "shape": (4,), "losses": []},
+            **{"streams": [torch.cuda.Stream(), torch.cuda.Stream()], "data": rows, "size": 1},
+            **{"loss": torch.tensor(3.0, device=place), "total": 0.0},
+            **{"DataLoader": lambda data, batch_size, pin_memory=False: data},
+            "work": lambda given: given * 2,
+            "step": lambda *values, into=steps: into.append([v.tolist() for v in values]),
+        }
+        exec(compile(lines, "snippet", "exec"), names)
+        found = [names.get(name) for name in ("results", "inputs", "found", "total")]
+        seen.append((steps, [plain(value) for value in found]))
+    (old, before), (new, after) = seen
+    assert old == new
+    if key[0] != "prefetch":  # whose loop has a name of its own for the inputs
+        assert before == after
 
 
 @pytest.mark.parametrize("key", [key for key in PYTHON if key[1] == JAX], ids="-".join)
