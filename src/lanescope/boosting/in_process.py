@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from lanescope.calls import checked
 from lanescope.errors import MissingPartError
 
-if TYPE_CHECKING:
-    from lanescope.boosting.torch_copies import BoostedCopies
-
 
 @checked
-def boost() -> BoostedCopies:
+def boost() -> Any:
     """Return a context in which PyTorch's large copies from GPUs go by several threads.
 
     >>> with lanescope.boost() as boosted:  # doctest: +SKIP
@@ -24,6 +21,11 @@ def boost() -> BoostedCopies:
     threads, too. Each operation within takes PyTorch some microseconds more, so that it is for what
     stores, and not for a whole training. To boost copies to GPUs, of other threads and of other
     libraries, start the program by ``lanescope boost``.
+
+    Returns
+    -------
+    BoostedCopies
+        Whose `copies` and `bytes` are what was handed to the boost.
 
     Raises
     ------

@@ -7,14 +7,16 @@ import warnings
 from datetime import timedelta
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from lanescope.compression.meeting import InStore
 from lanescope.compression.peer import PeerReceiver, PeerSender
 from lanescope.compression.transfers import Record
 from lanescope.errors import LanescopeError
-from lanescope.torch.deciding import Watch
+
+if TYPE_CHECKING:
+    from lanescope.torch.deciding import Watch  # which needs PyTorch
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACES = ("net", "ipc")
