@@ -56,13 +56,42 @@ def tidy() -> bool:
         return all(list(threads.map(checked, ours)))  # all have to end
 
 
-def tests(marked: str, *paths: str, **variables: str) -> bool:
+def rewrite() -> None:
+    """Have pytest rewrite the tests' assertions once: else each of its workers does all of them."""
+    waiting = [path for path in sorted((ROOT / "tests").rglob("*.py")) if not is_rewritten(path)]
+    cpus = len(os.sched_getaffinity(0))
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only"]
+    parts = [part for i in range(cpus) if (part := waiting[i::cpus])]
+    processes = [
+        subprocess.Popen([*command, *part], cwd=ROOT, env=variables(), stdout=subprocess.DEVNULL)
+        for part in parts
+    ]
+    for process in processes:
+        process.wait()  # what is wrong there is said when tests run
+
+
+def is_rewritten(path: Path) -> bool:
+    """Whether there is nothing in a file for pytest, or it was there."""
+    if not path.name.startswith("test_"):
+        return True
+    found = (path.parent / "__pycache__").glob(f"{path.stem}.*-pytest-*.pyc")
+    return any(one.stat().st_mtime >= path.stat().st_mtime for one in found)
+
+
+def variables(**more: str) -> dict[str, str]:
+    """Return the environment of tests, whose compiled files stay for the next run."""
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return own | more
+
+
+def tests(marked: str, *paths: str, **more: str) -> bool:
     """Those that a marker selects, on all CPUs."""
+    rewrite()
     command = [sys.executable, "-m", "pytest", "-q", "-m", marked, f"--durations={SLOWEST}"]
     # one more than CPUs, as some always wait
     workers = ["-n", str(len(os.sched_getaffinity(0)) + 1), "--dist", "worksteal"]
     done = subprocess.run(
-        [*command, *workers, *paths], cwd=ROOT, env=os.environ | variables, check=False
+        [*command, *workers, *paths], cwd=ROOT, env=variables(**more), check=False
     )
     return done.returncode == 0
 

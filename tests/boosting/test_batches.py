@@ -44,7 +44,14 @@ CASES = {
 NAMED = ROOT / "native/src/batch/driver_functions.inc"
 
 
-@pytest.mark.parametrize("case", CASES)
+#: What takes some seconds runs with the native tests.
+LONG = {"cancelled", "capture"}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(one, marks=[pytest.mark.native] * (one in LONG)) for one in CASES],
+)
 def test_bytes_order_and_errors_are_those_of_the_driver(case: str, tmp_path: Path) -> None:
     environment = driver_variables(tmp_path)
     alone = run([program("gathered"), case], environment)

@@ -46,6 +46,7 @@ def test_every_kind_of_figure_is_there():
         assert key in keys, key
 
 
+@pytest.mark.native
 def test_charts_are_readable():
     for chart in charts().values():
         curves = [c for c in chart.curves if not c.limit]

@@ -170,6 +170,7 @@ def test_rounded_numbers_are_near_and_in_order():
     assert (back[exact < 2048] == exact[exact < 2048]).all()
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("records", [1_000_000])
 def test_a_million_records_fit_into_five_megabytes(records: int):
     timeline = Timeline(

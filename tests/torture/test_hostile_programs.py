@@ -88,6 +88,7 @@ def odd_programs() -> list[list[str]]:
     ]
 
 
+@pytest.mark.native
 def test_programs_that_are_launched(
     hostile: Path, tmp_path: Path, rng: random.Random, trials: Callable[[int, int], int]
 ) -> None:
@@ -107,7 +108,13 @@ def test_programs_that_are_watched(
 
 
 @needs_boost
-@pytest.mark.parametrize("batch", [[], ["--batch"]], ids=["boosted", "boosted in batches"])
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param([], id="boosted"),
+        pytest.param(["--batch"], id="boosted in batches", marks=pytest.mark.native),
+    ],
+)
 def test_programs_that_are_boosted(
     batch: list[str],
     hostile: Path,

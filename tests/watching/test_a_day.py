@@ -88,8 +88,8 @@ def test_a_day_takes_no_more_memory_than_some_hours(tmp_path: Path, day: Day) ->
         day.advance()
         writer._look(watch)
         writer._write(watch)
-        hour, rest = divmod(day.seconds, HOUR)
-        if rest == 0:
+        hour = day.seconds / HOUR
+        if hour in (KEPT_HOURS + 2, 24):  # to look takes long in a large process
             held[hour], stored[hour] = resident_bytes(), writer.stored_bytes
     records = 24 * HOUR * 10**9 // INTERVAL_NS
     assert writer.totals["pm", 0, "pcie"].received_bytes == records // 2 * 2_000_001_000

@@ -27,7 +27,14 @@ def first(kind: str, run: Run | None = None) -> str:
     return found(run or planted(), kind)[0].sentence
 
 
-@pytest.mark.parametrize("machine", [paper_machine(), paper_machine(1, 1), paper_machine(1, 0)])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param(paper_machine(), marks=pytest.mark.native),
+        paper_machine(1, 1),
+        paper_machine(1, 0),
+    ],
+)
 def test_a_flat_machine_has_none(machine):
     run = suite_run(machine, FLAT)
     assert findings(machine, run.results) == ()
@@ -40,6 +47,7 @@ def test_each_kind_comes_before_the_second_of_any():
     assert len(set(kinds[:12])) == 12
 
 
+@pytest.mark.native
 def test_every_finding_has_numbers_evidence_and_a_command():
     run = planted()
     names = {r.experiment.name for r in run.results}
