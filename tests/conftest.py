@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -15,6 +16,13 @@ from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode, NvLink, Pc
 # HYPOTHESIS_PROFILE=default looks for new ones. A slow machine fails no example.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+def pytest_collection_finish() -> None:
+    """Have no garbage collection look at the thousands of tests again: 8 % of their time."""
+    gc.collect()
+    gc.freeze()
+
 
 GEN5 = PcieLink(5, 16, 5, 16, max_payload_bytes=256, max_read_request_bytes=4096)
 

@@ -107,12 +107,22 @@ def _checked_fields(cls: Any) -> Callable[[Any], None]:
     after = vars(cls).get("__post_init__")
     defaults = {n: vars(cls)[n] for n in vars(cls).get("__annotations__", ()) if n in vars(cls)}
 
+    fields: list[tuple[str, Kind, Callable[[Any], Any], Any, Any]] = []
+
     def __post_init__(self: Any) -> None:  # noqa: N807
-        for field, kind in kinds_of(cls).items():
+        if not fields:  # its hints may name classes that come after it
+            fields.extend(
+                (field, kind, kind.take, kind.exact, defaults.get(field, _taken))
+                for field, kind in kinds_of(cls).items()
+            )
+        for field, kind, take, exact, default in fields:
             given = getattr(self, field)
-            if type(given) is kind.exact or given is defaults.get(field, _taken):
+            if type(given) is exact or given is default:
                 continue  # most fields of most values
-            value = _taken(kind, given, cls.__name__, field)
+            try:
+                value = take(given)
+            except Exception:
+                value = _taken(kind, given, cls.__name__, field)  # which says what is wrong
             if value is not given:
                 object.__setattr__(self, field, value)  # also of a frozen one
         if after is not None:
