@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lanescope.boosting.running import BoostOptions, boost_library, boost_variables, read_folder
+from lanescope.boosting.running import (
+    FOLDER_VARIABLE,
+    OPTIONS_VARIABLE,
+    BoostOptions,
+    boost_library,
+    boost_variables,
+    read_folder,
+)
 from lanescope.boosting.tally import Tally
 from tests.native.programs import program
 from tests.patience import PATIENCE_S
@@ -60,3 +70,28 @@ def boosted(
     variables = boost_variables(library, environment, tallies, options)
     done = run(command, {**environment, **variables})
     return done, read_folder(tallies)
+
+
+def numbers_of(text: str, words: Sequence[str], folder: Path) -> tuple[dict[str, Any], str]:
+    """Boost a Python program that has to say "well" on a machine with a GPU.
+
+    Returns what `--json` has, and what was said at the end.
+    """
+    numbers = folder / "numbers.json"
+    command = [sys.executable, "-c", "from lanescope.cli import main; main()", "boost"]
+    command += [*words, "--json", str(numbers), "--", sys.executable, "-c", text]
+    done = run(command, dict(os.environ))
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+    found = json.loads(numbers.read_text())
+    assert isinstance(found, dict)
+    return found, done.stderr
+
+
+def tally_of(text: str, folder: Path) -> Tally:
+    """Run a Python program that boosts copies itself and has to say "well"; return their tally."""
+    tallies = folder / "tallies"
+    tallies.mkdir()
+    variables = {OPTIONS_VARIABLE: "threads=4 always", FOLDER_VARIABLE: str(tallies)}
+    done = run([sys.executable, "-c", text], {**os.environ, **variables})
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+    return read_folder(tallies)

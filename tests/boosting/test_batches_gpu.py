@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.boosting.programs import needs_boost
+from tests.boosting.programs import needs_boost, numbers_of
 from tests.boosting.test_boost_gpu import BEGIN
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
@@ -50,21 +48,8 @@ def boost(tmp_path: Path) -> Boost:
     """Return what was gathered of a program that has to end well, and what else is known."""
 
     def run(text: str, *words: str, begin: str = TINY) -> dict[str, Any]:
-        numbers = tmp_path / "numbers.json"
-        command = [sys.executable, "-c", "from lanescope.cli import main; main()", "boost"]
-        command += [*words, "--batch", "--json", str(numbers), "--"]
-        done = subprocess.run(
-            [*command, sys.executable, "-c", begin + text],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-            env=dict(os.environ),
-        )
-        assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
-        found = json.loads(numbers.read_text())
-        assert isinstance(found, dict)
-        if "the driver makes no batches" in done.stderr:
+        found, said = numbers_of(begin + text, (*words, "--batch"), tmp_path)
+        if "the driver makes no batches" in said:
             pytest.skip("the driver is older than CUDA 12.8")
         return found
 

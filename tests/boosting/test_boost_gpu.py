@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lanescope.boosting.running import FOLDER_VARIABLE, OPTIONS_VARIABLE, read_folder
-from tests.boosting.programs import needs_boost
+from tests.boosting.programs import needs_boost, numbers_of, tally_of
 from tests.native.test_gpu import GPUS
-from tests.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.gpu,
@@ -66,20 +60,7 @@ def boost(tmp_path: Path) -> Boost:
     """Return what became of the copies of a program that has to end well."""
 
     def run(text: str, *words: str, begin: str = BEGIN) -> dict[str, Any]:
-        numbers = tmp_path / "numbers.json"
-        command = [sys.executable, "-c", "from lanescope.cli import main; main()", "boost"]
-        command += [*(words or ("--threads", "4", "--always")), "--json", str(numbers), "--"]
-        done = subprocess.run(
-            [*command, sys.executable, "-c", begin + text],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-            env=dict(os.environ),
-        )
-        assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
-        found = json.loads(numbers.read_text())
-        assert isinstance(found, dict)
+        found, _ = numbers_of(begin + text, words or ("--threads", "4", "--always"), tmp_path)
         return found
 
     return run
@@ -309,26 +290,12 @@ print("well")
     if boosts:
         assert min(carried(boost(text, begin=""))) >= 10
         return
-    tallies = tmp_path / "tallies"
-    tallies.mkdir()
-    variables = {OPTIONS_VARIABLE: "threads=4 always", FOLDER_VARIABLE: str(tallies)}
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-        env={**os.environ, **variables},
-    )
-    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
-    found = read_folder(tallies)
+    found = tally_of(text, tmp_path)
     assert min(found.carried[name].copies for name in ("h2d", "d2h")) >= 10
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch")
 def test_a_block_of_a_program_is_boosted(tmp_path: Path) -> None:
-    tallies = tmp_path / "tallies"
-    tallies.mkdir()
     text = """
 import io, torch, lanescope
 torch.manual_seed(1)
@@ -361,13 +328,4 @@ assert torch.equal(loaded.cpu(), leaf.detach())
 assert boosted.copies >= 9, boosted
 print("well")
 """
-    variables = {OPTIONS_VARIABLE: "threads=4 always", FOLDER_VARIABLE: str(tallies)}
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-        env={**os.environ, **variables},
-    )
-    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+    assert tally_of(text, tmp_path).carried["d2h"].copies >= 9
