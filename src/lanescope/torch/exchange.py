@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from lanescope.torch.routes import (
     ToAll,
     ToPeer,
     backend_of,
+    bytes_of,
     facts_of,
     first_bytes,
     name_of,
@@ -87,17 +89,17 @@ class Exchange:
             return
         decides, ends = decisions(kind, compression, codec), (own, dst)
 
-        def plain() -> None:
-            dist.send(tensor, dst, self._group, tag)
+        def plain(values: Tensor) -> None:
+            dist.send(values, dst, self._group, tag)
 
         if tensor.nbytes >= LEAST_BYTES[kind]:
-            if not self._goes_plain(tensor, ends, decides, plain):
+            if not self._goes_plain(tensor, ends, tag, decides, plain):
                 self._sending(tensor, ends, tag, decides).run()
         elif kind == "cpu" and looks_like_header(first_bytes(tensor)):
             # or the other side would take it for one
             self._sending(tensor, ends, tag, decides).run_raw()
         else:
-            plain()
+            plain(tensor)
 
     def _receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
         if src is not None:
@@ -111,10 +113,10 @@ class Exchange:
         messages = ToPeer(self._group, src, tag)
         ends = (_ANY if src is None else src, self.rank)
 
-        def plain() -> None:
-            messages.peer = dist.recv(tensor, src, self._group, tag)
+        def plain(values: Tensor) -> None:
+            messages.peer = dist.recv(values, src, self._group, tag)
 
-        if small or not self._goes_plain(tensor, ends, None, plain):
+        if small or not self._goes_plain(tensor, ends, tag, None, plain):
             self._receiving(tensor, messages, ends, plain=small).run()
         assert messages.peer is not None
         return messages.peer
@@ -132,10 +134,10 @@ class Exchange:
         sends = self.rank == src
         decides = decisions(kind, compression, codec) if sends else None
 
-        def plain() -> None:
-            dist.broadcast(tensor, src, self._group)
+        def plain(values: Tensor) -> None:
+            dist.broadcast(values, src, self._group)
 
-        if self._goes_plain(tensor, ends, decides, plain):
+        if self._goes_plain(tensor, ends, 0, decides, plain):
             return
         if decides is not None:
             self._sending(tensor, ends, 0, decides).run()
@@ -145,7 +147,7 @@ class Exchange:
     def _transfer(self, tensor: Tensor, ends: tuple[int, int | str], tag: int) -> Transfer:
         to = ends[1] if isinstance(ends[1], str) else f"r{ends[1]}"
         path = f"{self._group.group_name}: r{ends[0]}>{to}"
-        return Transfer(str(tag) if tag else "", path, coded_dtype(tensor.dtype), tensor.nbytes)
+        return Transfer(_tag_name(tag), path, coded_dtype(tensor.dtype), tensor.nbytes)
 
     def _sending(
         self, tensor: Tensor, ends: tuple[int, int | str], tag: int, decides: Decisions
@@ -183,16 +185,19 @@ class Exchange:
         self,
         tensor: Tensor,
         ends: tuple[int, int | str],
+        tag: int,
         decides: Decisions | None,
-        call: Callable[[], Any],
+        call: Callable[[Tensor], Any],
     ) -> bool:
         """Let PyTorch's own call carry a tensor that has no header; return whether it has none."""
         found = self._runs(tensor, ends)
         if found is None or not found[0].take(found[1]):
             return False
-        call()
+        call(bytes_of(tensor))  # of any type: NCCL lacks int16 and others
         if decides is not None:
             transfer, decision = found[0].decided(found[1])
+            if transfer.tag != (name := _tag_name(tag)):
+                transfer = replace(transfer, tag=name)
             decides.sent(transfer, decision, None, int(tensor.nbytes))
         return True
 
@@ -280,6 +285,10 @@ class _Errors:
                 f"{self._what} broke off: {_one_line(error)}; the other process ended, or did not "
                 f"make the matching call within the group's timeout of {patience:g} s"
             ) from error
+
+
+def _tag_name(tag: int) -> str:
+    return str(tag) if tag else ""
 
 
 def _one_line(error: Exception) -> str:

@@ -59,6 +59,8 @@ class PlainRuns:
     def expect(self, kind: Kind, count: int) -> None:
         """Take in what a header has announced."""
         if count:
+            if kind not in self._runs and len(self._runs) >= _MOST_KINDS:
+                self._make_room()  # as far as it goes: the sender has made its
             self._runs[kind] = _Run(left=count)
         else:
             self._runs.pop(kind, None)

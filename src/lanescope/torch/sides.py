@@ -64,7 +64,12 @@ class Sending:
             decision = replace(decision, compress=False, codec=Codec.RAW, reason=_NOT_ALIGNED)
         plain_after = self._announced(decision)
         timed = self.decisions.times(self.transfer, decision, plain_after)
-        opened = self._open(piece_bytes, timed, decision, plain_after)
+        try:
+            opened = self._open(piece_bytes, timed, decision, plain_after)
+        except Exception:
+            if self.runs is not None:  # nobody was told of one
+                self.runs[0].expect(self.runs[1], 0)
+            raise
         watch = Watch(device) if timed else None
         if watch is not None:
             opened.wait()
@@ -198,7 +203,7 @@ class Receiving:
         if not header.pieces:
             self._get_raw(header, fits)
         elif self.half is not None:
-            self._get_by_channel()
+            self._get_by_channel(fits)
         else:
             wrong = self._get_coded(header, fits)
         if header.timed:
@@ -213,9 +218,11 @@ class Receiving:
                 f"what rank {self.messages.peer} sent came in damaged: {wrong}; send it again"
             ) from wrong
 
-    def _get_by_channel(self) -> None:
+    def _get_by_channel(self, fits: bool = True) -> None:
         values = self.tensor.detach()
-        if values.data_ptr() % ALIGNMENT == 0:
+        if not fits:  # the sender waits for the end of it all the same
+            self.half.receive()
+        elif values.data_ptr() % ALIGNMENT == 0:
             self.half.receive(values)
         else:  # which kernels that decode cannot write to
             values.copy_(self.half.receive(torch.empty_like(values)))
