@@ -215,6 +215,17 @@ def _of_same_user(connection: socket.socket) -> socket.socket:
 _open: WeakSet[Line] = WeakSet()
 #: After what lets transfers end (`lanescope.torch.links`).
 _STOP_PRIORITY = 50
+#: The process that ends them; a forked one has none of their threads.
+_stops_in = 0
+
+
+def _stop_at_exit(line: Line) -> None:
+    global _stops_in
+    if _stops_in != os.getpid():
+        _stops_in = os.getpid()
+        _open.clear()
+        Finalize(None, _stop_all, exitpriority=_STOP_PRIORITY)
+    _open.add(line)
 
 
 def _stop_all() -> None:
@@ -259,9 +270,7 @@ class Line:
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._wake, select.EPOLLIN)
         self._thread = Thread(target=self._watch, name="lanescope-line", daemon=True)
-        if not _open:
-            Finalize(None, _stop_all, exitpriority=_STOP_PRIORITY)
-        _open.add(self)
+        _stop_at_exit(self)
         self._thread.start()
 
     def tell(self, message: Message) -> None:
@@ -384,10 +393,14 @@ class Line:
     def _watch(self) -> None:
         while not self._closed and not self._at_end:
             events = self._epoll.poll(_LOOK_SECONDS)
+            if self._closed:  # a thread that hears may hold the lock for long
+                return
             self._look()
-            if events:
-                with self._reading:
+            if events and self._reading.acquire(timeout=_LOOK_SECONDS):
+                try:
                     while not self._closed and not self._at_end and self._read():
                         pass
+                finally:
+                    self._reading.release()
         if not self._closed:
             self._ended(self._over)
