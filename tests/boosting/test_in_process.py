@@ -56,6 +56,20 @@ def test_a_module_moves_by_it_and_gradients_flow_through_copies(carried: list[in
     assert type(back.grad_fn).__name__ == "ToCopyBackward0"
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_copies_are_carried_as_well(carried: list[int], mode: Any) -> None:
+    there, here = torch.zeros(COUNT, device="meta"), torch.zeros(COUNT)
+    with mode(), lanescope.boost() as boosted:
+        back = [there.cpu(), there.to("cpu"), there.to(device="cpu"), there.to(here)]
+        same = [here.to("cpu"), here.cpu()]
+        other = here.to(torch.float64)
+    assert carried == [LEAST] * 4
+    assert boosted.copies == 4
+    assert {one.device.type for one in back} == {"cpu"}
+    assert all(one is here or one.data_ptr() == here.data_ptr() for one in same)
+    assert other.dtype == torch.float64
+
+
 @pytest.mark.parametrize(
     "left",
     [

@@ -18,6 +18,8 @@ LEAST_BYTES = 256 << 10
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _TO = torch.ops.aten._to_copy.default
 _COPY = torch.ops.aten.copy_.default
+#: What becomes `_TO`, or nothing: without inference mode before it comes here.
+_MAYBE_TO = torch.ops.aten.to
 #: Arguments of `_TO` with which it does nothing but move a tensor that has no gaps.
 _ONLY_MOVES = {
     "layout": (None, torch.strided),
@@ -50,6 +52,9 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
     ) -> Any:
         """Do what PyTorch was going to do."""
         given = kwargs or {}
+        if getattr(func, "overloadpacket", None) is _MAYBE_TO:
+            with self:
+                return func.decompose(*args, **given)
         if func is _TO:
             moved = self._moved(args[0], given)
             if moved is not None:
