@@ -283,3 +283,30 @@ def test_importing_takes_nothing_along():
 def test_a_size_of_a_field_is_what_mypy_sees():
     assert typing.get_args(Bytes)[0] is int
     assert typing.get_args(Size)[0] == int | str
+
+
+def test_a_thread_finds_all_fields_while_another_looks_them_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @dataclasses.dataclass(frozen=True)
+    @checked
+    class Pair:
+        first: int
+        second: int
+
+    kinds = kinds_of(Pair)
+    refused = []
+
+    class Slow(dict[str, Any]):
+        def items(self) -> Any:
+            for number, item in enumerate(kinds.items()):
+                if number == 1 and not refused:  # as a thread that comes now
+                    refused.append("")
+                    with pytest.raises(CallError):
+                        Pair(1, "many")
+                    refused.append("second")
+                yield item
+
+    monkeypatch.setattr("lanescope.calls.kinds_of", lambda cls: Slow(kinds))
+    Pair(1, 2)
+    assert refused == ["", "second"]

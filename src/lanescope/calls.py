@@ -111,10 +111,10 @@ def _checked_fields(cls: Any) -> Callable[[Any], None]:
 
     def __post_init__(self: Any) -> None:  # noqa: N807
         if not fields:  # its hints may name classes that come after it
-            fields.extend(
+            fields[:] = [  # all at once: other threads come here, too
                 (field, kind, kind.take, kind.exact, defaults.get(field, _taken))
                 for field, kind in kinds_of(cls).items()
-            )
+            ]
         for field, kind, take, exact, default in fields:
             given = getattr(self, field)
             if type(given) is exact or given is default:
