@@ -15,7 +15,7 @@ if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("this PyTorch has no gloo", allow_module_level=True)
 
 import lanescope.torch as lt  # noqa: E402
-from lanescope.errors import LanescopeError  # noqa: E402
+from lanescope.errors import InputError, LanescopeError  # noqa: E402
 from lanescope.torch import exchange, headers, pieces, routes  # noqa: E402
 from tests.pytorch.ranks import GONE, run, values  # noqa: E402
 from tests.pytorch.ranks import LEAST_BYTES as LARGE  # noqa: E402
@@ -102,6 +102,25 @@ def groups_tags_and_any(rank: int) -> None:
 
 def test_groups_tags_and_any_source(tmp_path: Path) -> None:
     values(tmp_path, 3, groups_tags_and_any)
+
+
+def outside(rank: int) -> list[str]:
+    group = dist.new_group([0, 1])
+    tensor, errors = made_up("float32", 3), []
+    calls: list[Any] = [lambda: lt.send(tensor, 0, group), lambda: lt.recv(tensor, 0, group)]
+    calls += [lambda: lt.isend(tensor, 0, group), lambda: lt.broadcast(tensor, 0, group)]
+    for call in calls * (rank == 2):
+        with pytest.raises(InputError) as caught:
+            call()
+        errors.append(str(caught.value))
+    return errors
+
+
+def test_a_rank_outside_of_the_group_is_refused(tmp_path: Path) -> None:
+    errors = values(tmp_path, 3, outside)
+    assert errors[:2] == [[], []]
+    assert len(errors[2]) == 4
+    assert all(one.startswith("this process is not of the group; ") for one in errors[2])
 
 
 def like_headers(rank: int) -> None:

@@ -48,7 +48,7 @@ def send(
     Raises
     ------
     InputError
-        If an argument is out of range, or PyTorch or a group is missing.
+        If an argument is out of range, PyTorch or a group is missing, or this process is not of it.
     LanescopeError
         If the other process ended, or did not call `recv` within the group's timeout.
     """
@@ -77,15 +77,16 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0) -
     Returns
     -------
     int
-        The rank that sent it; -1 in a process that is not of the group.
+        The rank that sent it.
 
     Raises
     ------
     InputError
-        If an argument is out of range, or PyTorch or a group is missing.
+        If an argument is out of range, PyTorch or a group is missing, or this process is not of it.
     LanescopeError
         If a tensor of another type or size came, or plain values, or damaged ones; if the other
-        process ended, or sent nothing within the group's timeout.
+        process ended, or sent nothing within the group's timeout. Between GPUs, where the header of
+        a like tensor has announced that some come without one, nobody notices that of these.
     """
     exchange = _exchange(group)
     return in_order(exchange.group, ("from", src, tag), lambda: exchange.receive(tensor, src, tag))
@@ -210,6 +211,8 @@ def _exchange(group: Any) -> Exchange:
         raise InputError(
             "there is no process group; call torch.distributed.init_process_group before"
         )
+    if group is not None and group == dist.GroupMember.NON_GROUP_MEMBER:
+        raise InputError("this process is not of the group; let only those of it call this")
     exchange: Exchange = made(dist.group.WORLD if group is None else group)
     return exchange
 
