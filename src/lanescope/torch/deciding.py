@@ -36,7 +36,7 @@ _CORE_COMPRESS_GBS, _CORE_DECOMPRESS_GBS, _START_SECONDS = 4.0, 8.0, 50e-6
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A tensor that this rank has sent behind a header.
+    """A tensor that this rank has sent behind a header, or as one before had announced.
 
     Attributes
     ----------

@@ -186,7 +186,7 @@ def broadcast(
 
 @checked
 def transfers() -> tuple[Any, ...]:
-    """Return the last 1000 tensors that this process sent behind a header, oldest first.
+    """Return the last 1000 tensors that this process sent, of those that the rule decides about.
 
     Returns
     -------
