@@ -477,20 +477,11 @@ void forget_calls(int how_many) {
 
 int main(int count, char** words) {
   if (const char* how_many = std::getenv("OLD_KERNEL")) forget_calls(std::atoi(how_many));
-  const struct {
-    const char* name;
-    void (*run)();
-  } cases[] = {{"sizes", sizes},     {"streams", streams},     {"default", default_stream},
-               {"threads", threads}, {"contexts", contexts},   {"others", others},
-               {"fresh", fresh},     {"forbidden", forbidden}, {"capture", capture},
-               {"forks", forks},     {"failing", failing},     {"early", early},
-               {"locked", locked},   {"resets", resets},       {"endless", endless},
-               {"direct", direct}};
-  for (const auto& one : cases)
-    if (count == 2 && std::strcmp(one.name, words[1]) == 0) {
-      one.run();
-      std::fflush(stdout);
-      _exit(3);  // streams go on for ever
-    }
-  return 1;
+  const Case cases[] = {{"sizes", sizes},     {"streams", streams},     {"default", default_stream},
+                        {"threads", threads}, {"contexts", contexts},   {"others", others},
+                        {"fresh", fresh},     {"forbidden", forbidden}, {"capture", capture},
+                        {"forks", forks},     {"failing", failing},     {"early", early},
+                        {"locked", locked},   {"resets", resets},       {"endless", endless},
+                        {"direct", direct}};
+  return run_case(cases, count, words);
 }

@@ -77,14 +77,7 @@ void clear(CUdeviceptr at, std::size_t bytes) {
 
 /// Work that takes a while and then fills memory, by a call that is one of ours.
 void fill_by(CUstream stream, Fill& fill) {
-  CALL(cuLaunchHostFunc)(
-      stream,
-      [](void* data) {
-        const auto& it = *static_cast<Fill*>(data);
-        std::this_thread::sleep_for(std::chrono::milliseconds(it.ms));
-        std::memset(reinterpret_cast<void*>(it.at), it.value, it.bytes);
-      },
-      &fill);
+  CALL(cuLaunchHostFunc)(stream, do_fill, &fill);
 }
 
 struct Gpu {
@@ -614,25 +607,16 @@ void cancelled() {
 }  // namespace
 
 int main(int count, char** words) {
-  const struct {
-    const char* name;
-    void (*run)();
-  } cases[] = {{"sizes", sizes},         {"overlaps", overlaps},
-               {"ends", ends},           {"default", default_streams},
-               {"late", late},           {"threads", threads},
-               {"contexts", contexts},   {"resets", resets},
-               {"others", others},       {"capture", capture},
-               {"waiting", waiting},     {"forks", forks},
-               {"failing", failing},     {"lost", lost},
-               {"forbidden", forbidden}, {"exits", exits},
-               {"ending", ending},       {"cancelled", cancelled},
-               {"busy", busy},           {"idle", idle},
-               {"streams", streams}};
-  for (const auto& one : cases)
-    if (count == 2 && std::strcmp(one.name, words[1]) == 0) {
-      one.run();
-      std::fflush(stdout);
-      _exit(3);  // streams go on for ever
-    }
-  return 1;
+  const Case cases[] = {{"sizes", sizes},         {"overlaps", overlaps},
+                        {"ends", ends},           {"default", default_streams},
+                        {"late", late},           {"threads", threads},
+                        {"contexts", contexts},   {"resets", resets},
+                        {"others", others},       {"capture", capture},
+                        {"waiting", waiting},     {"forks", forks},
+                        {"failing", failing},     {"lost", lost},
+                        {"forbidden", forbidden}, {"exits", exits},
+                        {"ending", ending},       {"cancelled", cancelled},
+                        {"busy", busy},           {"idle", idle},
+                        {"streams", streams}};
+  return run_case(cases, count, words);
 }

@@ -136,7 +136,7 @@ def test_every_2_us_of_18_nvlinks_becomes_every_4_us_and_less_than_a_second_is_l
 
 
 @pytest.mark.parametrize("fixed_us", [0, 1000, 10_000])
-def test_what_each_fetching_costs_is_told_from_what_samples_cost(fixed_us):
+def test_costs_of_a_fetching_and_of_its_samples_are_separate(fixed_us):
     """10 ms of each 50 ms, and 2 µs of a sample: 4 µs would need 0.7 of a thread, 2 µs 1.2."""
     ((_, _), (at, interval)) = Decoder(2, constant(1), constant(1), fixed_us).run(10)
     assert interval == 4

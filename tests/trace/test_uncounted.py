@@ -95,7 +95,7 @@ def test_a_link_of_each_gpu_is_known_by_the_share_alone():
     assert not any("agree" in note for note in notes)
 
 
-def test_a_share_that_no_number_of_links_makes_is_told_where_the_other_end_agrees():
+def test_a_share_that_fits_no_number_of_links_is_reported_if_the_other_end_agrees():
     (note,) = said(both_ways(), counted(0, 0.92, 1), counted(1)).notes
     assert "(92.0 %) of recorded copies that crossed meanwhile. Those of g1 agree" in note
     assert said(both_ways(), counted(0, 0.92, 1), counted(1, 1, 0.92)).notes == ()
@@ -166,7 +166,7 @@ def test_managed_memory_may_not_have_moved():
     assert not any("recorded" in n for n in said(managed, counted(0, 0.5, 0.5), counted(1)).notes)
 
 
-def test_what_pcie_does_not_count_is_told():
+def test_bytes_that_pcie_does_not_count_are_reported():
     down = copies(500, 10_000_000, every_ns=2 * MS)
     (note,) = said([down], even_counters(4.5)).notes
     assert note == (
@@ -186,13 +186,13 @@ def test_what_pcie_counts_of_another_gpu_is_not_missing():
     assert not any("of recorded copies" in note for note in notes)
 
 
-def test_what_is_little_beside_the_other_direction_is_not_missing():
+def test_little_traffic_against_the_other_direction_is_not_missing():
     down = copies(500, 100_000_000, every_ns=2 * MS)
     up = copies(500, 600_000, every_ns=2 * MS, down=False)
     assert said([down, up], even_counters(50.0)).notes == ()
 
 
-def test_what_was_not_known_before_the_first_sample_is_told_apart():
+def test_time_before_the_first_sample_is_reported_apart():
     """Of 1.8 s that are not known 1.5 s are before the first sample; GPU 1 began earlier."""
     late, early = (
         dataclasses.replace(even_counters(1.0, seconds=2.0), end_ns=None, gpu=gpu) for gpu in (0, 1)

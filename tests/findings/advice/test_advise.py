@@ -470,7 +470,7 @@ def test_copies_of_one_direction_that_never_pause_are_rounds_all_the_same():
     assert phase.advised[0].kind == "pin+batch"
 
 
-def test_what_ran_once_has_to_gain_more_and_is_told_where_pinning_takes_longer():
+def test_a_single_run_has_to_gain_more_than_pinning_takes():
     little = only(looped(1, 1 * MB, 5000.0, host=PAGEABLE))  # of 5.2 ms, 0.16 ms
     assert little.advised == ()
     assert "of what ran once is not worth a change" in change(little, "pin").why
@@ -518,7 +518,7 @@ CODE = ("  + ", "  - ")  # lines of code begin so
 
 
 @pytest.mark.parametrize("watch", WATCHES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_no_stored_watch_gains_more_than_it_took_or_is_told_nonsense(watch):
+def test_no_stored_watch_gains_more_than_it_took(watch):
     run = read_watch(watch)
     if not len(run.timeline.operations):
         with pytest.raises(InputError, match="holds no copies"):
@@ -542,7 +542,7 @@ def test_no_stored_watch_gains_more_than_it_took_or_is_told_nonsense(watch):
         assert nonsense not in text
 
 
-def test_a_program_of_python_without_kernels_is_shown_code_of_pytorch_and_told_so():
+def test_a_python_program_without_kernels_gets_pytorch_code_and_a_note():
     rows = looped(20, 100 * MB, 4000.0, host=PAGEABLE).operations()
     run = run_of(rows.rows(~rows.is_kernel))
     (process,) = run.timeline.processes
