@@ -8,10 +8,10 @@
 ``weights``: a model with layers of Llama 2 7B's shapes, 8.1 GB of bf16 in touched pageable memory,
 goes to the GPU by ``.to("cuda")`` and comes back by ``.cpu()`` into memory that is new, as for a
 checkpoint. Each turn runs it in processes of their own: as it is, by ``lanescope boost``, within
-``with lanescope.boost():``, with huge pages from the C library
-(``GLIBC_TUNABLES=glibc.malloc.hugetlb=1``), and with memory that the program pins itself, whose
-time counts. Seconds of both transfers, medians of the turns with the least and the most, and those
-of the whole process. What came back is compared.
+``with lanescope.boost():``, by ``lanescope.to_gpu`` and ``to_host`` (``functions``), with huge
+pages from the C library (``GLIBC_TUNABLES=glibc.malloc.hugetlb=1``), and with memory that the
+program pins itself, whose time counts. Seconds of both transfers, medians of the turns with the
+least and the most, and those of the whole process. What came back is compared.
 
 ``training``: the loop ``train`` of benchmarks/watch/loops.py, whose copies are pinned. A plain
 process and a boosted one take turns every 100 ms, as in benchmarks/watch/alternating.py.
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 WIDTH, INNER = 4096, 11008
-KINDS = ("unboosted", "boosted", "block", "hugetlb", "pinned")
+KINDS = ("unboosted", "boosted", "block", "functions", "hugetlb", "pinned")
 WINDOWS = 6
 
 
@@ -79,14 +79,20 @@ def transferred(held: list[Any], kind: str) -> dict[str, Any]:
     """Load and store weights; return how long both took, and whether they are the same."""
     import torch
 
+    import lanescope
+
     begun = time.perf_counter()
-    if kind == "pinned":
+    if kind == "functions":
+        there = [lanescope.to_gpu(one) for one in held]
+    elif kind == "pinned":
         there = [one.pin_memory().to("cuda", non_blocking=True) for one in held]
     else:
         there = [one.to("cuda") for one in held]
     torch.cuda.synchronize()
     loaded = time.perf_counter()
-    if kind == "pinned":
+    if kind == "functions":
+        back = [lanescope.to_host(one) for one in there]
+    elif kind == "pinned":
         back = [torch.empty_like(one, device="cpu", pin_memory=True) for one in there]
         for one, other in zip(back, there, strict=True):
             one.copy_(other, non_blocking=True)

@@ -16,19 +16,23 @@ import lanescope  # noqa: E402
 from lanescope.boosting import torch_copies  # noqa: E402
 from lanescope.errors import LanescopeError  # noqa: E402
 
-LEAST = torch_copies.LEAST_BYTES
+LEAST = torch_copies.LEAST_TO_HOST
 COUNT = LEAST // 4
+LEAST_TO_GPU = torch_copies.LEAST_TO_GPU
+COUNT_TO_GPU = LEAST_TO_GPU // 4
 SAID = "cannot copy: the driver says no"
 
 
 @pytest.fixture
 def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of each copy to the host, and less than 0 to a GPU."""
     found: list[int] = []
     monkeypatch.setattr(torch_copies, "GPU", "meta")
     monkeypatch.setattr(torch_copies, "require_library", lambda: None)
     monkeypatch.setattr(torch_copies, "_is_captured", lambda: False)
     monkeypatch.setattr(torch_copies, "_stream_of", lambda gpu: 0)
     monkeypatch.setattr(torch_copies, "copy_to_host", lambda *given: found.append(given[2]))
+    monkeypatch.setattr(torch_copies, "copy_to_gpu", lambda *given: found.append(-given[2]))
     return found
 
 
@@ -40,7 +44,20 @@ def test_large_plain_tensors_are_carried_to_the_host(carried: list[int]) -> None
     assert (back.device.type, back.shape, back.dtype) == ("cpu", there.shape, there.dtype)
     assert carried == [LEAST] * 2
     assert (boosted.copies, boosted.bytes) == (2, 2 * LEAST)
-    assert str(boosted) == "2 copies of 512 KiB from GPUs to CPU tensors"
+    assert str(boosted) == "2 copies of 512 KiB between CPU tensors and GPUs"
+
+
+def test_large_plain_tensors_are_carried_to_the_gpu(carried: list[int]) -> None:
+    tensor, target = torch.zeros(COUNT_TO_GPU), torch.zeros(COUNT_TO_GPU, device="meta")
+    with lanescope.boost() as boosted:
+        there = tensor.to("meta")
+        target.copy_(tensor)
+        tensor[1:].to("meta")  # small
+    assert (there.device.type, there.shape, there.dtype) == ("meta", tensor.shape, tensor.dtype)
+    assert carried == [-LEAST_TO_GPU] * 2
+    assert (boosted.copies, boosted.bytes) == (2, 2 * LEAST_TO_GPU)
+    tensor.to("meta")  # behind the block
+    assert len(carried) == 2
 
 
 def test_a_module_moves_by_it_and_gradients_flow_through_copies(carried: list[int]) -> None:
@@ -49,9 +66,10 @@ def test_a_module_moves_by_it_and_gradients_flow_through_copies(carried: list[in
     with lanescope.boost():
         layer.to("cpu")
         back = leaf.to("cpu")
+        torch.nn.Linear(1024, 1024, bias=False).to("meta")
     assert isinstance(layer.weight, torch.nn.Parameter)
     assert layer.weight.device.type == "cpu"
-    assert carried == [512 * 512 * 4, LEAST]
+    assert carried == [512 * 512 * 4, LEAST, -4 << 20]
     assert back.requires_grad
     assert type(back.grad_fn).__name__ == "ToCopyBackward0"
 
@@ -73,17 +91,19 @@ def test_without_gradients_copies_are_carried_as_well(carried: list[int], mode: 
 @pytest.mark.parametrize(
     "left",
     [
-        lambda tensor: tensor.to("meta"),
-        lambda tensor: torch.empty(COUNT, device="meta").copy_(tensor),
         lambda tensor: tensor.clone(),
         lambda tensor: tensor.to(torch.float16),
-        lambda tensor: torch.empty(2, COUNT).copy_(tensor),  # to each row
-        lambda tensor: torch.empty(COUNT, dtype=torch.float64).copy_(tensor),
+        lambda tensor: torch.empty(2, COUNT_TO_GPU, device="meta").copy_(tensor),  # to each row
+        lambda tensor: torch.empty(COUNT_TO_GPU, dtype=torch.float64).copy_(tensor),
         lambda tensor: tensor.to_sparse(),
+        lambda tensor: tensor[:-1].to("meta"),  # small
+        lambda tensor: tensor.to("meta", torch.float64),
+        lambda tensor: tensor.view(2, -1).t().to("meta"),
+        lambda tensor: tensor.as_subclass(type("Own", (torch.Tensor,), {})).to("meta"),
     ],
 )
 def test_whatever_else_is_left_to_pytorch(carried: list[int], left: Any) -> None:
-    tensor = torch.ones(COUNT)
+    tensor = torch.ones(COUNT_TO_GPU)
     with lanescope.boost() as boosted:
         left(tensor)
     assert carried == []

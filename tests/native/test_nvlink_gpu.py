@@ -115,5 +115,5 @@ def test_the_rate_is_settled_before_anything_is_copied(machine, tmp_path, interv
         assert all(at < 1 and to <= 8_000 for at, to in said["changes"])
     found = [c for c in read_all_counters(tmp_path) if c.link == "nvlink"]
     assert all(np.asarray(c.known)[np.asarray(c.end_ns) > settled_ns].all() for c in found)
-    moved = [int(found[0].tx_bytes.sum()), int(found[1].rx_bytes.sum())]
+    moved = [int(np.asarray(found[0].tx_bytes).sum()), int(np.asarray(found[1].rx_bytes).sum())]
     assert moved == pytest.approx([PAYLOAD] * 2, rel=0.01)

@@ -10,17 +10,18 @@ from lanescope.errors import MissingPartError
 
 @checked
 def boost() -> Any:
-    """Return a context in which PyTorch's large copies from GPUs go by several threads.
+    """Return a context in which PyTorch's large copies of pageable memory go by several threads.
 
     >>> with lanescope.boost() as boosted:  # doctest: +SKIP
-    ...     torch.save(model.state_dict(), "weights.pt")
+    ...     model.to("cuda")
     >>> print(boosted)  # doctest: +SKIP
 
-    Of this thread, whatever makes them: ``to``, ``cpu``, ``copy_``, ``torch.save``, those of
-    modules; into memory of the host that is not pinned, of which new pages are had by several
-    threads, too. Each operation within takes PyTorch some microseconds more, so that it is for what
-    stores, and not for a whole training. To boost copies to GPUs, of other threads and of other
-    libraries, start the program by ``lanescope boost``.
+    Of this thread, to and from GPUs, whatever makes them: ``to``, ``cuda``, ``cpu``, ``copy_``,
+    ``torch.load``, ``torch.save``, those of modules; of memory of the host that is not pinned, of
+    which new pages are had by several threads, too. A copy returns when it is over, as PyTorch's
+    own of such memory, also with ``non_blocking``. Each operation within takes PyTorch some
+    microseconds more, so that it is for what loads and stores, and not for a whole training. To
+    boost copies of other threads and of other libraries, start the program by ``lanescope boost``.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""PyTorch's copies from GPUs to CPU tensors, taken from it below autograd."""
+"""PyTorch's copies between CPU tensors and GPUs, taken from it below autograd."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lanescope.boosting.driver_copies import copy_to_host, require_library
+from lanescope.boosting.driver_copies import copy_to_gpu, copy_to_host, require_library
 from lanescope.errors import LanescopeError
 from lanescope.units.sizes import size_text
 
 HOST, GPU = "cpu", "cuda"
 #: Smaller copies, which the driver makes as fast, are left to PyTorch.
-LEAST_BYTES = 256 << 10
+LEAST_TO_HOST, LEAST_TO_GPU = 256 << 10, 4 << 20
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _TO = torch.ops.aten._to_copy.default
 _COPY = torch.ops.aten.copy_.default
@@ -45,7 +45,7 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
 
     def __str__(self) -> str:
         copies = "1 copy" if self.copies == 1 else f"{self.copies} copies"
-        return f"{copies} of {size_text(self.bytes)} from GPUs to CPU tensors"
+        return f"{copies} of {size_text(self.bytes)} between CPU tensors and GPUs"
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -70,7 +70,7 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
             return None
         if any(given.get(name) not in may for name, may in _ONLY_MOVES.items()):
             return None
-        if torch.device(device).type != HOST or not _may_go(source, GPU):
+        if not _may_go(source, torch.device(device).type):
             return None
         made = torch.empty(source.shape, dtype=source.dtype, device=device)
         return made if self._carry(made, source) else None
@@ -78,19 +78,21 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
     def _is_copied(self, target: Any, source: Any) -> bool:
         """Copy to a tensor that is there; return False where PyTorch is to do it."""
         return (
-            _may_go(source, GPU)
-            and _may_go(target, HOST)
+            _may_go(source, target.device.type)
+            and _has_plain_values(target)
             and target.dtype == source.dtype
             and target.shape == source.shape
             and self._carry(target, source)
         )
 
     def _carry(self, target: torch.Tensor, source: torch.Tensor) -> bool:
-        gpu = source.device.index
+        to_gpu = target.device.type == GPU
+        gpu = (target if to_gpu else source).device.index
         if self._has_failed or _is_captured():
             return False
+        copy = copy_to_gpu if to_gpu else copy_to_host
         try:
-            copy_to_host(target.data_ptr(), source.data_ptr(), source.nbytes, _stream_of(gpu), gpu)
+            copy(target.data_ptr(), source.data_ptr(), source.nbytes, _stream_of(gpu), gpu)
         except LanescopeError as error:
             self._has_failed = True
             warnings.warn(f"PyTorch copies by itself from here on: {error}", stacklevel=2)
@@ -100,12 +102,17 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
         return True
 
 
-def _may_go(tensor: Any, kind: str) -> bool:
-    """Whether a tensor of a kind of device has its values side by side, in memory not pinned."""
+def _may_go(source: Any, to: str) -> bool:
+    """Whether a tensor may be copied to a kind of device: the host's from GPUs, or a GPU's."""
+    least = LEAST_TO_HOST if to == HOST else LEAST_TO_GPU
+    crosses = {source.device.type, to} == {HOST, GPU}
+    return crosses and source.nbytes >= least and _has_plain_values(source)
+
+
+def _has_plain_values(tensor: Any) -> bool:
+    """Whether a tensor's memory holds its values, side by side, and is not pinned."""
     return (
         type(tensor) in _PLAIN
-        and tensor.device.type == kind
-        and tensor.nbytes >= LEAST_BYTES
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
         and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
