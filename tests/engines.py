@@ -42,7 +42,9 @@ class Engines:
         self.calls: list[tuple[int, int]] = []
         self.running: list[tuple[float, float, frozenset[int]]] = []  # of the last batch
 
-    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = ()) -> list[list[float]]:
+    def run_gated(
+        self, windows: int, loops: int, shares: Sequence[int] = (), queues: Sequence[int] = ()
+    ) -> list[list[float]]:
         self.calls.append((windows, loops))
         first = self.first if len(self.calls) == 1 else 1.0
         ends: list[list[float]] = [[] for _ in self.seconds]
@@ -52,9 +54,14 @@ class Engines:
         ]
         left = {n: [first * s, *[s] * windows] for n, s in enumerate(of_window)}
         now, self.running = 0.0, []
-        queues = [list(queue) for queue in self.queues]
+        engines = [list(queue) for queue in self.queues]
+        streams = [
+            [m for m, queue in enumerate(queues) if queue == n] if queues else [n]
+            for n in range(len(self.seconds))
+        ]
         while True:
-            heads = (next((n for n in queue if left[n]), None) for queue in queues)
+            ready = {stream[0] for stream in streams if stream and left[stream[0]]}
+            heads = (next((n for n in engine if n in ready), None) for engine in engines)
             running = frozenset(n for n in heads if n is not None)
             if not running:
                 return ends
@@ -67,7 +74,8 @@ class Engines:
                 if left[n][0] <= 1e-12:
                     left[n].pop(0)
                     ends[n].append(now)
-                    for queue in queues if self.alternate else ():
+                    turned = [one for one in streams if n in one]
+                    for queue in (*turned, *(engines if self.alternate else ())):
                         if n in queue:
                             queue.remove(n)
                             queue.append(n)

@@ -166,7 +166,7 @@ void bind_cuda(nb::module_& module) {
       .def(nb::init<std::shared_ptr<const Topology>, BufferPool&, std::vector<CopySpec>>(),
            "topology"_a, "pool"_a, "copies"_a, Release())
       .def("run_gated", &CopySet::run_gated, "windows"_a, "loops"_a,
-           "shares"_a = std::vector<int>{}, Release(),
+           "shares"_a = std::vector<int>{}, "queues"_a = std::vector<int>{}, Release(),
            "Boundaries of each copy's windows in seconds since its start.")
       .def("run_on_host_clock", &CopySet::run_on_host_clock, "windows"_a,
            "shares"_a = std::vector<int>{}, Release(),

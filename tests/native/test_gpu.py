@@ -146,6 +146,28 @@ def test_opposing_copies_run_at_the_same_time(topology, pool):
     assert both.count_mismatches() == 0
 
 
+def test_copies_of_a_queue_do_their_windows_by_turns(topology, pool):
+    there, back = spec(PINNED, DEVICE, SIZE), spec(DEVICE, PINNED, SIZE)
+    three = copies(topology, pool, there, back, spec(PINNED, DEVICE, 2 * SIZE))
+    first, other, last = np.array(three.run_gated(10, 1, queues=[0, 1, 0]))
+    assert np.all(first < last)
+    assert np.all(last[:-1] < first[1:])
+    rounds, alone = np.median(np.diff(first)), np.median(np.diff(other))
+    assert rounds == pytest.approx(np.median(np.diff(last)), rel=0.2)
+    assert 2 * alone < rounds < 6 * alone
+    assert three.count_mismatches() == 0
+    three.run_gated(3, 1)  # each in its own stream again
+    assert three.count_mismatches() == 0
+
+
+def test_only_copies_by_engines_of_one_gpu_share_a_queue(topology, pool):
+    kernel = spec(PINNED, DEVICE, SIZE, sm=(4, 0, 0))
+    pair = copies(topology, pool, spec(PINNED, DEVICE, SIZE), kernel)
+    for queues in ([0, 0], [0]):
+        with pytest.raises(native.NativeError, match="queue"):
+            pair.run_gated(2, 1, queues=queues)
+
+
 def test_buffers_are_used_again(topology, pool):
     def seconds():
         begin = time.perf_counter()

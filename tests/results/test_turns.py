@@ -12,6 +12,7 @@ from rich.console import Console
 
 from lanescope.cli.output import exit_code
 from lanescope.cli.run_text import run_tables
+from lanescope.copies import Engine
 from lanescope.copies.grammar import parse_copies
 from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
@@ -26,6 +27,7 @@ from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.export import run_csv, run_json
 from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 from tests.engines import Engines
+from tests.findings.machine.simulator import nvswitched
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 GBS = 1e9
@@ -90,24 +92,49 @@ def test_batches_with_nested_groups_agree(before, after, agreed):
     assert agreed_groups(before, after) == agreed
 
 
-def test_only_those_that_shared_an_engine_have_a_joint_number(two_gpus):
+def test_those_that_share_an_engine_have_its_rate_by_turns(two_gpus):
     experiment = copies_of(two_gpus, ALL_DIRECTIONS)
     result = measured(two_gpus, experiment, Engines(SECONDS, SHARED))
     assert result.groups_in_turns == ((1, 4), (3, 5))
     own = [copy.gbs for copy in result.copies]
     assert own[0] == own[2] == pytest.approx(50, rel=0.01)
-    assert [own[n] for n in (1, 3, 4, 5)] == [None] * 4
-    together = 2 * (512 << 20) / (1.02 * HOST + PEER) / GBS
+    each = (512 << 20) / (1.02 * HOST + PEER) / GBS
+    assert [own[n] for n in (1, 3, 4, 5)] == pytest.approx([each] * 4, rel=0.01)
     for number in (1, 3, 4, 5):
-        assert result.joint_gbs(number) == pytest.approx(together, rel=0.01)
+        assert result.joint_gbs(number) == pytest.approx(2 * each, rel=0.01)
     assert result.joint_gbs(0) is None
-    assert result.total_gbs == pytest.approx(2 * 50 + 2 * together, rel=0.01)
+    assert result.total_gbs == pytest.approx(2 * 50 + 4 * each, rel=0.01)
     reason = result.copies[4].verdict.reason
-    assert "took turns with g0 → h0 on one copy engine of g0" in reason
-    assert "only their sum is known, 87.1 GB/s" in reason
-    assert "took turns with g0 → g1" in result.copies[1].verdict.reason
-    assert "its load changed" in result.copies[0].verdict.reason
-    assert {copy.verdict.status for copy in result.copies} == {Status.UNJUDGED}
+    assert "took turns with g0 → h0 on one copy engine of g0: in sum 87.1 GB/s" in reason
+    assert [copy.verdict.status for copy in result.copies[4:]] == [Status.UNJUDGED] * 2
+    assert result.copies[1].verdict.status is Status.HEALTHY
+
+
+def test_all_pairs_and_hosts_of_four_gpus_have_their_rates():
+    machine = nvswitched(4)
+    pairs = [f"g{i} <-> g{j}" for i in range(4) for j in range(i + 1, 4)]
+    experiment = copies_of(machine, ", ".join([*(f"h0 <-> g{i}" for i in range(4)), *pairs]))
+    down, up, peer = 30 * PEER, 20 * PEER, PEER
+    seconds, queues = [], {}
+    for number, copy in enumerate(experiment.copies):
+        ends = (copy.source.part, copy.destination.part)
+        seconds.append(down if ends[0] == "h0" else up if ends[1] == "h0" else peer)
+        queues.setdefault((copy.executing_gpu, seconds[-1]), []).append(number)
+    result = measured(machine, experiment, Engines(seconds, list(queues.values()), first=2.0))
+    assert len(result.groups_in_turns) == 4
+    wanted = [390 / 30, 390 / 20] * 4 + [390 / 3] * 12
+    assert [copy.gbs for copy in result.copies] == pytest.approx(wanted, rel=0.01)
+    assert {copy.verdict.status for copy in result.copies[8:]} == {Status.HEALTHY}
+    assert not any(copy.verdict.failed for copy in result.copies)
+
+
+def test_of_kernels_that_took_turns_the_sum_is_known(two_gpus):
+    kernels = [dataclasses.replace(host_to_gpu(), engine=Engine.SM) for _ in range(2)]
+    result = measured(two_gpus, experiment_of(*kernels), Engines([HOST, HOST], [[0, 1]]))
+    assert result.groups_in_turns == ((0, 1),)
+    assert [copy.gbs for copy in result.copies] == [None, None]
+    assert result.joint_gbs(0) == pytest.approx(50)
+    assert "the SMs of g0: only their sum is known, 50.0 GB/s" in result.copies[0].verdict.reason
 
 
 def test_nobody_is_blamed_however_slow(two_gpus):
@@ -183,9 +210,9 @@ def test_a_joint_time_begins_a_usual_window_before_the_first_window_ends():
 
 
 def test_a_copy_that_never_ran_beside_the_others_is_not_known(two_gpus):
-    copies = (host_to_gpu(), host_to_gpu(), gpu_to_gpu(0, 1))
+    kernel = dataclasses.replace(host_to_gpu(), engine=Engine.SM)
     engines = Engines([HOST, HOST, HOST / 1000], [[0, 1], [2]])
-    result = measured(two_gpus, experiment_of(*copies), engines)
+    result = measured(two_gpus, experiment_of(kernel, kernel, gpu_to_gpu(0, 1)), engines)
     last = result.copies[2]
     assert (last.gbs, last.carried_gbs, result.total_gbs) == (None, None, None)
     assert "never ran beside all the others" in last.verdict.reason
@@ -200,7 +227,7 @@ def test_a_fake_backend_may_say_so(two_gpus):
     measure_all([both], backend, two_gpus, Plan(budget_seconds=0.0), results.append)
     (result,) = results
     assert result.joint_gbs(1) == pytest.approx(50)
-    assert result.copies[0].share_of_limit is None
+    assert result.copies[0].gbs == pytest.approx(25)
 
 
 def test_a_set_reads_back_with_its_turns(tmp_path, two_gpus):
@@ -211,7 +238,8 @@ def test_a_set_reads_back_with_its_turns(tmp_path, two_gpus):
     run = writer.finish(State.COMPLETE)
     assert read_run(run.folder) == run
     row = json.loads(run_json(run))["results"][4]
-    assert (row["gbs"], row["own_rate"], row["in_turns_with"]) == (None, False, [1])
+    assert (row["own_rate"], row["in_turns_with"]) == (True, [1])
+    assert row["gbs"] == pytest.approx(result.joint_gbs(4) / 2)
     assert row["joint_gbs"] == pytest.approx(result.joint_gbs(4))
     assert len(run_csv(run).splitlines()) == 7
     screen = Console(file=io.StringIO(), width=240)
@@ -220,7 +248,7 @@ def test_a_set_reads_back_with_its_turns(tmp_path, two_gpus):
     assert "g0 → h0, g0 → g1 took turns on an engine: 87.1 GB/s in sum" in text
     assert "slow" not in text
     assert exit_code(run, strict=True) == 0
-    assert "took turns with g0 → g1" in page_html(run)
+    assert "took turns with g0 → h0" in page_html(run)
 
 
 @pytest.mark.parametrize(("machine", "groups"), [("h200-x1/suite", 9), ("h200-x2/suite", 27)])

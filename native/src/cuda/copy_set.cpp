@@ -108,6 +108,7 @@ CopySet::CopySet(std::shared_ptr<const Topology> topology, BufferPool& pool,
             kSourceSeed + i,
             staged,
             walk_over(spec.walk.pattern, spec.walk.span_bytes / spec.bytes, spec.bytes)};
+    job.queue = i;
     if (!job.destination->is_filled_by_host()) job.counter = pool.lend_small(checker(job));
     jobs_.push_back(std::move(job));
   }
@@ -193,7 +194,7 @@ void CopySet::queue(Job& job, std::size_t boundary, int windows, int loops) cons
     return;
   }
   if (boundary > 0) submit(job, 1, loops);
-  check(cudaEventRecord(job.events[boundary].get(), job.stream.get()), "cudaEventRecord");
+  check(cudaEventRecord(job.events[boundary].get(), stream_of(job)), "cudaEventRecord");
 }
 
 void CopySet::set_shares(const std::vector<int>& shares) {
@@ -203,6 +204,21 @@ void CopySet::set_shares(const std::vector<int>& shares) {
     jobs_[i].share = shares.empty() ? 1 : std::max(1, shares[i]);
 }
 
+/// Gives each copy the stream of the first one of its queue; without queues its own.
+void CopySet::set_queues(const std::vector<int>& queues) {
+  if (!queues.empty() && queues.size() != jobs_.size())
+    throw Error("CopySet", 0, "queues", "one queue for each copy");
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    std::size_t first = i;
+    if (!queues.empty())
+      first = static_cast<std::size_t>(std::ranges::find(queues, queues[i]) - queues.begin());
+    const bool by_engine = !jobs_[i].spec.sm && !jobs_[first].spec.sm;
+    if (first != i && (!by_engine || jobs_[first].spec.device != jobs_[i].spec.device))
+      throw Error("CopySet", 0, "queues", "copy engines of one device alone share a queue");
+    jobs_[i].queue = first;
+  }
+}
+
 /// How many entries a run has in the queues of its streams; a kernel is one for all windows.
 double CopySet::queued(int windows, int loops) const {
   double sum = 0;
@@ -210,8 +226,10 @@ double CopySet::queued(int windows, int loops) const {
   return sum;
 }
 
-CopySet::Boundaries CopySet::run_gated(int windows, int loops, const std::vector<int>& shares) {
+CopySet::Boundaries CopySet::run_gated(int windows, int loops, const std::vector<int>& shares,
+                                       const std::vector<int>& queues) {
   set_shares(shares);
+  set_queues(queues);
   const ScopedBinding binding(*topology_, jobs_[0].spec.cpus);
   const auto boundaries = static_cast<std::size_t>(windows) + 2;  // one window more warms up
   if (boundaries > kMostBoundaries)
@@ -271,6 +289,7 @@ std::vector<double> CopySet::run_job(Job& job, int windows, double (*now)()) con
 
 CopySet::Boundaries CopySet::run_on_host_clock(int windows, const std::vector<int>& shares) {
   set_shares(shares);
+  set_queues({});
   Boundaries seconds(jobs_.size());
   std::vector<std::exception_ptr> failures(jobs_.size());
   std::barrier start(static_cast<std::ptrdiff_t>(jobs_.size()));

@@ -62,8 +62,11 @@ class CopySet {
   /// events around calls of the copy engine, inside of a kernel by the kernel itself. The first
   /// window warms up and is left out. Times are since the copy's own start. With `shares`
   /// copy i does shares[i] times as many loops, so that copies of unequal length go on together;
-  /// those in step have the same one. Throws `Error`.
-  Boundaries run_gated(int windows, int loops, const std::vector<int>& shares = {});
+  /// those in step have the same one. With `queues` copies of a copy engine that have the same
+  /// number do their windows by turns, in the order of the copies; they are of one device. Throws
+  /// `Error`.
+  Boundaries run_gated(int windows, int loops, const std::vector<int>& shares = {},
+                       const std::vector<int>& queues = {});
 
   /// Runs with the host's clock, a thread for each copy: `windows` + 1 copies, each
   /// from its call to the completed transfer. The first one warms up and is left out.
@@ -94,6 +97,7 @@ class CopySet {
     BlockWalk walk;
     std::uint64_t repetitions = 0;  // so far; of a kernel, launches
     int share = 1;                  // of the loops or windows of a run
+    std::size_t queue = 0;          // the copy whose stream is this one's in a run
     bool whole = false;             // whether all of the destination has been copied
     std::uint64_t read_loops = 0;   // of a kernel that only reads, in the last run
   };
@@ -111,9 +115,11 @@ class CopySet {
   std::vector<SmWay> ways_of(const Job& job) const;
   const Job& carrier(const Job& job) const;
   bool is_carried(const Job& job) const { return &carrier(job) != &job; }
+  cudaStream_t stream_of(const Job& job) const { return jobs_[job.queue].stream.get(); }
   void queue(Job& job, std::size_t boundary, int windows, int loops) const;
   void prepare(Job& job, std::size_t boundaries) const;
   void set_shares(const std::vector<int>& shares);
+  void set_queues(const std::vector<int>& queues);
   double queued(int windows, int loops) const;
   std::vector<double> times_of(const Job& job, std::size_t boundaries) const;
   std::vector<double> run_job(Job& job, int windows, double (*now)()) const;

@@ -23,10 +23,10 @@ void CopySet::copy_bytes(const Job& job, ByteRange range) const {
   const std::size_t bytes = range.end - range.begin;
   if (job.spec.route == Route::peer || job.spec.route == Route::staged)
     check(cudaMemcpyPeerAsync(to, job.spec.destination.index, from, job.spec.source.index, bytes,
-                              job.stream.get()),
+                              stream_of(job)),
           "cudaMemcpyPeerAsync");
   else
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, job.stream.get()), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(job)), "cudaMemcpyAsync");
 }
 
 /// Copies what no repetition has touched, so that all of each destination can be compared.
@@ -37,7 +37,7 @@ void CopySet::copy_the_rest() {
     for (Job& job : jobs_) {
       if (job.repetitions == 0 || job.whole) continue;
       const ScopedDevice scope(job.spec.device);
-      streams.push_back(&job.stream);
+      streams.push_back(&jobs_[job.queue].stream);
       job.whole = true;
       if (job.spec.sm) {
         SmShape shape = *job.spec.sm;

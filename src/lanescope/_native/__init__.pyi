@@ -157,7 +157,7 @@ class CopySet:
 
     def __init__(self, topology: Topology, pool: BufferPool, copies: Sequence[CopySpec]) -> None: ...
 
-    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = []) -> list[list[float]]:
+    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = [], queues: Sequence[int] = []) -> list[list[float]]:
         """Boundaries of each copy's windows in seconds since its start."""
 
     def run_on_host_clock(self, windows: int, shares: Sequence[int] = []) -> list[list[float]]:

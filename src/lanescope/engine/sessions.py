@@ -20,12 +20,15 @@ from lanescope.machine import Gpu
 from lanescope.results.overlap import overlapping_windows
 from lanescope.results.result import FloatArray, LinkEvidence
 from lanescope.results.turns import (
+    BY_WINDOWS,
     IN_TURNS,
     Groups,
     Lane,
     Turns,
     agreed_groups,
     groups_in_turns,
+    merged_groups,
+    queues_of,
     seconds_in_turns,
 )
 from lanescope.units.sizes import size_text
@@ -46,10 +49,13 @@ _ROUNDS = 5
 class Gated(Protocol):
     """What runs copies behind a gate: the core's CopySet."""
 
-    def run_gated(self, windows: int, loops: int, shares: Sequence[int] = ()) -> list[list[float]]:
+    def run_gated(
+        self, windows: int, loops: int, shares: Sequence[int] = (), queues: Sequence[int] = ()
+    ) -> list[list[float]]:
         """Return boundaries of each copy's windows in seconds.
 
-        With `shares` copy i does shares[i] times as many loops.
+        With `shares` copy i does shares[i] times as many loops; with `queues` copies of the same
+        number do their windows by turns.
         """
 
 
@@ -182,12 +188,15 @@ class GpuSession:
         # nor does NCCL wait behind a gate
         self._by_kernel = all(c.engine in (Engine.SM, Engine.NCCL) for c in experiment.copies)
         self._turns = Turns()
+        # copies that a copy engine takes in turns do so window by window, in a queue of their own
+        self._queues: list[int] = []
         self._suspected: Groups = ()
         self._looked = False  # whether the first batch that suspected something is behind us
         self._lanes = list(map(_lane, experiment.copies))
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
-        self.method = "; ".join(filter(None, (self._describe(), words)))
+        self._described = "; ".join(filter(None, (self._describe(), words)))
+        self.method = self._described
 
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""
@@ -197,7 +206,7 @@ class GpuSession:
             return [np.empty(0) for _ in boundaries]
         queued = sum(share + 1 for share in self._shares)
         most = max(self._fewest_windows, MOST_QUEUED // queued)
-        if self._turns.groups:
+        if self._turns.groups and not self._queues:
             return self._sample_in_turns(boundaries, most)
         seconds = self._of_one(overlapping_windows(boundaries))
         if any(s.size == 0 for s in seconds):  # one copy ended before another had a full window
@@ -219,6 +228,8 @@ class GpuSession:
         shares = () if max(self._shares) == 1 else (self._shares,)
         if self._experiment.timing is Timing.HOST:
             return self._copies.run_on_host_clock(self._windows, *shares)
+        if self._queues:
+            shares = (self._shares, self._queues)
         return self._copies.run_gated(self._windows, self._loops, *shares)
 
     def _of_one(self, seconds: Sequence[FloatArray]) -> list[FloatArray]:
@@ -263,15 +274,16 @@ class GpuSession:
 
         A copy beside a slower one would end early, and the slow one go on alone.
         """
-        if self._balances == 0 or self._turns.groups:
+        if self._balances == 0 or (self._turns.groups and not self._queues):
             return False
-        if self._experiment.timing is not Timing.HOST and groups_in_turns(boundaries, self._lanes):
+        if self._experiment.timing is not Timing.HOST and self._groups_in_turns(boundaries):
             return False  # perhaps an engine takes them in turns: then nothing keeps them going
         self._balances -= 1
         each = [
             float(np.median(np.diff(one))) / share
             for one, share in zip(boundaries, self._shares_of_windows, strict=True)
         ]
+        each = [each[first] for first in self._first_of_queue()]  # a queue is done as often
         longest = max(each)
         wanted = [max(1, round(longest / max(s, CLOCK_SECONDS))) for s in each]
         self._require_submittable(wanted, longest)
@@ -294,16 +306,36 @@ class GpuSession:
         A first copy that wakes a sleeping link is late, too, but only once: later batches agree,
         too, where one has seen a part of what the other has.
         """
-        groups = groups_in_turns(boundaries, self._lanes)
+        groups = self._groups_in_turns(boundaries)
         agreed = agreed_groups(self._suspected, groups) if self._looked else ()
         if groups and groups == self._suspected:
             agreed = groups
         self._looked = self._looked or bool(self._suspected)
         if agreed:
-            self._turns, self._windows = Turns(agreed), _FIRST_WINDOWS
-            self._shares = [1] * len(self._shares)
-            self.method = f"{self.method}; {IN_TURNS}"
+            self._take_in_turns(merged_groups(self._turns.groups, agreed))
+            groups = ()
         self._suspected = groups
+
+    def _take_in_turns(self, groups: Groups) -> None:
+        """Have those that a copy engine takes in turns do so from now on, window by window."""
+        self._turns, self._windows = Turns(groups), self._fewest_windows
+        self._shares = [1] * len(self._shares)
+        taken = [self._experiment.copies[number] for group in groups for number in group]
+        by_engine = all(copy.engine is Engine.CE for copy in taken)
+        if by_engine:
+            self._queues = queues_of(groups, len(self._shares))
+            self._balances = _BALANCES
+        self.method = f"{self._described}; {BY_WINDOWS if by_engine else IN_TURNS}"
+
+    def _first_of_queue(self) -> Sequence[int]:
+        """Return of each copy the first one of its queue: without queues itself."""
+        return self._queues or range(len(self._shares))
+
+    def _groups_in_turns(self, boundaries: Sequence[Sequence[float]]) -> Groups:
+        """Return which copies seem to wait for others, apart from those in their own queue."""
+        firsts = sorted(set(self._first_of_queue()))
+        found = groups_in_turns([boundaries[n] for n in firsts], [self._lanes[n] for n in firsts])
+        return tuple(tuple(firsts[n] for n in group) for group in found)
 
     def _sample_in_turns(self, boundaries: list[list[float]], most: int) -> list[FloatArray]:
         seconds = seconds_in_turns(boundaries, self._turns.groups)

@@ -172,8 +172,8 @@ class CopyResult:
         What reading the clock adds to a repetition, calibrated before; None where
         it was not. Above 5 % of the time the verdict is ``unresolved``.
     own_rate
-        Whether `seconds` are its own, while all the others ran. They are not of copies
-        that took turns, nor of one that never ran beside all the others.
+        Whether `seconds` are its own, while all the others ran. They are not of kernels
+        that took turns, nor of a copy that never ran beside all the others.
     in_turns_with
         Numbers of the other copies of the experiment that an engine took one after
         the other with this one; `seconds` are then the same for all of them, those in
@@ -204,7 +204,7 @@ class CopyResult:
     def carried_gbs(self) -> float | None:
         """What it adds to the sum of its experiment, in GB/s; None where that is not known.
 
-        Of copies that took turns it is a part of what they carried together, and says
+        Of kernels that took turns it is a part of what they carried together, and says
         nothing of one of them.
         """
         if not self.own_rate and not self.in_turns_with:

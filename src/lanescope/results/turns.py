@@ -1,9 +1,10 @@
 """Which copies of a set an engine took one after the other, and what their times still say.
 
-A copy engine that is given several streams may finish one before it begins with the next. The
-copies that had to wait then have no rate of their own: only what all of them moved together,
-from the first one's start to the last one's end, is known. All of this is read from the times
-at which the windows of each copy ended; nothing else tells which engine the driver chose.
+A copy engine that is given several streams may finish one before it begins with the next. Copies
+that have to wait so are put into one stream, a window of each by turns, so that each has a rate
+while all others run. Kernels cannot be: of them only what all moved together is known, from the
+first one's start to the last one's end. All of this is read from the times at which the windows of
+each copy ended; nothing else tells which engine the driver chose.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from lanescope.results.result import FloatArray
 IN_TURNS = (
     "copies that an engine takes in turns are timed together, from the start of the first to the "
     "end of the last"
+)
+#: And where they were put in a queue.
+BY_WINDOWS = (
+    "copies that a copy engine takes in turns are queued window by window, and each has the time in "
+    "which all of them are done"
 )
 
 #: A first window that ends later than so many windows has waited for another copy.
@@ -122,6 +128,29 @@ def agreed_groups(before: Groups, after: Groups) -> Groups:
         if whole and len(part) == len(whole) and within:
             return whole
     return ()
+
+
+def merged_groups(known: Groups, found: Groups) -> Groups:
+    """Return groups with those that were found among them, each named by its first members.
+
+    >>> merged_groups(((0, 2), (5, 6)), ((0, 4), (1, 3)))
+    ((0, 2, 4), (1, 3), (5, 6))
+    """
+    merged = [set(group) for group in known]
+    for group in found:
+        joined = set(group).union(*(one for one in merged if one & set(group)))
+        merged = [one for one in merged if not one & joined] + [joined]
+    return tuple(sorted(tuple(sorted(group)) for group in merged))
+
+
+def queues_of(groups: Groups, count: int) -> list[int]:
+    """Return of each copy the first one of its group, or itself.
+
+    >>> queues_of(((1, 3),), 5)
+    [0, 1, 2, 1, 4]
+    """
+    first = {number: group[0] for group in groups for number in group}
+    return [first.get(number, number) for number in range(count)]
 
 
 def seconds_in_turns(boundaries: Sequence[Sequence[float]], groups: Groups) -> list[FloatArray]:

@@ -120,10 +120,10 @@ def judge(
 def turns_verdict(
     copies: Sequence[Copy], number: int, turns: Turns, statistics: Statistics
 ) -> Verdict:
-    """Return what to say of a copy of a set in which an engine took some in turns.
+    """Return what to say of a copy that is not healthy, of a set in which some took turns.
 
-    None of such a set is judged: a copy that was held up is not slow, and the others did not
-    run beside the same ones all the time.
+    A copy that was held up is not slow, and the others did not run beside the same ones all the
+    time.
     """
     others = turns.others(number)
     if not others:
@@ -137,10 +137,11 @@ def turns_verdict(
     )
     kernels = mine.engine is Engine.SM
     engine = f"{'the SMs' if kernels else 'one copy engine'} of {mine.executing_gpu}"
+    known = "only their sum is known, " if kernels else "in sum "
     return Verdict(
         Status.UNJUDGED,
-        f"took turns with {_paths([copies[n] for n in others])} on {engine}: only their sum is "
-        f"known, {rate_text(gbs)}",
+        f"took turns with {_paths([copies[n] for n in others])} on {engine}: {known}"
+        f"{rate_text(gbs)}",
     )
 
 

@@ -181,7 +181,7 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
         _note_memory(memory, result)
         if not all(_counts(machine, copy) for copy in result.experiment.copies):
             continue
-        if not all(copy.own_rate for copy in result.copies):
+        if result.groups_in_turns or not all(copy.own_rate for copy in result.copies):
             continue  # some waited for others: no rate that a rule could go by
         run = _run(machine, result)
         key = tuple(sorted(measured_copy.route for measured_copy in run))
