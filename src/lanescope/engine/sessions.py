@@ -229,7 +229,7 @@ class GpuSession:
         if self._experiment.timing is Timing.HOST:
             return self._copies.run_on_host_clock(self._windows, *shares)
         if self._queues:
-            shares = (self._shares, self._queues)
+            return self._copies.run_gated(self._windows, self._loops, self._shares, self._queues)
         return self._copies.run_gated(self._windows, self._loops, *shares)
 
     def _of_one(self, seconds: Sequence[FloatArray]) -> list[FloatArray]:

@@ -24,8 +24,8 @@ IN_TURNS = (
 )
 #: And where they were put in a queue.
 BY_WINDOWS = (
-    "copies that a copy engine takes in turns are queued window by window, and each has the time in "
-    "which all of them are done"
+    "copies that a copy engine takes in turns are queued window by window, and each has the time "
+    "in which all of them are done"
 )
 
 #: A first window that ends later than so many windows has waited for another copy.
