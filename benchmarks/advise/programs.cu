@@ -1,21 +1,20 @@
 // Two CUDA C++ programs as people write them, and as an expert would change them, for the closed
-// loop of advise; see programs.py.
+// loop of advise; see closed_loop.py.
 //
 //     nvcc -O3 -std=c++17 -arch=native -cudart static -o programs benchmarks/advise/programs.cu
 //     programs filter|search before|after [STEPS]
 //
 // filter: 256 MiB of pageable memory to the GPU, a kernel, and back; after: pinned, 16 parts on
-// four streams. search: 200 kernels, each of whose 4 B are copied back and looked at before the next;
-// after: the GPU keeps them, and they are copied back together.
+// four streams. search: 200 kernels, each of whose 4 B are copied back and looked at before the
+// next; after: the GPU keeps them, and they are copied back together.
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "../cuda_check.cuh"
+#include "steps.cuh"
 
 namespace {
 
@@ -47,16 +46,6 @@ struct Memory {
   float *in, *out, *device_in, *device_out;
   std::vector<cudaStream_t> streams;
 };
-
-float* host(bool pinned, size_t bytes) {
-  void* found = nullptr;
-  if (pinned)
-    CHECK(cudaMallocHost(&found, bytes));
-  else
-    found = std::malloc(bytes);
-  std::memset(found, 0, bytes);
-  return static_cast<float*>(found);
-}
 
 double filter(const Memory& m, bool after) {
   const int parts = after ? kParts : 1, count = kValues / parts;
@@ -120,16 +109,6 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     m.streams.push_back(stream);
   }
-  std::vector<double> seconds;
-  double checksum = 0;
-  for (int step = 0; step < steps + 5; ++step) {
-    const auto begin = std::chrono::steady_clock::now();
-    checksum = is_filter ? filter(m, after) : search(m, after);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (step >= 5) seconds.push_back(took.count());
-  }
-  std::sort(seconds.begin(), seconds.end());
-  std::printf("%s %s: %.6f s a step, checksum %.6g\n", argv[1], after ? "after" : "before",
-              seconds[seconds.size() / 2], checksum);
-  return 0;
+  return time_steps(argv[1], after, steps,
+                    [&] { return is_filter ? filter(m, after) : search(m, after); });
 }

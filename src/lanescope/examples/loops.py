@@ -226,10 +226,24 @@ def loop(
     ] = 60,
 ) -> None:
     """Run a loop of PyTorch or CuPy before or after a change of its transfers."""
-    if name not in PROGRAMS:
-        raise InputError(f"no loop is named {name!r}; there are {', '.join(PROGRAMS)}")
+    print(outcome(PROGRAMS, name, form is Form.AFTER, steps))
+
+
+def outcome(
+    programs: dict[str, Callable[[bool], Iterator[float]]], name: str, after: bool, steps: int
+) -> str:
+    """Run a loop in one of its forms; return a line with the median seconds of a step.
+
+    Raises
+    ------
+    InputError
+        There is no loop of that name, or its library is not installed.
+    """
+    if name not in programs:
+        raise InputError(f"no loop is named {name!r}; there are {', '.join(programs)}")
     try:
-        seconds, checksum = run(PROGRAMS[name](form is Form.AFTER), steps)
+        seconds, checksum = run(programs[name](after), steps)
     except ImportError as error:
         raise InputError(f"{name} needs {error.name}, which is not installed here") from error
-    print(f"{name} {form}: {median(seconds):.6f} s a step, checksum {checksum:.6g}")
+    form = Form.AFTER if after else Form.BEFORE
+    return f"{name} {form}: {median(seconds):.6f} s a step, checksum {checksum:.6g}"
