@@ -135,8 +135,9 @@ def forked(name: str, form: str) -> str:
     child.start()
     sender.close()
     try:
-        said = str(receiver.recv()) if receiver.poll(LIMIT) else f"{name}: over {LIMIT} s"
-        child.join(5)
+        ended = receiver.poll(LIMIT)
+        said = str(receiver.recv()) if ended else f"{name}: over {LIMIT} s"
+        child.join(5 if ended else 0)
     except EOFError:  # the child's traceback is on standard error
         said = f"{name}: failed"
     child.kill()

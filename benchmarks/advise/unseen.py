@@ -270,7 +270,16 @@ def main() -> None:
     parser.add_argument("--form", choices=["before", "after"], default="before")
     parser.add_argument("--steps", type=int, default=60)
     given = parser.parse_args()
-    print(outcome(given.name, given.form == "after", given.steps))
+
+    from lanescope.errors import InputError
+    from lanescope.examples.loops import WARMING
+
+    if given.steps <= WARMING:
+        parser.error(f"--steps {given.steps}: the first {WARMING} are not timed; give more")
+    try:
+        print(outcome(given.name, given.form == "after", given.steps))
+    except InputError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
