@@ -5,6 +5,8 @@ Tensors of the device ``meta`` have types and shapes alone: what is copied is no
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -134,6 +136,29 @@ def test_what_is_not_plain_is_left_to_pytorch(carried: list[int], left: Any) -> 
     with lanescope.boost(), pytest.raises(NotImplementedError, match="no data"):
         left(there)  # which is PyTorch's answer
     assert carried == []
+
+
+def test_the_compiler_is_not_imported_for_it() -> None:
+    """Which takes seconds, at the first operation of a block."""
+    text = """
+import sys, torch, lanescope
+from lanescope.boosting import torch_copies
+torch_copies.require_library = lambda: None
+with lanescope.boost():
+    torch.ones(8).to(torch.float64)
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_the_compiler_leaves_it_alone_where_it_is_there(carried: list[int]) -> None:
+    import torch._dynamo as compiler
+
+    twice = compiler.optimize(lambda graph, _: graph.forward)(lambda tensor: tensor * 2 + 1)
+    with lanescope.boost() as boosted:
+        assert torch.equal(twice(torch.ones(COUNT)), torch.full((COUNT,), 3.0))
+        torch.zeros(COUNT, device="meta").cpu()
+    assert boosted.copies == 1
 
 
 def test_after_a_failure_pytorch_copies_by_itself(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -47,11 +48,19 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
         copies = "1 copy" if self.copies == 1 else f"{self.copies} copies"
         return f"{copies} of {size_text(self.bytes)} between CPU tensors and GPUs"
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep PyTorch from importing its compiler, which takes seconds, at the first operation."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Do what PyTorch was going to do."""
-        given = kwargs or {}
+        done = _done_uncompiled if "torch._dynamo" in sys.modules else BoostedCopies._done
+        return done(self, func, args, kwargs or {})
+
+    def _done(self, func: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
         if getattr(func, "overloadpacket", None) is _MAYBE_TO:
             with self:
                 return func.decompose(*args, **given)
@@ -100,6 +109,10 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
         self.copies += 1
         self.bytes += source.nbytes
         return True
+
+
+#: Imports PyTorch's compiler when it is called first.
+_done_uncompiled = torch._disable_dynamo(BoostedCopies._done, recursive=True)
 
 
 def _may_go(source: Any, to: str) -> bool:
