@@ -5,7 +5,8 @@ of four GPUs, and compares the rates that follow with other runs: of the same ma
 GPUs, and of other machines of the same kind with two. GB/s of all copies of a set together.
 
 ``python benchmarks/model/several_gpus.py DIR`` does so for what several_gpus.sh leaves: a fit over
-two GPUs, and copies that it has not had.
+all GPUs, and copies that it has not had. With a round's number after DIR the fit has the sets of
+that round, too, which a fit measures nowadays, and is compared with the other rounds.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from lanescope.units.estimate import Estimate
 
 RESULTS = Path(__file__).parents[1] / "results"
 FITTED = RESULTS / "h200-x4/bench"
+_WANTED = 0.05
 RUNS = (RESULTS / "h200-x2/bench",)
 TURNS = ("nvbandwidth", "nvbandwidth-second", "nvbandwidth-third", "nvbandwidth-fourth")
 
@@ -51,15 +53,21 @@ def main() -> None:
     print(f"\n{len(errors)} sets, errors from {min(errors):+.1%} to {max(errors):+.1%}")
 
 
-def compare(folder: Path) -> None:
+def compare(folder: Path, added: str = "") -> None:
     """Print how far the fit in a folder is from the copies beside it, set by set."""
     _, _, fitted = fit_folder(folder / "fit")
-    found = fit_contention(fitted.sets, "lanescope model fit")
+    runs = sorted((folder / "copies").iterdir())
+    more = [one for run in runs if run.name.split("-")[0] == added for one in sets_of(run)]
+    more = [one for one in more if len(one.rates) in (len(one.gpus), 2 * len(one.gpus))]
+    found = fit_contention([*fitted.sets, *more], "lanescope model fit")
     print("\n".join(contention_text(one) for one in found))
     print("\nset, round: measured, expected GB/s in sum, error; each copy")
-    errors = []
-    for run in sorted((folder / "copies").iterdir()):
-        number = run.name.partition("-")[0]
+    errors: list[float] = []
+    spread = max((one.spread for one in found), default=0.0)
+    for run in runs:
+        number = run.name.split("-")[0]
+        if number == added:
+            continue
         for one in sets_of(run):
             each = expected_gbs(one, fitted.sets, found)
             errors.append(sum(each) / one.gbs() - 1)
@@ -71,6 +79,9 @@ def compare(folder: Path) -> None:
             total = sum(each)
             print(f"round {number}: {one.gbs():.1f}, {total:.1f}, {errors[-1]:+.1%}; {copies}")
     print(f"\n{len(errors)} sets, errors from {min(errors):+.1%} to {max(errors):+.1%}")
+    few = sum(abs(error) <= _WANTED for error in errors)
+    covered = sum(abs(1 / (1 + error) - 1) <= spread for error in errors)
+    print(f"{few} within {_WANTED:.0%}; {covered} measured within the spread of {spread:.1%}")
 
 
 def sets_of(folder: Path) -> list[Together]:
@@ -112,6 +123,6 @@ def both_ways(cells: Path) -> Together:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        compare(Path(sys.argv[1]))
+        compare(Path(sys.argv[1]), *sys.argv[2:])
     else:
         main()

@@ -17,7 +17,8 @@ from tests.native.test_gpu import GPUS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]
 
-MOST_SECONDS = 60
+#: With several GPUs their sets come on top.
+MOST_SECONDS = 60 if GPUS < 2 else 120
 #: 0.2 to 1.3 % were measured; a fit that went wrong is off by tens.
 MOST_MEDIAN_ERROR = 0.05
 
@@ -42,7 +43,8 @@ def test_several_gpus_are_measured_together(lanescope, tmp_path):
     done = lanescope("model", "fit", "--budget", "0.005", "--out", str(tmp_path / "fit"))
     assert done.returncode == 0, done.stderr
     sets = json.loads((tmp_path / "fit" / "contention.json").read_text())["sets"]
-    assert len(sets) == 2 * 3 * (GPUS + GPUS * (GPUS - 1) // 2 + (GPUS > 2))
+    pairs = GPUS * (GPUS - 1) // 2 if GPUS > 2 else 0
+    assert len(sets) == 2 * 3 * (GPUS + pairs) + 4 * (3 * (1 + (GPUS > 3)) + 1)
     assert all(rate["gbs"]["value"] > 1 for one in sets for rate in one["rates"])
     assert "Several GPUs at once" in done.stdout
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment
 from lanescope.copies.operation import ARRAYS, Route
 from lanescope.copies.patterns import reach_each_other
 from lanescope.machine import HostBandwidth, Link, LinkKind, Machine, NvLink
-from lanescope.machine.flow import Share, max_min_fair, share_by_weight
+from lanescope.machine.flow import Capacity, Share, max_min_fair, share_by_weight
 from lanescope.machine.part_names import is_gpu, node_of, part_name, part_number
 from lanescope.machine.pcie import (
     CACHE_LINE_BYTES,
@@ -56,7 +57,12 @@ def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
     flows = [usage(machine, copy) for copy in experiment.copies]
     weights = [contention_weight(machine, copy) for copy in experiment.copies]
     shares = max_min_fair(flows, capacities(machine))
-    shares = share_by_weight(flows, shares, contended(machine), weights)
+    gpus = [
+        [end.part for end in (copy.source, copy.destination) if is_gpu(end.part)]
+        for copy in experiment.copies
+    ]
+    room = contended_room(contended(machine), flows, shares, weights, gpus)
+    shares = share_by_weight(flows, shares, room, weights)
     found = (
         _limit(machine, copy, share, sum(share.bottleneck in flow for flow in flows))
         for copy, share in zip(experiment.copies, shares, strict=True)
@@ -168,10 +174,10 @@ def capacities(machine: Machine) -> dict[Hashable, float]:
     return capacity
 
 
-def contended(machine: Machine) -> dict[Hashable, float]:
+def contended(machine: Machine) -> dict[Hashable, Capacity]:
     """What GPUs together read and write of each node's memory, in GB/s, where that is known."""
     return {
-        _contended(number, kind): gbs
+        _contended(number, kind): Capacity(gbs, one.at_capacity)
         for number, one in enumerate(machine.host_bandwidth)
         for kind, gbs in (
             (_READ, one.read_gbs),
@@ -180,6 +186,63 @@ def contended(machine: Machine) -> dict[Hashable, float]:
         )
         if gbs is not None
     }
+
+
+def contended_room(
+    contended: Mapping[Hashable, Capacity],
+    flows: Sequence[Mapping[Hashable, float]],
+    shares: Sequence[Share],
+    weights: Sequence[float],
+    gpus: Sequence[Collection[Hashable]],
+) -> dict[Hashable, float]:
+    """Return what flows that go on at once get of what GPUs contend for.
+
+    Only what several GPUs use holds them up, and reads and writes in sum only where there are
+    both.
+
+    Parameters
+    ----------
+    contended
+        See `contended`.
+    flows, shares, weights
+        As of `share_by_weight`. What flows ask for is their `shares`, or less where something
+        holds them up that gives all it has, such as a switch.
+    gpus
+        Those of each flow.
+    """
+    used = {
+        resource: capacity
+        for resource, capacity in contended.items()
+        if _is_contended(resource, flows, gpus)
+    }
+    hard = {resource: one.rate for resource, one in used.items() if one.at_capacity == 1}
+    if len(hard) == len(used):
+        return hard
+    asked = [one.rate for one in share_by_weight(flows, shares, hard, weights)]
+    return {
+        resource: capacity.given(
+            sum(
+                flow[resource] * (inf if rate is None else rate)
+                for flow, rate in zip(flows, asked, strict=True)
+                if resource in flow
+            )
+        )
+        for resource, capacity in used.items()
+    }
+
+
+def _is_contended(
+    resource: Hashable,
+    flows: Sequence[Mapping[Hashable, float]],
+    gpus: Sequence[Collection[Hashable]],
+) -> bool:
+    """Whether several GPUs use it at once; reads and writes together, whether there are both."""
+    users = {gpu for flow, own in zip(flows, gpus, strict=True) if resource in flow for gpu in own}
+    match resource:
+        case (_, int(number), "both"):
+            ways = [_contended(number, kind) for kind in (_READ, _WRITE)]
+            return len(users) > 1 and all(any(way in flow for flow in flows) for way in ways)
+    return len(users) > 1
 
 
 def contention_weight(machine: Machine, copy: Copy) -> float:

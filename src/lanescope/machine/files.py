@@ -205,6 +205,9 @@ def _require_known(machine: Machine, nodes: set[int]) -> None:
         if not 0 <= one.spread < 1:
             problem = "field 'spread' must be a share from 0 to below 1"
             raise FieldError(problem, "spread", "host_bandwidth", number)
+        if not 0 < one.at_capacity <= 1:
+            problem = "field 'at_capacity' must be a share above 0, up to 1"
+            raise FieldError(problem, "at_capacity", "host_bandwidth", number)
 
 
 def dumps_machine(machine: Machine) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,33 @@ class Share:
 
     rate: float | None
     bottleneck: Hashable | None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a resource offers, and whether it holds flows up before they ask for all of that.
+
+    Attributes
+    ----------
+    rate
+        What it gives at most, however much is asked for.
+    at_capacity
+        Share of `rate` that it gives where just `rate` is asked for; 1: all.
+    """
+
+    rate: float
+    at_capacity: float = 1.0
+
+    def given(self, asked: float) -> float:
+        """Return what it gives where so much is asked for.
+
+        asked / (1 + (asked / rate) ** n) ** (1 / n), where 2 ** (-1 / n) is `at_capacity`.
+        """
+        less, more = sorted((asked, self.rate))
+        if self.at_capacity >= 1 or less <= 0:
+            return less
+        n = -1 / log2(self.at_capacity)
+        return float(less * (1 + (less / more) ** n) ** (-1 / n))
 
 
 def max_min_fair(

@@ -267,14 +267,18 @@ class HostBandwidth:
         other way; None: it carries all that they ask for.
     both_gbs
         Reads and writes at the same time, in sum, a written byte counted `write_cost` times; None:
-        it carries all that they ask for.
+        it carries all that they ask for. Where only one of them goes on, it bounds nothing.
     write_cost
         See `both_gbs`.
     write_weight
         How the sum is shared: bytes that a GPU writes for each that another reads, both of
         them held up.
+    at_capacity
+        Share of a rate that they get where they ask for just as much. 1: all of it, and all that
+        they ask for below; less: they are held up before, and get all of it only if they ask for
+        far more.
     spread
-        Half of the range of what was measured, as a share of the rates.
+        How far what was measured is from these rates at most, as a share of them.
     source
         By what and when they were measured.
     """
@@ -286,6 +290,7 @@ class HostBandwidth:
     both_gbs: Positive | None = None
     write_cost: Positive = 1.0
     write_weight: Positive = 1.0
+    at_capacity: Positive = 1.0
     spread: float = 0.0
     source: str | None = None
 

@@ -1,13 +1,13 @@
 """What several GPUs' copies get of host memory at once, and the few numbers that tell it.
 
-Each GPU alone, each pair and all of them copy to the GPU, from it, and both ways; the sets that
-move less than their copies would alone tell what the memory carries, or a way that they share.
+Each GPU alone, each pair, three and all of them copy to the GPU, from it, and both ways; the sets
+that move less than their copies would alone tell what the memory carries, or a way that they share.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import log
@@ -16,14 +16,14 @@ import numpy as np
 
 from lanescope.copies import Experiment
 from lanescope.copies.experiment import experiment_of
-from lanescope.copies.limit import contended, contention_weight, usage
+from lanescope.copies.limit import contended, contended_room, contention_weight, usage
 from lanescope.engine.base import Backend
 from lanescope.engine.sampling import Plan, measure_one
 from lanescope.machine import Gpu, HostBandwidth, Machine, NumaNode
-from lanescope.machine.flow import Share, share_by_weight
+from lanescope.machine.flow import Capacity, Share, share_by_weight
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.shared_links import host_copy
-from lanescope.results.result import Result
+from lanescope.results.result import FloatArray, Result
 from lanescope.units.estimate import Estimate
 
 #: Copies are held up that together get less than this share of what they would get, in each round.
@@ -33,10 +33,15 @@ _AS_ALONE = 0.97
 #: A pair shares a link of its own that gets less than this share of what both get alone, and of
 #: what all get together.
 _OWN_LINK = 0.8
-_PAIR = 2
-#: Over all sets, and seconds of sampling for one set in each.
-ROUNDS, _BUDGET_SECONDS = 2, 0.1
+_PAIR, _THREE = 2, 3
+#: Over large sets and over small ones, and seconds of sampling for one set in each.
+ROUNDS, _SMALL_ROUNDS, _BUDGET_SECONDS = 4, 2, 0.1
 _MOST_SPREAD = 0.5
+#: Rates of sets are known within about this share.
+_NOISE = 0.02
+#: How abruptly memory fills, where sets tell nothing of it (n of `Capacity.given`), and by which
+#: factor that differs from machine to machine.
+_ABRUPT, _ABRUPT_FACTOR = 6.0, 2.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +86,58 @@ class NotTogether:
 _WAYS = ((Direction.H2D,), (Direction.D2H,), tuple(Direction))
 
 
-def contention_sets(machine: Machine) -> list[Experiment]:
-    """Return each GPU alone, each pair and all of them, in each direction and in both.
+def small_sets(machine: Machine) -> list[Experiment]:
+    """Return each GPU alone, and each pair where there are more, in each direction and in both.
 
     GPUs copy from and to the memory of their nearest node; there are no sets for a node with
     fewer than two of them.
     """
     found: list[Experiment] = []
     for node, gpus in _by_node(machine).items():
-        groups: list[tuple[int, ...]] = [*combinations(gpus, 1), *combinations(gpus, _PAIR)]
-        if len(gpus) > _PAIR:
-            groups.append(tuple(gpus))
-        for ways in _WAYS:
-            for group in groups:
-                found.append(
-                    experiment_of([host_copy(gpu, node, way) for way in ways for gpu in group])
-                )
+        pairs = combinations(gpus, _PAIR) if len(gpus) > _PAIR else ()
+        found += _each_way(node, [*combinations(gpus, 1), *pairs])
+    return found
+
+
+def large_sets(machine: Machine) -> list[Experiment]:
+    """Return three of four GPUs or more, and all, in each direction and in both; and by halves.
+
+    Of these one half copies to the GPUs and the other one from them.
+    """
+    found: list[Experiment] = []
+    for node, gpus in _by_node(machine).items():
+        count = len(gpus)
+        three = [tuple(gpus[i * count // 3] for i in range(3))] if count > _THREE else []
+        found += _each_way(node, [*three, tuple(gpus)])
+        halves = [(Direction.H2D, gpus[: count // 2]), (Direction.D2H, gpus[count // 2 :])]
+        found.append(experiment_of([host_copy(g, node, way) for way, half in halves for g in half]))
+    return found
+
+
+def _each_way(node: int, groups: Sequence[tuple[int, ...]]) -> Iterator[Experiment]:
+    for ways in _WAYS:
+        for group in groups:
+            yield experiment_of([host_copy(gpu, node, way) for way in ways for gpu in group])
+
+
+def sets_by_round(
+    machine: Machine, backends: Sequence[Backend]
+) -> list[tuple[Backend, Experiment]]:
+    """Return all sets, with the backends that measure them: a round each.
+
+    A set gets up to 7 % more or less in other pages, so each backend has memory of its own.
+    """
+    found: list[tuple[Backend, Experiment]] = []
+    for number, backend in enumerate(backends):
+        small = small_sets(machine) if number < _SMALL_ROUNDS else []
+        found += [(backend, one) for one in (*small, *large_sets(machine))]
     return found
 
 
 def measure_sets(
-    experiments: Sequence[Experiment], backend: Backend, machine: Machine
+    sets: Iterable[tuple[Backend, Experiment]], machine: Machine
 ) -> Iterator[Together | NotTogether]:
-    """Measure sets in rounds, as each has other memory in each of them.
+    """Measure sets one after the other.
 
     Yields
     ------
@@ -111,14 +145,13 @@ def measure_sets(
         What a set got, or why that is not known: a GPU or the host was busy.
     """
     plan = Plan(budget_seconds=_BUDGET_SECONDS, verify=False)
-    for _ in range(ROUNDS):
-        for experiment in experiments:
-            results: list[Result] = []
-            measure_one(experiment, backend, machine, plan, results.append)
-            found = together_of(results[0])
-            verdict = results[0].not_measured
-            why = "not all of its copies ran at once" if verdict is None else verdict.reason
-            yield found or NotTogether(experiment.title, why)
+    for backend, experiment in sets:
+        results: list[Result] = []
+        measure_one(experiment, backend, machine, plan, results.append)
+        found = together_of(results[0])
+        verdict = results[0].not_measured
+        why = "not all of its copies ran at once" if verdict is None else verdict.reason
+        yield found or NotTogether(experiment.title, why)
 
 
 def _by_node(machine: Machine) -> dict[int, list[int]]:
@@ -194,13 +227,12 @@ def _expected(one: Together, alone: _Alone, contention: Sequence[HostBandwidth])
         host_bandwidth=tuple(contention),
     )
     copies = [host_copy(rate.gpu, one.node, rate.direction) for rate in one.rates]
-    shares = share_by_weight(
-        [usage(machine, copy) for copy in copies],
-        [Share(_most(rate, one, alone), None) for rate in one.rates],
-        contended(machine),
-        [contention_weight(machine, copy) for copy in copies],
-    )
-    return [share.rate or 0.0 for share in shares]
+    flows = [usage(machine, copy) for copy in copies]
+    shares = [Share(_most(rate, one, alone), None) for rate in one.rates]
+    weights = [contention_weight(machine, copy) for copy in copies]
+    gpus = [[rate.gpu] for rate in one.rates]
+    room = contended_room(contended(machine), flows, shares, weights, gpus)
+    return [share.rate or 0.0 for share in share_by_weight(flows, shares, room, weights)]
 
 
 def _most(rate: Rate, one: Together, alone: _Alone) -> float:
@@ -211,9 +243,15 @@ def _most(rate: Rate, one: Together, alone: _Alone) -> float:
 
 
 _Key = frozenset[tuple[int, Direction]]
+#: Rates of `HostBandwidth`, and the directions of the sets that tell them.
+_RATES = {
+    "read_gbs": {Direction.H2D},
+    "write_gbs": {Direction.D2H},
+    "both_gbs": set(Direction),
+}
 
 
-def _key(one: Together) -> _Key:
+def key_of(one: Together) -> _Key:
     """Return which copies a set has."""
     return frozenset((rate.gpu, rate.direction) for rate in one.rates)
 
@@ -240,7 +278,7 @@ class _Node:
         rounds: dict[_Key, list[Together]] = defaultdict(list)
         for one in sets:
             if len(one.gpus) > 1:
-                rounds[_key(one)].append(one)
+                rounds[key_of(one)].append(one)
         self._rounds = dict(rounds)
         self._sets = [_median_of(same) for same in rounds.values()]
 
@@ -281,41 +319,78 @@ class _Node:
 
     def _is_held_up(self, one: Together, found: Sequence[HostBandwidth]) -> bool:
         expected = sum(_expected(one, self._alone, found))
-        return all(same.gbs() < _HELD_UP * expected for same in self._rounds[_key(one)])
+        return all(same.gbs() < _HELD_UP * expected for same in self._rounds[key_of(one)])
 
     def _of_group(
         self, group: frozenset[int], sets: Sequence[Together], found: Sequence[HostBandwidth]
     ) -> HostBandwidth:
         one = HostBandwidth(self._node, tuple(sorted(group)), source=self._source)
-        held = {way: self._held_up(sets, way, found) for way in Direction}
-        reads, writes = ([s.gbs() for s in held[way]] for way in Direction)
-        one = replace(one, read_gbs=_mean(reads), write_gbs=_mean(writes))
-        mixed = [s for s in sets if len(s.directions) > 1 and self._is_held_up(s, [*found, one])]
-        if mixed:
-            one = self._with_both(one, sets, mixed)
-        used = [*held[Direction.H2D], *held[Direction.D2H], *mixed]
-        return replace(one, spread=self._spread(used, [*found, one]))
+        fit = self._of_memory if group == self._all() else self._of_link
+        known: dict[str, list[Together]] = {}
+        for name, ways in _RATES.items():
+            those = [s for s in sets if s.directions == ways]
+            if any(self._is_held_up(s, [*found, one]) for s in those):
+                known[name] = those
+                one = fit(one, known, found)
+        held = [s for those in known.values() for s in those if self._is_held_up(s, found)]
+        if one.both_gbs:
+            mixed = [s for s in held if len(s.directions) > 1]
+            one = replace(one, write_weight=self._weight(mixed))
+        return replace(one, spread=self._spread(held, [*found, one]))
 
-    def _held_up(
-        self, sets: Sequence[Together], way: Direction, found: Sequence[HostBandwidth]
-    ) -> list[Together]:
-        return [s for s in sets if s.directions == {way} and self._is_held_up(s, found)]
-
-    def _with_both(
-        self, one: HostBandwidth, sets: Sequence[Together], mixed: Sequence[Together]
+    def _of_link(
+        self,
+        one: HostBandwidth,
+        known: Mapping[str, Sequence[Together]],
+        found: Sequence[HostBandwidth],
     ) -> HostBandwidth:
-        """Return contention with reads + cost x writes, through what is carried one way, too."""
-        most = {
-            way: max((s.gbs() for s in sets if s.directions == {way}), default=0.0)
-            for way in Direction
+        """Return what a link carries: it gives all that it has."""
+        rates = {
+            name: float(np.mean([s.gbs() for s in those if self._is_held_up(s, found)]))
+            for name, those in known.items()
         }
-        total = max(float(np.mean([s.gbs() for s in mixed])), most[Direction.H2D])
-        costs = [(total - s.gbs(Direction.H2D)) / s.gbs(Direction.D2H) for s in mixed]
-        cost = float(np.mean(costs))
-        if most[Direction.D2H]:
-            cost = min(cost, total / most[Direction.D2H])
-        weight = self._weight(mixed)
-        return replace(one, both_gbs=total, write_cost=cost, write_weight=weight)
+        return _with_rates(one, rates)
+
+    def _of_memory(
+        self,
+        one: HostBandwidth,
+        known: Mapping[str, Sequence[Together]],
+        found: Sequence[HostBandwidth],
+    ) -> HostBandwidth:
+        """Return what memory carries, by what was asked for and given; log-normal errors.
+
+        Sets of as many copies in each direction count as one: there are many pairs.
+        """
+        from scipy.optimize import least_squares
+
+        kinds = [self._asked_and_given(those, found) for those in known.values()]
+
+        def errors(logs: FloatArray) -> list[float]:
+            n, *rates = map(float, np.exp(logs))
+            off = [
+                log(Capacity(rate, 2 ** (-1 / n)).given(asked) / given) / _NOISE
+                for rate, those in zip(rates, kinds, strict=True)
+                for asked, given in those
+            ]
+            return [*off, log(n / _ABRUPT) / log(_ABRUPT_FACTOR)]
+
+        start = [_ABRUPT, *(max(given for _, given in those) for those in kinds)]
+        low, high = [1.0, *[1e-3] * len(kinds)], [100.0, *[1e6] * len(kinds)]
+        bounds = (np.log(low), np.log(high))
+        n, *rates = map(float, np.exp(least_squares(errors, np.log(start), bounds=bounds).x))
+        found_rates = dict(zip(known, rates, strict=True))
+        return replace(_with_rates(one, found_rates), at_capacity=2 ** (-1 / n))
+
+    def _asked_and_given(
+        self, sets: Sequence[Together], found: Sequence[HostBandwidth]
+    ) -> list[tuple[float, float]]:
+        by_copies: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+        for one in sets:
+            reads = sum(rate.direction is Direction.H2D for rate in one.rates)
+            both = sum(_expected(one, self._alone, found)), one.gbs()
+            by_copies[reads, len(one.rates) - reads].append(both)
+        means = (np.exp(np.mean(np.log(those), axis=0)) for those in by_copies.values())
+        return [(float(asked), float(given)) for asked, given in means]
 
     def _weight(self, mixed: Sequence[Together]) -> float:
         """Return what a copy to the host gets for each byte a second of one from it.
@@ -341,14 +416,19 @@ class _Node:
         return max(bounds, key=lambda ratio: abs(log(ratio)))
 
     def _spread(self, used: Sequence[Together], found: Sequence[HostBandwidth]) -> float:
-        """Return half of the range of all rounds over expected sums, with their intervals."""
-        ends: list[float] = []
-        for one in (same for used_set in used for same in self._rounds[_key(used_set)]):
+        """Return how far the sum of any round, with its interval, is from what is expected."""
+        most = 0.0
+        for one in (same for used_set in used for same in self._rounds[key_of(used_set)]):
             expected = sum(_expected(one, self._alone, found))
-            ends.append(sum(rate.gbs.low for rate in one.rates) / expected)
-            ends.append(sum(rate.gbs.high for rate in one.rates) / expected)
-        return min((max(ends) - min(ends)) / 2, _MOST_SPREAD) if ends else 0.0
+            ends = (sum(r.gbs.low for r in one.rates), sum(r.gbs.high for r in one.rates))
+            most = max(most, *(abs(end / expected - 1) for end in ends))
+        return min(most, _MOST_SPREAD)
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
+def _with_rates(one: HostBandwidth, rates: Mapping[str, float]) -> HostBandwidth:
+    return replace(
+        one,
+        read_gbs=rates.get("read_gbs"),
+        write_gbs=rates.get("write_gbs"),
+        both_gbs=rates.get("both_gbs"),
+    )

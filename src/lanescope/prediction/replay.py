@@ -6,7 +6,7 @@ another and one GPU, the replay takes any graph. docs/replay.md has its rules.""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
@@ -75,7 +75,7 @@ def interval(
         Simulation(
             graph,
             Rates(parameters, level, rules),
-            None if links is None else links.with_contended(factor),
+            None if links is None else replace(links, factor=factor),
         ).seconds()
         for level, factor in ((Level.LOW, 1 + spread), (Level.HIGH, 1 - spread))
     )
@@ -212,5 +212,6 @@ def _word(resource: Hashable, machine: Machine) -> str:
 
 
 def _contention_words(one: HostBandwidth) -> str:
-    known = ", ".join(f"{name} {gbs:.0f} GB/s" for name, gbs in one.rates)
+    most = "at most " if one.at_capacity < 1 else ""
+    known = ", ".join(f"{name} {most}{gbs:.0f} GB/s" for name, gbs in one.rates)
     return f"the memory of {part_name('h', one.node)} ({len(one.gpus)} GPUs {known})"

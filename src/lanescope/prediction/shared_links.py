@@ -6,10 +6,16 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lanescope.copies.copy import Copy, Engine
-from lanescope.copies.limit import capacities, contended, contention_weight, usage
+from lanescope.copies.limit import (
+    capacities,
+    contended,
+    contended_room,
+    contention_weight,
+    usage,
+)
 from lanescope.copies.place import Memory, Place
 from lanescope.machine import Machine
-from lanescope.machine.flow import max_min_fair, share_by_weight
+from lanescope.machine.flow import Capacity, max_min_fair, share_by_weight
 from lanescope.machine.part_names import part_name
 from lanescope.prediction.parameters import Direction
 from lanescope.units.bandwidth import bytes_a_second
@@ -35,22 +41,21 @@ class SharedLinks:
         Of copies to the host, by GPU: the bytes that each moves while another one reads one byte,
         where both wait for what is contended. 1 where nothing is said.
     spread
-        By which share `contended` may be off.
+        By which share what `contended` gives may be off.
+    factor
+        It gives so many times as much.
     """
 
     capacity: Mapping[Hashable, float]
     uses: Mapping[tuple[int, Direction], Mapping[Hashable, float]]
-    contended: Mapping[Hashable, float] = field(default_factory=dict)
+    contended: Mapping[Hashable, Capacity] = field(default_factory=dict)
     weights: Mapping[int, float] = field(default_factory=dict)
     spread: float = 0.0
-
-    def with_contended(self, factor: float) -> SharedLinks:
-        """Return the same where so many times as many bytes a second are contended for."""
-        more = {resource: rate * factor for resource, rate in self.contended.items()}
-        return replace(self, contended=more)
+    factor: float = 1.0
 
     def __post_init__(self) -> None:
-        if not all(amount > 0 for amount in (*self.capacity.values(), *self.contended.values())):
+        contended = (one.rate for one in self.contended.values())
+        if not all(amount > 0 for amount in (*self.capacity.values(), *contended, self.factor)):
             raise ValueError("a shared link carries more than 0 bytes a second")
 
 
@@ -83,7 +88,11 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
     return SharedLinks(
         _known(capacities(machine), shared),
         uses,
-        _known(contended(machine), shared),
+        {
+            resource: replace(one, rate=bytes_a_second(one.rate))
+            for resource, one in contended(machine).items()
+            if resource in shared
+        },
         {
             gpu: contention_weight(machine, host_copy(gpu, node, Direction.D2H))
             for gpu, node in nodes.items()
@@ -104,12 +113,13 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
     much.
     """
     flows = [links.uses.get((gpu, direction), {}) for gpu, direction, _ in wanted]
+    several = len({gpu for gpu, _, _ in wanted}) > 1
     load: dict[Hashable, float] = {}
     for flow, (_, _, rate) in zip(flows, wanted, strict=True):
         for resource, amount in flow.items():
             load[resource] = load.get(resource, 0.0) + amount * rate
-    room = {**links.capacity, **links.contended}
-    if all(room.get(resource, amount) >= amount for resource, amount in load.items()):
+    fits = all(links.capacity.get(resource, used) >= used for resource, used in load.items())
+    if fits and not (several and links.contended):
         return [rate for _, _, rate in wanted]
     limited = [{("own", i): 1.0, **flow} for i, flow in enumerate(flows)]
     own: dict[Hashable, float] = {("own", i): rate for i, (_, _, rate) in enumerate(wanted)}
@@ -118,7 +128,10 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
         links.weights.get(gpu, 1.0) if direction is Direction.D2H else 1.0
         for gpu, direction, _ in wanted
     ]
-    shares = share_by_weight(flows, shares, links.contended, weights)
+    gpus = [[gpu] for gpu, _, _ in wanted]
+    given = contended_room(links.contended, flows, shares, weights, gpus)
+    room = {resource: links.factor * rate for resource, rate in given.items()}
+    shares = share_by_weight(flows, shares, room, weights)
     return [
         rate if got.rate is None else min(rate, got.rate)
         for (_, _, rate), got in zip(wanted, shares, strict=True)

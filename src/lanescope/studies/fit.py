@@ -12,10 +12,17 @@ from typing import Annotated, Any, ClassVar
 from lanescope.calls import checked
 from lanescope.document.blocks import Bullets, Cell, Column, Group, Kind, Section, Table, Text
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
+from lanescope.engine.base import Backend
 from lanescope.errors import InputError, MissingPartError, NotMeasuredError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
-from lanescope.prediction.contention import NotTogether, Together
+from lanescope.prediction.contention import (
+    ROUNDS,
+    NotTogether,
+    Together,
+    measure_sets,
+    sets_by_round,
+)
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
 from lanescope.prediction.fit_run import (
     FACTS,
@@ -60,7 +67,7 @@ class Fit(Analysis):
 
     Copies of 8 B to 1 GiB on 1 to 256 streams, both directions at once, kernels on mapped memory,
     pageable memory, launches; a fifth of the points is not fitted but compared. Of a machine with
-    several GPUs also what they together read and write of host memory: each, each pair and all.
+    several GPUs also what they together read and write of host memory: each, each pair, all.
 
     The fit is stored for this machine: `predict`, `validate` and `advise` take it.
 
@@ -112,6 +119,8 @@ class Fit(Analysis):
         return Fitted(parameters, measured, sets, folder if refitted else None)
 
     def _measured(self, observer: Observer) -> Path:
+        from lanescope.engine.native import NativeBackend
+
         machine = discover()
         if self.gpu not in {one.index for one in machine.gpus}:
             raise MissingPartError(
@@ -120,11 +129,13 @@ class Fit(Analysis):
                 "parameters of another machine"
             )
         facts = facts_of(machine, self.gpu, "lanescope model fit")
+        # Before this process uses a GPU, as they look for others that do.
+        backends = [NativeBackend(machine) for _ in range(ROUNDS)]
         with analysis_folder("fit", self.out, machine) as run:
             observer.stores(run.path)
             try:
                 store_samples(run, facts, self._points(machine, observer))
-                store_contention(run, self._sets(machine, observer))
+                store_contention(run, self._sets(machine, observer, backends))
             except NotMeasuredError as error:
                 raise InputError(f"g{self.gpu} cannot be measured: {error}") from error
         return run.path
@@ -144,14 +155,12 @@ class Fit(Analysis):
             observer.progress(f"{one.point.kind}", done, max(done, ROUNDS * len(points)))
             yield one
 
-    def _sets(self, machine: Machine, observer: Observer) -> Iterator[Together | NotTogether]:
-        from lanescope.engine.native import NativeBackend
-        from lanescope.prediction.contention import ROUNDS, contention_sets, measure_sets
-
-        experiments = contention_sets(machine)
-        backend = NativeBackend(machine)
-        for done, one in enumerate(measure_sets(experiments, backend, machine), start=1):
-            observer.progress("several GPUs", done, ROUNDS * len(experiments))
+    def _sets(
+        self, machine: Machine, observer: Observer, backends: Sequence[Backend]
+    ) -> Iterator[Together | NotTogether]:
+        sets = sets_by_round(machine, backends)
+        for done, one in enumerate(measure_sets(sets, machine), start=1):
+            observer.progress("several GPUs", done, len(sets))
             yield one
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from lanescope.document.blocks import Bullets, Column, Group, Kind, Table, Text
 from lanescope.machine import HostBandwidth
 from lanescope.machine.part_names import part_name
-from lanescope.prediction.contention import Together, expected_gbs
+from lanescope.prediction.contention import Together, expected_gbs, key_of
 from lanescope.prediction.fit_run import Sets
 from lanescope.prediction.parameters import Direction
 from lanescope.report.format import gbs_text
@@ -19,7 +19,6 @@ from lanescope.report.tree import host_bandwidth_text
 #: So many of the sets that have no numbers are named.
 _NAMED = 3
 _Value = str | int | float | None
-_Key = tuple[int, tuple[int, ...], tuple[Direction, ...]]
 
 
 def contention_blocks(
@@ -47,8 +46,8 @@ def contention_text(one: HostBandwidth) -> str:
         else f"; both ways a copy to it gets {one.write_weight:.2f} times as much as one from it"
     )
     return (
-        f"The memory of {part_name('h', one.node)}, {host_bandwidth_text(one)}{shared}. The "
-        "spread is over all sets that were held up."
+        f"The memory of {part_name('h', one.node)}, {host_bandwidth_text(one)}{shared}. No sum of "
+        "a set that was held up, in any round, is further off than the spread."
     )
 
 
@@ -61,7 +60,7 @@ def _table(sets: Sequence[Together], contention: Sequence[HostBandwidth]) -> Tab
         Column("rounds", Kind.COUNT),
         Column("most and least, sum GB/s", Kind.FIGURES),
         Column("without contention GB/s", Kind.GBS, "What each gets alone, in sum"),
-        Column("by this fit GB/s", Kind.GBS, "Sum"),
+        Column("by this fit, sum GB/s", Kind.FIGURES, "With the spread"),
     )
     return Table(
         "Copies of several GPUs at once (measured)",
@@ -73,23 +72,46 @@ def _table(sets: Sequence[Together], contention: Sequence[HostBandwidth]) -> Tab
 def _rows(
     sets: Sequence[Together], contention: Sequence[HostBandwidth]
 ) -> Iterator[tuple[_Value, ...]]:
-    by_key: dict[_Key, list[Together]] = defaultdict(list)
+    by_key: dict[object, list[Together]] = defaultdict(list)
     for one in sets:
-        by_key[one.node, tuple(sorted(one.gpus)), tuple(sorted(one.directions))].append(one)
-    for (_, gpus, ways), same in by_key.items():
+        by_key[one.node, key_of(one)].append(one)
+    for same in by_key.values():
+        first = same[0]
         into, back = (
-            float(np.median([one.gbs(way) for one in same])) if way in ways else None
+            float(np.median([one.gbs(way) for one in same])) if way in first.directions else None
             for way in Direction
         )
         sums = [one.gbs() for one in same]
-        several = len(gpus) > 1
+        several = len(first.gpus) > 1
         yield (
-            ", ".join(part_name("g", gpu) for gpu in gpus),
-            "both" if len(ways) > 1 else ("to the GPU" if Direction.H2D in ways else "from it"),
+            _names(first.gpus),
+            _directions(first),
             into,
             back,
             len(same),
             f"{gbs_text(min(sums))} to {gbs_text(max(sums))}",
-            sum(expected_gbs(same[0], sets, ())) if several else None,
-            sum(expected_gbs(same[0], sets, contention)) if several else None,
+            sum(expected_gbs(first, sets, ())) if several else None,
+            _fitted(first, sets, contention) if several else None,
         )
+
+
+def _names(gpus: Iterable[int]) -> str:
+    return ", ".join(part_name("g", gpu) for gpu in sorted(gpus))
+
+
+def _directions(one: Together) -> str:
+    into, back = ({r.gpu for r in one.rates if r.direction is way} for way in Direction)
+    if into == back:
+        return "both"
+    if into and back:
+        return f"to {_names(into)}; from {_names(back)}"
+    return "to the GPU" if into else "from it"
+
+
+def _fitted(one: Together, sets: Sequence[Together], contention: Sequence[HostBandwidth]) -> str:
+    """Return the sum that is expected, with the spread where anything may hold it up."""
+    alone = sum(expected_gbs(one, sets, ()))
+    gbs = sum(expected_gbs(one, sets, contention))
+    spread = max((c.spread for c in contention if len(one.gpus & set(c.gpus)) > 1), default=0.0)
+    low, high = gbs * (1 - spread), min(gbs * (1 + spread), alone)
+    return f"{gbs_text(gbs)} ({gbs_text(low)} to {gbs_text(high)})"
