@@ -8,22 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lanescope.codec.fields import build
+from lanescope.codec.files import read_json
 from lanescope.copies.limit import limits
 from lanescope.engine.fake import FakeBackend
 from lanescope.errors import BusyError, InputError
 from lanescope.machine import Gpu, HostBandwidth, Machine, NumaNode, load_machine
 from lanescope.machine.files import dumps_machine, parse_machine
 from lanescope.prediction.contention import (
-    ROUNDS,
     NotTogether,
     Rate,
     Together,
     expected_gbs,
     fit_contention,
-    measure_sets,
-    sets_by_round,
 )
-from lanescope.prediction.fit_run import fit_folder
+from lanescope.prediction.contention_sets import ROUNDS, measure_sets, sets_by_round
+from lanescope.prediction.fit_run import CONTENTION, Sets
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
@@ -204,7 +204,7 @@ def test_the_spread_holds_every_round():
 def test_copies_of_stored_machines_that_no_fit_has_had(stored, within, most):
     """Of 24 sets; what they got themselves differed by up to 9 % from round to round."""
     folder = ROOT / "benchmarks/results" / stored
-    _, _, fitted = fit_folder(folder / "fit")
+    fitted = build(Sets, read_json(folder / "fit" / CONTENTION, inner=1))
     found = fit_contention(fitted.sets, "lanescope model fit")
     errors = [
         sum(expected_gbs(one, fitted.sets, found)) / one.gbs() - 1

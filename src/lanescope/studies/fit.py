@@ -16,13 +16,8 @@ from lanescope.engine.base import Backend
 from lanescope.errors import InputError, MissingPartError, NotMeasuredError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
-from lanescope.prediction.contention import (
-    ROUNDS,
-    NotTogether,
-    Together,
-    measure_sets,
-    sets_by_round,
-)
+from lanescope.prediction.contention import NotTogether, Together
+from lanescope.prediction.contention_sets import ROUNDS, measure_sets, sets_by_round
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
 from lanescope.prediction.fit_run import (
     FACTS,
