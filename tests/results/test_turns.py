@@ -202,6 +202,17 @@ def test_a_copy_that_pauses_for_another_shares_its_engine(two_gpus):
     assert groups_in_turns([first, [4.0, 5.0, 6.0, 7.0]], list(map(_lane, copies))) == ((0, 1),)
 
 
+def test_copies_of_one_way_that_never_ran_at_once_share_its_engine(two_gpus):
+    writes = [gpu_to_gpu(0, 1), gpu_to_gpu(0, 1), gpu_to_gpu(0, 1)]
+    lanes = list(map(_lane, writes))
+    apart = [[1.0, 2.0, 3.0, 4.0], [9.0, 10.0, 11.0, 12.0], [22.0, 23.0, 24.0, 25.0]]
+    assert groups_in_turns(apart, lanes) == ((0, 1, 2),)
+    at_once = [apart[0], [1.1, 2.1, 3.1, 4.1], apart[2]]
+    assert groups_in_turns(at_once, lanes) == ((0, 2),)
+    elsewhere = [lanes[0], _lane(gpu_to_gpu(1, 0)), lanes[2]]
+    assert groups_in_turns(apart, elsewhere) == ((0, 2),)
+
+
 def test_a_joint_time_begins_a_usual_window_before_the_first_window_ends():
     boundaries = [[9.0, 10.0, 11.0], [13.0, 15.0, 17.0], [5.0, 10.0, 15.0, 20.0]]
     seconds = seconds_in_turns(boundaries, ((0, 1),))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def groups_in_turns(boundaries: Sequence[Sequence[float]], lanes: Sequence[Lane]
 
     Two copies share an engine if one begins, or goes on after a pause, where the other ends,
     and they never run beside each other. Where several ended at that moment it is the one that
-    goes the same way.
+    goes the same way. So do two that go the same way and never run beside each other.
 
     Parameters
     ----------
@@ -103,12 +103,12 @@ def groups_in_turns(boundaries: Sequence[Sequence[float]], lanes: Sequence[Lane]
     )
     for begin, number in late:
         for other in _before(begin, number, busy, lanes):
-            ours = [i for i, g in enumerate(group) if g == group[number]]
-            theirs = [i for i, g in enumerate(group) if g == group[other]]
-            if not any(_overlap(busy[a], busy[b]) for a in ours for b in theirs if a != b):
-                for member in theirs:
-                    group[member] = group[number]
+            if _joined(number, other, group, busy):
                 break
+    # All begin at once, so that of those that go the same way one has waited.
+    for number, other in combinations(range(len(busy)), 2):
+        if lanes[number] == lanes[other] and group[number] != group[other]:
+            _joined(number, other, group, busy)
     found = (tuple(i for i, g in enumerate(group) if g == name) for name in dict.fromkeys(group))
     return tuple(sorted(members for members in found if len(members) > 1))
 
@@ -172,6 +172,17 @@ def seconds_in_turns(boundaries: Sequence[Sequence[float]], groups: Groups) -> l
             inside = [b - a for a, b in pairwise(one) if a >= begin and b <= end]
             seconds.append(np.array(inside, dtype=np.float64))
     return seconds
+
+
+def _joined(number: int, other: int, group: list[int], busy: Sequence[_Busy]) -> bool:
+    """Make one group of those of two copies, unless some of them ran at the same time."""
+    ours = [i for i, g in enumerate(group) if g == group[number]]
+    theirs = [i for i, g in enumerate(group) if g == group[other]]
+    if any(_overlap(busy[a], busy[b]) for a in ours for b in theirs if a != b):
+        return False
+    for member in theirs:
+        group[member] = group[number]
+    return True
 
 
 @dataclass(frozen=True, slots=True)
