@@ -3,7 +3,7 @@
 ``python benchmarks/model/across_machines.py rounds RUN`` prints the medians of all rounds of a fit
 as CSV; ``train`` compares the fits of TRAINED with one another's rounds and workloads and prints
 src/lanescope/prediction/spread.json; ``test`` prints for TESTED, whose rounds and workloads are in
-neither, how many times lie within what was predicted of them.
+neither, how many times lie within what was predicted of them; ``test e f`` for these alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import csv
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -34,8 +34,8 @@ from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import MAPPED, Method, Workload
 
 MACHINES = Path(__file__).parents[1] / "results" / "h200-x1" / "machines"
-#: Folders of `MACHINES`; h200 is that of an earlier day.
-TRAINED, TESTED = ("h200", "a", "b"), ("c", "d")
+#: Folders of `MACHINES`; h200 is that of an earlier day, f an H100, e one of four H200s.
+TRAINED, TESTED = ("h200", "a", "b"), ("c", "d", "e", "f")
 #: Its copies of pageable memory are of memory that no cache holds; the earlier ones' are not.
 PAGEABLE = "d"
 #: Upper ends of the sizes of a copy.
@@ -66,8 +66,8 @@ def main() -> None:
             print_rounds(Path(run))
         case ["train"]:
             print(json.dumps(trained(), indent=1))
-        case ["test"]:
-            print_test()
+        case ["test", *machines]:
+            print_test(machines or TESTED)
         case _:
             sys.exit(__doc__)
 
@@ -105,11 +105,11 @@ def trained() -> list[dict[str, object]]:
     return table
 
 
-def print_test() -> None:
-    """Print the coverage by regime and size, of rounds and of workloads."""
+def print_test(machines: Sequence[str]) -> None:
+    """Print the coverage by regime and size, of rounds and of workloads of machines."""
     fits = (*TRAINED, *TESTED)
     covered: dict[tuple[str, int | None, str], list[Ratio]] = defaultdict(list)
-    for one in ratios([(fit, machine) for machine in TESTED for fit in fits]):
+    for one in ratios([(fit, machine) for machine in machines for fit in fits]):
         covered[one.regime, one.most_bytes, one.of].append(one)
     print("regime, up to bytes, of: times, median share, within the interval")
     for key in sorted(covered, key=lambda k: (*order(k[0], k[1]), k[2])):
@@ -131,7 +131,7 @@ def ratios(pairs: list[tuple[str, str]]) -> Iterator[Ratio]:
             continue
         name = str(MACHINES / fit / "link-parameters.json")
         known = named_parameters(name)
-        if machine != "h200":
+        if (MACHINES / machine / "times.json").is_file():
             yield from of_workloads(known, machine, fit)
         if (MACHINES / machine / "rounds.csv").is_file():
             yield from of_rounds(known, machine, fit)
