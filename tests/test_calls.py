@@ -4,6 +4,7 @@ import collections.abc
 import dataclasses
 import enum
 import importlib
+import math
 import pickle
 import re
 import subprocess
@@ -138,6 +139,29 @@ def test_arguments_that_are_not_there():
         lanescope.check(case="h2d/*")
     with pytest.raises(CallError, match="copy: missing a required argument: 'copies'"):
         lanescope.copy(machine="h200-x2")
+
+
+@checked
+def short(values: Any, count: int, share: float = 0.5, *, word: str = "", to: int | None = None):
+    return values, count, share, word, to
+
+
+def test_calls_like_those_before_are_looked_at_all_the_same():
+    for _ in range(2):  # the second time each form of the call is known
+        assert short("any", 1) == ("any", 1, 0.5, "", None)
+        assert short(None, 2, 1.5, word="w", to=3) == (None, 2, 1.5, "w", 3)
+        assert short(to=None, word="w", count=2, values=7) == (7, 2, 0.5, "w", None)
+        made = short(7, np.int64(2), np.float32(1.5), word="w", to=np.int32(3))
+        assert made == (7, 2, 1.5, "w", 3)
+        assert [type(one) for one in made[1:]] == [int, float, str, int]
+        for wrong in ((7, -1), (7, True), (7, 1, math.nan), (7, 1, -0.5), (7, "1"), (7,)):
+            with pytest.raises(CallError):
+                short(*wrong)
+        for wrong in ({"word": 1}, {"to": -1}, {"to": True}, {"word": "w", "to": 1.5}, {"of": 1}):
+            with pytest.raises(CallError):
+                short(7, 1, **wrong)
+        with pytest.raises(CallError, match="count"):
+            short(7, 1, count=1)
 
 
 def test_what_notebooks_give(tmp_path, monkeypatch):

@@ -29,6 +29,11 @@ from lanescope.kinds import Kind, Unfit, kind_of
 T = TypeVar("T")
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
+#: Of an argument: its place in a call, the type whose values need no longer look, and what tells
+#: of others whether they do, where that is quick.
+_Look = tuple[int, type | None, Callable[[Any], Any] | None]
+#: Of calls of a function, by how many arguments in order and which names: programs have few.
+_MOST_FORMS = 64
 
 
 class CallError(InputError, TypeError):
@@ -66,24 +71,26 @@ def _checked(function: types.FunctionType) -> Callable[..., Any]:
     in_order = [place.name for place in places if place.kind is place.POSITIONAL_OR_KEYWORD]
     needed = {place.name for place in places if place.default is place.empty}
     known = frozenset(signature.parameters)
-    least = len(needed) if needed <= set(in_order) else len(in_order) + 1
-    exact: tuple[Any, ...] = ()
+    forms: dict[tuple[Any, ...], list[_Look]] = {}
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal exact
-        if not kwargs and least <= len(args) <= len(exact):  # most calls within lanescope
-            for value, expected in zip(args, exact, strict=False):
-                if expected is not Any and type(value) is not expected:
-                    break
-            else:
-                return function(*args)
+        form = (len(args), *kwargs)
+        looks = forms.get(form)
+        values = (*args, *kwargs.values()) if kwargs else args
+        if looks is not None and _are_exact(values, looks):  # most calls
+            return function(*args, **kwargs)
         given = dict(zip(in_order, args, strict=False)) | kwargs
         once = len(given) == len(args) + len(kwargs)
         if not once or not needed <= given.keys() <= known:
             _refuse(name, signature, args, kwargs)
         kinds = kinds_of(function)
-        exact = exact or tuple(kinds[one].exact if one in kinds else Any for one in in_order)
+        if looks is None and len(forms) < _MOST_FORMS:
+            forms[form] = [
+                (place, kinds[one].exact, kinds[one].take if kinds[one].is_light else None)
+                for place, one in enumerate(given)
+                if one in kinds
+            ]
         for argument, value in given.items():
             kind = kinds.get(argument)
             if kind is not None and type(value) is not kind.exact:
@@ -92,6 +99,18 @@ def _checked(function: types.FunctionType) -> Callable[..., Any]:
 
     call.__lanescope_checked__ = True  # type: ignore[attr-defined]
     return call
+
+
+def _are_exact(values: tuple[Any, ...], looks: list[_Look]) -> bool:
+    """Return whether values are for sure in the one form already, without a longer look."""
+    try:
+        for place, exact, take in looks:
+            value = values[place]
+            if type(value) is not exact and (take is None or take(value) is not value):
+                return False
+    except Exception:  # which the longer look says
+        return False
+    return True
 
 
 def _refuse(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> None:

@@ -48,12 +48,15 @@ class Kind:
         The words where a list of such values is taken.
     exact
         A type whose values are taken as they are.
+    is_light
+        Whether `take` takes no longer than a look at the type, and may be called twice.
     """
 
     words: str
     take: Callable[[Any], Any]
     several: str = ""
     exact: type | None = None
+    is_light: bool = False
 
 
 @functools.cache
@@ -131,15 +134,15 @@ def path_of(value: Any) -> Path:
 
 
 _SIMPLE = {
-    type(None): Kind("None", lambda value: _fit(value, value is None)),
+    type(None): Kind("None", lambda value: _fit(value, value is None), is_light=True),
     bool: Kind(
         "True or False",
         lambda value: _fit(_plain(value), isinstance(_plain(value), bool)),
         "",
         bool,
     ),
-    int: Kind("a whole number, 0 or more", _int, "whole numbers"),
-    float: Kind("a number, 0 or more", _float, "numbers"),
+    int: Kind("a whole number, 0 or more", _int, "whole numbers", is_light=True),
+    float: Kind("a number, 0 or more", _float, "numbers", is_light=True),
     str: Kind("text", lambda value: _fit(value, isinstance(value, str)), "texts", str),
     Path: Kind("a path", path_of, "paths"),
 }
@@ -162,7 +165,8 @@ def _any_of(kinds: list[Kind]) -> Kind:
         raise unfit
 
     *words, last = dict.fromkeys(kind.words for kind in kinds)
-    return Kind(f"{', '.join(words)} or {last}" if words else last, take)
+    is_light = all(kind.is_light or kind.exact is not None for kind in kinds)
+    return Kind(f"{', '.join(words)} or {last}" if words else last, take, is_light=is_light)
 
 
 def _several(kind: Kind) -> Kind:

@@ -26,6 +26,7 @@ from lanescope.compression.gpu_arrays import current_stream, gpu_array
 from lanescope.compression.rule import AT_BEST, Rule
 from lanescope.compression.stream import Codec, describe
 from lanescope.torch.pieces import StreamEncoder, Tensor, numpy_of, room_for
+from lanescope.torch.plain_runs import Run
 
 _LOGGED = 1000
 _UNTIMED = 8
@@ -202,6 +203,24 @@ class Noted:
     """A tensor in the log, of which more may be known later."""
 
     sent: Sent
+
+
+def log_in_run(run: Run, tag: int) -> None:
+    """Put a tensor in the log that has just been sent without a header."""
+    noted = run.logged.get(tag)
+    if noted is None:
+        assert run.decided is not None, "the sender knows it"
+        transfer, decision = run.decided
+        if transfer.tag != tag_name(tag):
+            transfer = replace(transfer, tag=tag_name(tag))
+        # of all with the tag: nothing more will be known of them
+        noted = run.logged[tag] = Noted(Sent(transfer, decision, transfer.bytes))
+    LOG.append(noted)
+
+
+def tag_name(tag: int) -> str:
+    """Return by which name the rule learns about tensors of a tag."""
+    return str(tag) if tag else ""
 
 
 #: Of the whole process, oldest first.

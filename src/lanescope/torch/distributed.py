@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
-from lanescope.torch.lanes import Transferring, behind, in_order
+from lanescope.torch.lanes import Transferring, behind, in_order, is_behind
 
 if TYPE_CHECKING:
     from lanescope.torch.exchange import Exchange
@@ -53,6 +53,9 @@ def send(
         If the other process ended, or did not call `recv` within the group's timeout.
     """
     exchange = _exchange(group)
+    if not is_behind():
+        exchange.send(tensor, dst, tag, compression, codec)
+        return
     in_order(
         exchange.group,
         ("to", dst, tag),
@@ -89,6 +92,8 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0) -
         a like tensor has announced that some come without one, nobody notices that of these.
     """
     exchange = _exchange(group)
+    if not is_behind():
+        return exchange.receive(tensor, src, tag)
     return in_order(exchange.group, ("from", src, tag), lambda: exchange.receive(tensor, src, tag))
 
 
@@ -207,13 +212,16 @@ _imported: tuple[Any, Any] | None = None
 
 def _exchange(group: Any) -> Exchange:
     dist, made = _imported or _import()
-    if not dist.is_initialized():
+    world = dist.group.WORLD
+    if world is None:
         raise InputError(
             "there is no process group; call torch.distributed.init_process_group before"
         )
-    if group is not None and group == dist.GroupMember.NON_GROUP_MEMBER:
+    if group is None:
+        group = world
+    elif group == dist.GroupMember.NON_GROUP_MEMBER:
         raise InputError("this process is not of the group; let only those of it call this")
-    exchange: Exchange = made(dist.group.WORLD if group is None else group)
+    exchange: Exchange = made(group)
     return exchange
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -14,12 +13,13 @@ from lanescope.calls import shown
 from lanescope.compression.deciding import Transfer
 from lanescope.compression.gpu_arrays import coded_dtype
 from lanescope.errors import InputError, LanescopeError
-from lanescope.torch.deciding import Decisions, decisions
+from lanescope.torch.deciding import Decisions, decisions, log_in_run, tag_name
 from lanescope.torch.headers import looks_like_header
 from lanescope.torch.links import known_links, link
 from lanescope.torch.pieces import Tensor
-from lanescope.torch.plain_runs import Kind, PlainRuns, runs_of
+from lanescope.torch.plain_runs import Kind, PlainRuns, Run
 from lanescope.torch.routes import (
+    Facts,
     Messages,
     Notes,
     NotesByChannel,
@@ -27,6 +27,7 @@ from lanescope.torch.routes import (
     ToPeer,
     backend_of,
     bytes_of,
+    carried,
     facts_of,
     first_bytes,
     name_of,
@@ -39,9 +40,10 @@ from lanescope.torch.sides import Receiving, Sending
 #: By kind of device: what has to carry tensors there, and from how many bytes on there is a header.
 CARRIERS = {"cpu": "gloo", "cuda": "nccl"}
 LEAST_BYTES = {"cpu": 1 << 20, "cuda": 16 << 20}
-#: Kinds of devices between which some tensors have no header.
-WITHOUT_HEADER = ("cuda",)
+#: Whether a tensor is where some have no header.
+may_lack_header = attrgetter("is_cuda")
 _ANY = 0
+_OWN_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 
 class Exchange:
@@ -71,13 +73,36 @@ class Exchange:
 
     def send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
         """Send to a rank."""
-        with self.errors(f"sending to rank {dst}"):
-            self._send(tensor, dst, tag, compression, codec)
+        try:
+            facts = facts_of(self._group)
+            run = _run_of(facts, tensor, (facts.own, dst))
+            if run is None:
+                self._send(tensor, dst, tag, compression, codec)
+                return
+            decisions("cpu", compression, codec)  # which refuses what there is not
+            target = dist.get_group_rank(self._group, dst)  # refuses a group that is destroyed
+            run.left -= 1
+            # What is left of PyTorch's own call where all is known to be right.
+            self._group.send([carried(tensor)], target, tag).wait()
+            log_in_run(run, tag)
+        except Exception:
+            with self.errors(f"sending to rank {dst}"):
+                raise
 
     def receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
         """Receive from a rank, which is returned."""
-        with self.errors(f"receiving from {'any rank' if src is None else f'rank {src}'}"):
-            return self._receive(tensor, src, tag)
+        try:
+            facts = facts_of(self._group)
+            run = None if src is None else _run_of(facts, tensor, (src, facts.own))
+            if run is None or src is None:
+                return self._receive(tensor, src, tag)
+            source = dist.get_group_rank(self._group, src)
+            run.left -= 1
+            self._group.recv([carried(tensor)], source, tag).wait()
+        except Exception:
+            with self.errors(f"receiving from {'any rank' if src is None else f'rank {src}'}"):
+                raise
+        return src
 
     def _send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
         own = self.rank
@@ -88,18 +113,13 @@ class Exchange:
             dist.send(tensor, dst, self._group, tag)
             return
         decides, ends = decisions(kind, compression, codec), (own, dst)
-
-        def plain(values: Tensor) -> None:
-            dist.send(values, dst, self._group, tag)
-
         if tensor.nbytes >= LEAST_BYTES[kind]:
-            if not self._goes_plain(tensor, ends, tag, decides, plain):
-                self._sending(tensor, ends, tag, decides).run()
+            self._sending(tensor, ends, tag, decides).run()
         elif kind == "cpu" and looks_like_header(first_bytes(tensor)):
             # or the other side would take it for one
             self._sending(tensor, ends, tag, decides).run_raw()
         else:
-            plain(tensor)
+            dist.send(tensor, dst, self._group, tag)
 
     def _receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
         if src is not None:
@@ -112,12 +132,7 @@ class Exchange:
             raise InputError("NCCL does not receive from any rank; give src")
         messages = ToPeer(self._group, src, tag)
         ends = (_ANY if src is None else src, self.rank)
-
-        def plain(values: Tensor) -> None:
-            messages.peer = dist.recv(values, src, self._group, tag)
-
-        if small or not self._goes_plain(tensor, ends, tag, None, plain):
-            self._receiving(tensor, messages, ends, plain=small).run()
+        self._receiving(tensor, messages, ends, plain=small).run()
         assert messages.peer is not None
         return messages.peer
 
@@ -132,22 +147,21 @@ class Exchange:
             return
         ends = (src, "all")
         sends = self.rank == src
-        decides = decisions(kind, compression, codec) if sends else None
-
-        def plain(values: Tensor) -> None:
-            dist.broadcast(values, src, self._group)
-
-        if self._goes_plain(tensor, ends, 0, decides, plain):
-            return
-        if decides is not None:
-            self._sending(tensor, ends, 0, decides).run()
+        run = _run_of(facts_of(self._group), tensor, ends)
+        if run is not None:
+            run.left -= 1
+            dist.broadcast(bytes_of(tensor), src, self._group)  # gloo lacks int16 and others
+            if sends:
+                log_in_run(run, 0)
+        elif sends:
+            self._sending(tensor, ends, 0, decisions(kind, compression, codec)).run()
         else:
             self._receiving(tensor, ToAll(self._group, src), ends, plain=False).run()
 
     def _transfer(self, tensor: Tensor, ends: tuple[int, int | str], tag: int) -> Transfer:
         to = ends[1] if isinstance(ends[1], str) else f"r{ends[1]}"
         path = f"{self._group.group_name}: r{ends[0]}>{to}"
-        return Transfer(_tag_name(tag), path, coded_dtype(tensor.dtype), tensor.nbytes)
+        return Transfer(tag_name(tag), path, coded_dtype(tensor.dtype), tensor.nbytes)
 
     def _sending(
         self, tensor: Tensor, ends: tuple[int, int | str], tag: int, decides: Decisions
@@ -177,29 +191,9 @@ class Exchange:
 
     def _runs(self, tensor: Tensor, ends: tuple[int, int | str]) -> tuple[PlainRuns, Kind] | None:
         """Return who knows which tensors come without a header, and what it knows this one by."""
-        if tensor.device.type not in WITHOUT_HEADER:
+        if not may_lack_header(tensor):
             return None
-        return runs_of(self._group), (*ends, name_of(tensor.dtype), tensor.numel())
-
-    def _goes_plain(
-        self,
-        tensor: Tensor,
-        ends: tuple[int, int | str],
-        tag: int,
-        decides: Decisions | None,
-        call: Callable[[Tensor], Any],
-    ) -> bool:
-        """Let PyTorch's own call carry a tensor that has no header; return whether it has none."""
-        found = self._runs(tensor, ends)
-        if found is None or not found[0].take(found[1]):
-            return False
-        call(bytes_of(tensor))  # of any type: NCCL lacks int16 and others
-        if decides is not None:
-            transfer, decision = found[0].decided(found[1])
-            if transfer.tag != (name := _tag_name(tag)):
-                transfer = replace(transfer, tag=name)
-            decides.sent(transfer, decision, None, int(tensor.nbytes))
-        return True
+        return facts_of(self._group).runs, _kind_of(tensor, ends)
 
     def _pair(self, ends: tuple[int, int | str]) -> tuple[int, int] | None:
         """Return the two ranks between which a tensor goes; None where it goes to more.
@@ -248,9 +242,8 @@ class Exchange:
         """Whether its memory holds what it means, of a kind that is carried, in a rank of it."""
         return (
             kind is not None
-            and type(tensor) in (torch.Tensor, torch.nn.Parameter)
-            and tensor.layout is torch.strided
-            and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+            and type(tensor) in _OWN_TYPES
+            and _is_memory(tensor)
             and facts_of(self._group).is_member
         )
 
@@ -287,8 +280,32 @@ class _Errors:
             ) from error
 
 
-def _tag_name(tag: int) -> str:
-    return str(tag) if tag else ""
+def _run_of(facts: Facts, tensor: Tensor, ends: tuple[int, int | str]) -> Run | None:
+    """Return the run in which a tensor has no header.
+
+    None: it has one, or goes another way, or is to be refused. Most tensors pass by here alone, and
+    what is looked at takes a tenth of a microsecond each; only tensors that were carried have runs.
+    """
+    if type(tensor) not in _OWN_TYPES:
+        return None
+    run = facts.runs.next_of(_kind_of(tensor, ends))
+    if run is None or not may_lack_header(tensor):
+        return None
+    return run if _is_memory(tensor) and tensor.is_contiguous() else None
+
+
+def _kind_of(tensor: Tensor, ends: tuple[int, int | str]) -> Kind:
+    return (*ends, name_of(tensor.dtype), tensor.numel())
+
+
+def _is_memory(tensor: Tensor) -> bool:
+    """Whether the memory of a tensor, of PyTorch's own types, holds what it means."""
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    )
 
 
 def _one_line(error: Exception) -> str:

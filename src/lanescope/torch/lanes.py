@@ -71,10 +71,13 @@ def behind(group: Any, key: Key, call: Callable[[], int]) -> Transferring:
         return Transferring(threads[key].submit(call))
 
 
+def is_behind() -> bool:
+    """Whether there may be a transfer behind the program: most programs have none."""
+    return bool(_threads)
+
+
 def in_order(group: Any, key: Key, call: Callable[[], T]) -> T:
     """Do a transfer when those of its key before have ended."""
-    if not _threads:
-        return call()
     with _lock:
         thread = _threads.get(group, {}).get(key)
     return call() if thread is None else thread.submit(call).result()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from lanescope.compression.deciding import Decision, Transfer
 
@@ -22,25 +21,37 @@ _MOST_KINDS = 1024
 
 
 @dataclass(slots=True)
-class _Run:
-    headers: int = 0  # in a row, with tensors that went as they were
-    left: int = 0  # tensors without a header
+class Run:
+    """Of tensors of a kind.
+
+    Attributes
+    ----------
+    headers
+        How many came in a row, with tensors that went as they were.
+    left
+        How many tensors come without a header; who lets one go counts it.
+    decided
+        What the last header's tensor was, and why it went as it did; the sender alone knows it.
+    logged
+        By tag, what is in the log of each tensor since then.
+    """
+
+    headers: int = 0
+    left: int = 0
     decided: tuple[Transfer, Decision] | None = None
+    logged: dict[int, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class PlainRuns:
     """Of one group in one process, as sender and as receiver."""
 
-    _runs: dict[Kind, _Run] = field(default_factory=dict)
+    _runs: dict[Kind, Run] = field(default_factory=dict)
 
-    def take(self, kind: Kind) -> bool:
-        """Return whether the next tensor of a kind has no header, and count it."""
+    def next_of(self, kind: Kind) -> Run | None:
+        """Return the run in which the next tensor of a kind has no header; None: it has one."""
         run = self._runs.get(kind)
-        if run is None or run.left == 0:
-            return False
-        run.left -= 1
-        return True
+        return None if run is None or run.left == 0 else run
 
     def announce(self, kind: Kind, transfer: Transfer, decision: Decision) -> int:
         """Return how many shall follow without a header, for the header of a tensor to send."""
@@ -49,9 +60,10 @@ class PlainRuns:
             return 0
         if kind not in self._runs and len(self._runs) >= _MOST_KINDS and not self._make_room():
             return 0
-        run = self._runs.setdefault(kind, _Run())
+        run = self._runs.setdefault(kind, Run())
         run.headers += 1
         run.decided = (transfer, decision)
+        run.logged.clear()
         if run.headers > 1:
             run.left = min(_FIRST_RUN << min(run.headers - 2, 8), _LONGEST_RUN)
         return run.left
@@ -61,15 +73,9 @@ class PlainRuns:
         if count:
             if kind not in self._runs and len(self._runs) >= _MOST_KINDS:
                 self._make_room()  # as far as it goes: the sender has made its
-            self._runs[kind] = _Run(left=count)
+            self._runs[kind] = Run(left=count)
         else:
             self._runs.pop(kind, None)
-
-    def decided(self, kind: Kind) -> tuple[Transfer, Decision]:
-        """Return what the last header's tensor was, and why it went as it did."""
-        found = self._runs[kind].decided
-        assert found is not None, "only the sender looks"
-        return found
 
     def _make_room(self) -> bool:
         """Forget a kind of which no run is under way; return whether there was one."""
@@ -78,14 +84,3 @@ class PlainRuns:
             return False
         del self._runs[idle]
         return True
-
-
-_known: WeakKeyDictionary[Any, PlainRuns] = WeakKeyDictionary()
-
-
-def runs_of(group: Any) -> PlainRuns:
-    """Return those of a group."""
-    found = _known.get(group)
-    if found is None:
-        found = _known[group] = PlainRuns()
-    return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from typing import Any, ClassVar, Protocol
@@ -22,10 +22,18 @@ import torch.distributed as dist
 
 from lanescope.torch.headers import HEADER_BYTES, NOTE_BYTES, Header
 from lanescope.torch.lines import Line, line
+from lanescope.torch.plain_runs import PlainRuns
 
 #: Of PyTorch, whose types are not known where it is not installed.
 Tensor = Any
 _USUAL_TIMEOUT = timedelta(minutes=30)
+#: Types that gloo and NCCL have; others go as bytes: NCCL lacks int16, complex ones and some more.
+_EVERYWHERE = frozenset(
+    (
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+        *(torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64),
+    )
+)
 
 
 class Work(Protocol):
@@ -255,6 +263,7 @@ class Done:
         return True
 
 
+@cache
 def name_of(dtype: torch.dtype) -> str:
     """Return the name of a type without ``torch.``."""
     return str(dtype).removeprefix("torch.")
@@ -265,6 +274,13 @@ def bytes_of(tensor: Tensor) -> Tensor:
     return tensor.detach().reshape(-1).view(torch.uint8)
 
 
+def carried(tensor: Tensor) -> Tensor:
+    """Return a tensor of the same memory that any backend sends and receives."""
+    if tensor.dtype not in _EVERYWHERE:
+        return bytes_of(tensor)
+    return tensor.detach() if tensor.requires_grad else tensor
+
+
 def first_bytes(tensor: Tensor) -> bytes:
     """Return as many of a CPU tensor's as a header has, or all."""
     return bytes(bytes_of(tensor)[:HEADER_BYTES].numpy())
@@ -272,7 +288,7 @@ def first_bytes(tensor: Tensor) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What does not change of a group in one process.
+    """What is known of a group in one process; only its runs change.
 
     Attributes
     ----------
@@ -284,12 +300,15 @@ class Facts:
         Whether this process is of the group.
     backends
         What carries tensors on ``cpu`` or ``cuda``: ``gloo``, ``nccl``, ...
+    runs
+        Of tensors that have no header.
     """
 
     own: int
     ranks: tuple[int, ...]
     is_member: bool
     backends: dict[str, str]
+    runs: PlainRuns = field(default_factory=PlainRuns)
 
 
 _facts: WeakKeyDictionary[Any, Facts] = WeakKeyDictionary()
