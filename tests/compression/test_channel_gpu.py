@@ -13,6 +13,7 @@ import lanescope
 from lanescope import LanescopeError
 from lanescope._core import native
 from lanescope.compression.deciding import Decision
+from lanescope.compression.gpu_arrays import current_stream
 from lanescope.errors import InputError
 from tests.patience import PATIENCE_S
 
@@ -116,6 +117,16 @@ def some_bytes(size):
 
 def stream_of(gpu):
     return torch.cuda.current_stream(gpu).cuda_stream
+
+
+@pytest.mark.parametrize("gpu", [0, pytest.param(1, marks=TWO)])
+def test_the_current_stream_is_that_of_pytorch(gpu):
+    with torch.cuda.device(0):
+        assert current_stream("torch", gpu) == stream_of(gpu)
+        with torch.cuda.stream(torch.cuda.Stream(gpu)):
+            assert stream_of(gpu) != 0
+            assert current_stream("torch", gpu) == stream_of(gpu)
+        assert current_stream("torch", gpu) == stream_of(gpu) == 0
 
 
 @pytest.mark.parametrize("codec", [None, native.Codec.delta])

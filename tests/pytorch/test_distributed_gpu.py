@@ -15,7 +15,7 @@ if not torch.cuda.is_available() or torch.cuda.device_count() < 2:
     pytest.skip("fewer than two GPUs that PyTorch can use", allow_module_level=True)
 
 import lanescope.torch as lt  # noqa: E402
-from lanescope.errors import LanescopeError  # noqa: E402
+from lanescope.errors import InputError, LanescopeError  # noqa: E402
 from lanescope.torch import exchange, routes  # noqa: E402
 from lanescope.torch import links as halves  # noqa: E402
 from tests.pytorch.ranks import run, values  # noqa: E402
@@ -115,6 +115,32 @@ def test_tensors_without_a_header_come_as_they_were(
     assert compressed[:32] == [False] * 32
     if dtype == "float32":  # of which codecs make less; NCCL has no int16
         assert compressed[32:] == [True] * 16
+
+
+def odd_ones_in_a_run(rank: int, dtype: str) -> None:
+    """Take what a run may hold, on a stream of its own; what does not belong to it goes apart."""
+    set_up(rank)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for number in range(12):
+            sent = made_up(dtype, 2 * LARGE, number)
+            got = sent.clone() if rank == 0 else torch.zeros_like(sent)
+            if number % 3 == rank and got.is_floating_point():
+                got.requires_grad_()
+            with torch.inference_mode(number % 4 == 2):
+                lt.send(got, 1, compression="off") if rank == 0 else lt.recv(got.view(8, -1), 0)
+            if rank == 0:
+                got.detach().zero_()  # by what is put on the stream behind it
+            else:
+                assert same(got, sent), number
+            apart = made_up(dtype, 4 * LARGE, number)[::2]
+            with pytest.raises(InputError, match="contiguous"):
+                lt.send(apart, 1) if rank == 0 else lt.recv(apart, 0)
+    torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "uint8", "int16"])
+def test_all_that_a_run_may_hold_comes_as_it_was(tmp_path: Path, dtype: str) -> None:
+    values(tmp_path, 2, odd_ones_in_a_run, dtype, backend=NCCL)
 
 
 def unlike(rank: int, links: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 
 from lanescope._core import native
@@ -25,6 +26,7 @@ def choose(array: GpuArray, stream: int) -> tuple[Codec, int]:
     return Codec(codec.name), dimensionality
 
 
+@lru_cache(64)  # of each transfer, some times
 def dtype_of(name: str) -> native.Dtype:
     """Return the core's name of a type of values."""
     return native.Dtype["bytes" if name == "uint8" else name]

@@ -102,6 +102,8 @@ def with_codec(
     if not takes(codec, transfer.dtype):
         reason = f"{codec} takes no {transfer.dtype}"
         return with_parts(decision, False, Codec.RAW, reason=reason)
+    if decision.codec is codec and decision.dimensionality == dimensionality:
+        return decision
     return with_parts(decision, True, codec, dimensionality)
 
 
@@ -141,6 +143,8 @@ class Kernels:
 
     def load(self, dtype: str) -> None:
         """Load those for values of a type, at the first call."""
+        if dtype in self._loaded:
+            return
         with self._lock:
             if dtype in self._loaded:
                 return

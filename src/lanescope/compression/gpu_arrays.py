@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from lanescope.errors import InputError
@@ -16,7 +17,7 @@ _KNOWN = {"float16", "bfloat16", "float32", "float64"} | {
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen ones take a microsecond more to make: each transfer has some
 class GpuArray:
     """An array in one piece of a GPU's memory.
 
@@ -67,7 +68,7 @@ def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
             raise InputError(
                 f"{what} lies on {values.device}, not on GPU {gpu}; move it with .to()"
             )
-        where, whole = values.device.index, values.is_contiguous()
+        where, whole = values.get_device(), values.is_contiguous()
         pointer, size = values.data_ptr(), values.numel() * values.element_size()
     elif framework == "cupy":
         where, whole = values.device.id, values.flags.c_contiguous
@@ -94,7 +95,7 @@ def require_plain(tensor: Any, what: str) -> None:
     InputError
         If it is sparse, or conjugated or negated only when it is read.
     """
-    if str(tensor.layout) != "torch.strided":
+    if not _is_strided(tensor.layout):
         raise InputError(f"{what} is a {tensor.layout} tensor; call .to_dense()")
     if tensor.is_conj() or tensor.is_neg():
         raise InputError(
@@ -103,22 +104,35 @@ def require_plain(tensor: Any, what: str) -> None:
         )
 
 
+@lru_cache(16)  # for each transfer, as the next ones
+def _is_strided(layout: Any) -> bool:
+    return str(layout) == "torch.strided"
+
+
 def framework_of_array(values: Any) -> str:
     """Return ``torch`` or ``cupy``, or nothing where an array is of neither."""
-    for kind in type(values).__mro__:
-        name = kind.__module__.partition(".")[0]
-        if (name == "torch" and hasattr(values, "data_ptr")) or (
-            name == "cupy" and hasattr(values, "data")
+    kind: Any = type(values)
+    return _framework_of(kind)
+
+
+@lru_cache(64)
+def _framework_of(arrays: Any) -> str:
+    for kind in arrays.__mro__:
+        name = str(kind.__module__).partition(".")[0]
+        if (name == "torch" and hasattr(arrays, "data_ptr")) or (
+            name == "cupy" and hasattr(arrays, "data")
         ):
             return name
     return ""
 
 
+@lru_cache(256)
 def dtype_name(dtype: Any) -> str:
     """Return the name of a framework's type."""
     return str(dtype).removeprefix("torch.")
 
 
+@lru_cache(256)
 def coded_dtype(dtype: Any) -> str:
     """Return the type by which codecs know values of a framework's type."""
     name = _PARTS.get(dtype_name(dtype), dtype_name(dtype))
@@ -129,7 +143,9 @@ def current_stream(framework: str, gpu: int) -> int:
     """Return the stream, as an integer, on which a framework puts work for a GPU now."""
     module = sys.modules.get(framework) or importlib.import_module(framework)
     if framework == "torch":
-        return int(module.cuda.current_stream(gpu).cuda_stream)
+        # What PyTorch's compiled programs call; an object of a stream takes some microseconds.
+        raw = getattr(getattr(module, "_C", None), "_cuda_getCurrentRawStream", None)
+        return int(module.cuda.current_stream(gpu).cuda_stream if raw is None else raw(gpu))
     with module.cuda.Device(gpu):
         return int(module.cuda.get_current_stream().ptr)
 

@@ -401,7 +401,7 @@ def _what(
 
 def _unlike(array: GpuArray, out: Any, said: Message) -> str:
     """Return why an array cannot take what comes; empty if it can."""
-    dtype = str(out.dtype).removeprefix("torch.")
+    dtype = dtype_name(out.dtype)
     if array.bytes != said["bytes"] or dtype != said["dtype"]:
         return (
             f"the sending process sent {said['dtype']} of shape {tuple(said['shape'])}, and the "

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from lanescope._core import native
@@ -18,6 +19,7 @@ from lanescope.calls import checked, shown
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer, decided
+from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.units.bandwidth import bandwidth_gbs
@@ -73,6 +75,9 @@ CODECS_BY_DTYPE: dict[str, tuple[str, ...]] = {
 }
 
 
+_NAMED = {one: Codec(one.name) for one in native.Codec}
+
+
 class Rule:
     """A `Decider` that learns; for any number of threads. It looks at no clock.
 
@@ -112,7 +117,7 @@ class Rule:
         compress, codec, dimensionality, raw, compressed, reason = self._core.decide(
             transfer.tag, transfer.path, dtype_of(transfer.dtype), transfer.bytes
         )
-        return decided(compress, codec.name, dimensionality, raw, compressed, reason)
+        return decided(compress, _NAMED[codec], dimensionality, raw, compressed, reason)
 
     def wants_sample(self, transfer: Transfer) -> bool:
         """Return whether to look at some blocks of an array that is to be decided about next."""
@@ -153,6 +158,7 @@ class Rule:
         self._known_paths.add(path)
 
 
+@lru_cache(256)  # of each transfer
 def takes(codec: str, dtype: str) -> bool:
     """Return whether a codec takes values of a type, suitable or not."""
     if dtype not in CODECS_BY_DTYPE:

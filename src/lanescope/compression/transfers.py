@@ -96,7 +96,7 @@ class Record:
         Whether it was sent as an update, unless it had to travel as it is.
     """
 
-    __slots__ = ("_ticket", "_told", "decision", "has_base", "transfer")
+    __slots__ = ("_outcome", "_ticket", "_told", "decision", "has_base", "transfer")
 
     def __init__(
         self, transfer: Transfer, decision: Decision, ticket: Ticket, *, has_base: bool = False
@@ -106,6 +106,7 @@ class Record:
         self.has_base = has_base
         self._ticket = ticket
         self._told = False
+        self._outcome: Outcome | None = None
 
     @property
     def done(self) -> bool:
@@ -121,10 +122,10 @@ class Record:
     @property
     def outcome(self) -> Outcome | None:
         """What became of it, or None while it is under way."""
-        if not self.done:
-            return None
-        ticket = self._ticket
-        return Outcome(ticket.seconds, ticket.bytes, ticket.wire_bytes, ticket.compressed)
+        if self._outcome is None and self.done:
+            one = self._ticket
+            self._outcome = Outcome(one.seconds, one.bytes, one.wire_bytes, one.compressed)
+        return self._outcome
 
     @property
     def error(self) -> float | None:

@@ -118,6 +118,7 @@ class Decisions:
         looks = self._on_gpu and self._learns
         self._looks = Looks(self._decider, self._codec) if looks else None
         self._choices = Choices()
+        self._settled: dict[Transfer, Decision] = {}
         self._under_way: deque[tuple[Noted, Times, bool]] = deque()
         self._lock = Lock()
 
@@ -131,13 +132,18 @@ class Decisions:
                 self._looks.begin(transfer, array, current_stream("torch", tensor.device.index))
         elif isinstance(self._decider, Rule) and self._decider.wants_sample(transfer):
             self._decider.take_sample(transfer, _sampled(tensor, pieces, self._codec))
-        decision = self._decider.decide(transfer)
-        return with_codec(
-            decision,
+        decision = self._settled.get(transfer)
+        if decision is not None:
+            return decision
+        decision = with_codec(
+            self._decider.decide(transfer),
             transfer,
             self._codec,
             lambda: self._choices.of(transfer, lambda: _chosen(tensor, pieces)),
         )
+        if decision.compress and not self._learns and len(self._settled) < Choices.MOST:
+            self._settled[transfer] = decision  # nothing changes that any more
+        return decision
 
     @property
     def learns(self) -> bool:
@@ -178,24 +184,28 @@ class Decisions:
             return
         with self._lock:
             self._under_way.append((noted, times, learns))
-        self.settle()
+            self._settle()
 
     def settle(self) -> None:
         """Learn from those that have ended."""
         if not self._under_way:
             return
         with self._lock:
-            while self._under_way and (seconds := self._under_way[0][1].seconds) is not None:
-                noted, times, learns = self._under_way.popleft()
-                if seconds <= 0:  # it was lost, or damaged, and took no time that tells anything
-                    continue
-                sent = noted.sent
-                wire_bytes = times.wire_bytes if sent.wire_bytes is None else sent.wire_bytes
-                size, compressed = sent.transfer.bytes, sent.decision.compress
-                outcome = Outcome(seconds, size, wire_bytes or 0, compressed)
-                noted.sent = replace(sent, wire_bytes=wire_bytes, outcome=outcome)
-                if learns:
-                    self._decider.learn(sent.transfer, sent.decision, outcome)
+            self._settle()
+
+    def _settle(self) -> None:
+        while self._under_way and (seconds := self._under_way[0][1].seconds) is not None:
+            noted, times, learns = self._under_way.popleft()
+            if seconds <= 0:  # it was lost, or damaged, and took no time that tells anything
+                continue
+            transfer, decision = noted.sent.transfer, noted.sent.decision
+            wire_bytes = noted.sent.wire_bytes
+            if wire_bytes is None:
+                wire_bytes = times.wire_bytes
+            outcome = Outcome(seconds, transfer.bytes, wire_bytes or 0, decision.compress)
+            noted.sent = Sent(transfer, decision, wire_bytes, outcome)
+            if learns:
+                self._decider.learn(transfer, decision, outcome)
 
 
 @dataclass(slots=True)

@@ -23,9 +23,9 @@ from lanescope.torch.routes import (
     Messages,
     Notes,
     NotesByChannel,
+    Route,
     ToAll,
     ToPeer,
-    backend_of,
     bytes_of,
     carried,
     facts_of,
@@ -43,14 +43,25 @@ LEAST_BYTES = {"cpu": 1 << 20, "cuda": 16 << 20}
 #: Whether a tensor is where some have no header.
 may_lack_header = attrgetter("is_cuda")
 _ANY = 0
+_MOST_ROUTES = 1024
 _OWN_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 
 class Exchange:
     """Sends and receives over a process group."""
 
+    __slots__ = ("_found", "_group")
+
     def __init__(self, group: Any) -> None:
         self._group = group
+        self._found: Facts | None = None
+
+    @property
+    def _facts(self) -> Facts:
+        """What is known of the group; raises what PyTorch does where it is none."""
+        if self._found is None:
+            self._found = facts_of(self._group)
+        return self._found
 
     @property
     def group(self) -> Any:
@@ -60,7 +71,7 @@ class Exchange:
     @property
     def rank(self) -> int:
         """This process's, by the default group's numbers."""
-        return facts_of(self._group).own
+        return self._facts.own
 
     def require_on_cpu(self, tensor: Tensor) -> None:
         """Refuse a tensor on a GPU: its messages are in the order of the calls of one thread."""
@@ -74,8 +85,7 @@ class Exchange:
     def send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
         """Send to a rank."""
         try:
-            facts = facts_of(self._group)
-            run = _run_of(facts, tensor, (facts.own, dst))
+            run = _run_of(self._facts, tensor, (self._facts.own, dst))
             if run is None:
                 self._send(tensor, dst, tag, compression, codec)
                 return
@@ -92,8 +102,7 @@ class Exchange:
     def receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
         """Receive from a rank, which is returned."""
         try:
-            facts = facts_of(self._group)
-            run = None if src is None else _run_of(facts, tensor, (src, facts.own))
+            run = None if src is None else _run_of(self._facts, tensor, (src, self._facts.own))
             if run is None or src is None:
                 return self._receive(tensor, src, tag)
             source = dist.get_group_rank(self._group, src)
@@ -105,14 +114,19 @@ class Exchange:
         return src
 
     def _send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
-        own = self.rank
+        ends = (self.rank, dst)
+        known = self._known(tensor, ends, tag)
+        if known is not None:
+            decides = decisions(known.device, compression, codec)
+            self._sending(tensor, ends, tag, decides, known).run()
+            return
         self._require_rank(dst)
         kind = self._carrying(tensor)
-        if kind is None or dst == own:
+        if kind is None or dst == self.rank:
             decisions("cpu", compression, codec)  # which refuses what there is not
             dist.send(tensor, dst, self._group, tag)
             return
-        decides, ends = decisions(kind, compression, codec), (own, dst)
+        decides = decisions(kind, compression, codec)
         if tensor.nbytes >= LEAST_BYTES[kind]:
             self._sending(tensor, ends, tag, decides).run()
         elif kind == "cpu" and looks_like_header(first_bytes(tensor)):
@@ -122,17 +136,22 @@ class Exchange:
             dist.send(tensor, dst, self._group, tag)
 
     def _receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
-        if src is not None:
-            self._require_rank(src)
-        kind = self._kind(tensor)
-        small = kind is None or tensor.nbytes < LEAST_BYTES[kind]
-        if not self._is_plain(tensor, kind) or (small and kind != "cpu"):
-            return int(dist.recv(tensor, src, self._group, tag))
-        if src is None and kind == "cuda":
-            raise InputError("NCCL does not receive from any rank; give src")
-        messages = ToPeer(self._group, src, tag)
         ends = (_ANY if src is None else src, self.rank)
-        self._receiving(tensor, messages, ends, plain=small).run()
+        known = None if src is None else self._known(tensor, ends, tag)
+        small = False
+        if known is None:
+            if src is not None:
+                self._require_rank(src)
+            kind = self._kind(tensor)
+            small = kind is None or tensor.nbytes < LEAST_BYTES[kind]
+            if not self._is_plain(tensor, kind) or (small and kind != "cpu"):
+                return int(dist.recv(tensor, src, self._group, tag))
+            if src is None and kind == "cuda":
+                raise InputError("NCCL does not receive from any rank; give src")
+        messages = ToPeer(self._group, src, tag)
+        if not small:
+            known = known or self._route(tensor, ends, tag, sends=False)
+        self._receiving(tensor, messages, ends, known).run()
         assert messages.peer is not None
         return messages.peer
 
@@ -140,14 +159,14 @@ class Exchange:
         """Send from a rank to all."""
         self._require_rank(src)
         kind = self._carrying(tensor)
-        alone = len(facts_of(self._group).ranks) < 2
+        alone = len(self._facts.ranks) < 2
         decisions("cpu", compression, codec)
         if kind is None or alone or tensor.nbytes < LEAST_BYTES[kind]:
             dist.broadcast(tensor, src, self._group)
             return
         ends = (src, "all")
         sends = self.rank == src
-        run = _run_of(facts_of(self._group), tensor, ends)
+        run = _run_of(self._facts, tensor, ends)
         if run is not None:
             run.left -= 1
             dist.broadcast(bytes_of(tensor), src, self._group)  # gloo lacks int16 and others
@@ -156,31 +175,65 @@ class Exchange:
         elif sends:
             self._sending(tensor, ends, 0, decisions(kind, compression, codec)).run()
         else:
-            self._receiving(tensor, ToAll(self._group, src), ends, plain=False).run()
+            route = self._route(tensor, ends, 0, sends=False)
+            self._receiving(tensor, ToAll(self._group, src), ends, route).run()
 
-    def _transfer(self, tensor: Tensor, ends: tuple[int, int | str], tag: int) -> Transfer:
-        to = ends[1] if isinstance(ends[1], str) else f"r{ends[1]}"
-        path = f"{self._group.group_name}: r{ends[0]}>{to}"
-        return Transfer(tag_name(tag), path, coded_dtype(tensor.dtype), tensor.nbytes)
+    def _known(self, tensor: Tensor, ends: tuple[int, int], tag: int) -> Route | None:
+        """Return the route of a tensor like one before, of which nothing else has to be looked at.
+
+        None: it may have none.
+        """
+        if type(tensor) not in _OWN_TYPES:
+            return None
+        route = self._facts.routes.get(_route_key(tensor, ends, tag))
+        if route is None or tensor.nbytes < LEAST_BYTES[route.device]:
+            return None
+        return route if _is_memory(tensor) and tensor.is_contiguous() else None
+
+    def _route(self, tensor: Tensor, ends: tuple[int, int | str], tag: int, sends: bool) -> Route:
+        """Return the route of a tensor that is carried."""
+        routes, key = self._facts.routes, _route_key(tensor, ends, tag)
+        found = routes.get(key)
+        if found is None:
+            to = ends[1] if isinstance(ends[1], str) else f"r{ends[1]}"
+            path = f"{self._group.group_name}: r{ends[0]}>{to}"
+            transfer = Transfer(tag_name(tag), path, coded_dtype(tensor.dtype), tensor.nbytes)
+            half = self._link(tensor, self._pair(ends), sends=sends)
+            if len(routes) >= _MOST_ROUTES:
+                routes.clear()
+            found = routes[key] = Route(tensor.device.type, transfer, half)
+        return found
 
     def _sending(
-        self, tensor: Tensor, ends: tuple[int, int | str], tag: int, decides: Decisions
+        self,
+        tensor: Tensor,
+        ends: tuple[int, int | str],
+        tag: int,
+        decides: Decisions,
+        route: Route | None = None,
     ) -> Sending:
         source, target = ends
-        messages: Messages = ToAll(self._group, source)
+        messages: Messages
         if isinstance(target, int):
             messages = ToPeer(self._group, target, tag)
-        transfer = self._transfer(tensor, ends, tag)
-        half = self._link(tensor, self._pair(ends), sends=True)
-        notes = self._notes(tensor, messages, ends, half)
-        return Sending(tensor, messages, notes, transfer, decides, half, self._runs(tensor, ends))
+        else:
+            messages = ToAll(self._group, source)
+        route = route or self._route(tensor, ends, tag, sends=True)
+        notes = self._notes(tensor, messages, ends, route.half)
+        runs = self._runs(tensor, ends)
+        return Sending(tensor, messages, notes, route.transfer, decides, route.half, runs)
 
     def _receiving(
-        self, tensor: Tensor, messages: Messages, ends: tuple[int, int | str], *, plain: bool
+        self,
+        tensor: Tensor,
+        messages: Messages,
+        ends: tuple[int, int | str],
+        route: Route | None,
     ) -> Receiving:
-        half = None if plain else self._link(tensor, self._pair(ends), sends=False)
+        """Return one side of a tensor; without a route values may come without a header."""
+        half = None if route is None else route.half
         notes = self._notes(tensor, messages, ends, half)
-        return Receiving(tensor, messages, notes, plain, half, self._runs(tensor, ends))
+        return Receiving(tensor, messages, notes, route is None, half, self._runs(tensor, ends))
 
     def _notes(
         self, tensor: Tensor, messages: Messages, ends: tuple[int, int | str], half: Any
@@ -193,7 +246,7 @@ class Exchange:
         """Return who knows which tensors come without a header, and what it knows this one by."""
         if not may_lack_header(tensor):
             return None
-        return facts_of(self._group).runs, _kind_of(tensor, ends)
+        return self._facts.runs, _kind_of(tensor, ends)
 
     def _pair(self, ends: tuple[int, int | str]) -> tuple[int, int] | None:
         """Return the two ranks between which a tensor goes; None where it goes to more.
@@ -203,7 +256,7 @@ class Exchange:
         source, target = ends
         if isinstance(target, int):
             return source, target
-        others = [rank for rank in facts_of(self._group).ranks if rank != source]
+        others = [rank for rank in self._facts.ranks if rank != source]
         return (source, others[0]) if len(others) == 1 else None
 
     def _link(self, tensor: Tensor, ends: tuple[int, int] | None, *, sends: bool) -> Any:
@@ -218,7 +271,7 @@ class Exchange:
 
     def _require_rank(self, rank: int) -> None:
         """Refuse a rank that the group has not, which PyTorch may not survive."""
-        facts = facts_of(self._group)
+        facts = self._facts
         if rank not in facts.ranks and facts.own in facts.ranks:
             raise InputError(f"the group has no rank {rank}; give one of {shown(facts.ranks)}")
 
@@ -226,8 +279,8 @@ class Exchange:
         """Return ``cpu`` or ``cuda``, if that can carry a header, too."""
         if not isinstance(tensor, torch.Tensor):
             raise InputError(f"a tensor of PyTorch is sent, not {shown(tensor)}")
-        kind = str(tensor.device.type)
-        if backend_of(self._group, kind) != CARRIERS.get(kind, ""):
+        kind: str = tensor.device.type
+        if self._facts.backends.get(kind) != CARRIERS.get(kind, ""):
             return None
         if tensor.layout is torch.strided and not tensor.is_contiguous():
             raise InputError("the tensor has gaps or is not in C order; call .contiguous()")
@@ -244,7 +297,7 @@ class Exchange:
             kind is not None
             and type(tensor) in _OWN_TYPES
             and _is_memory(tensor)
-            and facts_of(self._group).is_member
+            and self._facts.is_member
         )
 
     def errors(self, what: str) -> _Errors:
@@ -292,6 +345,10 @@ def _run_of(facts: Facts, tensor: Tensor, ends: tuple[int, int | str]) -> Run | 
     if run is None or not may_lack_header(tensor):
         return None
     return run if _is_memory(tensor) and tensor.is_contiguous() else None
+
+
+def _route_key(tensor: Tensor, ends: tuple[int, int | str], tag: int) -> tuple[Any, ...]:
+    return (*ends, tag, tensor.device, tensor.dtype, tensor.nbytes)
 
 
 def _kind_of(tensor: Tensor, ends: tuple[int, int | str]) -> Kind:

@@ -64,7 +64,8 @@ class ByChannel:
 
 def known_links(group: Any) -> dict[tuple[int, int, int], Half | None]:
     """Return what `link` has made or refused for a group, by both ranks and this one's GPU."""
-    return _known.setdefault(group, {})
+    found = _known.get(group)
+    return _known.setdefault(group, {}) if found is None else found
 
 
 def link(

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.distributed as dist
 
+from lanescope.compression.deciding import Transfer
 from lanescope.torch.headers import HEADER_BYTES, NOTE_BYTES, Header
 from lanescope.torch.lines import Line, line
 from lanescope.torch.plain_runs import PlainRuns
@@ -287,8 +288,25 @@ def first_bytes(tensor: Tensor) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class Route:
+    """How tensors of a kind, which may have headers, go to a rank or come from it.
+
+    Attributes
+    ----------
+    device
+        ``cpu`` or ``cuda``.
+    half
+        Of a channel between the two ranks; None: they go by messages.
+    """
+
+    device: str
+    transfer: Transfer
+    half: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a group in one process; only its runs change.
+    """What is known of a group in one process; the first four do not change.
 
     Attributes
     ----------
@@ -302,6 +320,8 @@ class Facts:
         What carries tensors on ``cpu`` or ``cuda``: ``gloo``, ``nccl``, ...
     runs
         Of tensors that have no header.
+    routes
+        Of kinds of tensors that came here before.
     """
 
     own: int
@@ -309,6 +329,7 @@ class Facts:
     is_member: bool
     backends: dict[str, str]
     runs: PlainRuns = field(default_factory=PlainRuns)
+    routes: dict[tuple[Any, ...], Route] = field(default_factory=dict)
 
 
 _facts: WeakKeyDictionary[Any, Facts] = WeakKeyDictionary()
