@@ -364,7 +364,9 @@ def test_a_record_tells_how_far_the_prediction_was_off(cores):
     cores[0].tickets[0].ended, cores[0].tickets[0].seconds = True, 2e-3
     # compressed_seconds of the decision: 1 ms
     assert channel.last.error == pytest.approx(-0.5)
-    cores[0].tickets[0].compressed = False  # there was no room: nothing was predicted of that
+    channel.send(Tensor(VALUES))
+    cores[0].tickets[1].ended = True
+    cores[0].tickets[1].compressed = False  # there was no room: nothing was predicted of that
     assert channel.last.error is None
 
 

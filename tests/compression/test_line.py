@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from contextlib import suppress
 from threading import Event, Thread
 
 import pytest
 
-from lanescope.compression.meeting import Line
+from lanescope.compression.meeting import Line, read_packet
 from lanescope.errors import LanescopeError
 
 LONG = 20.0
@@ -57,3 +58,18 @@ def test_an_end_is_registered_once_for_all_lines() -> None:
 
     first = opened()
     assert [opened() for _ in range(3)] == [first] * 3
+
+
+def test_packets_are_read_as_what_they_say() -> None:
+    about = {"bytes": 8, "codec": None, "shape": [2, 2], "dtype": "int16"}
+    for number in (0, 7, 2**48):
+        for more in (about, {**about, "codec": "zvc"}, {"one": 1}):
+            said = {"number": number, **more}
+            assert read_packet(json.dumps(said).encode()) == said
+    for said in ({"note": "number"}, {"over": True}, {"bytes": 8, "number": 7}):
+        assert read_packet(json.dumps(said).encode()) == said
+    whole = json.dumps({"number": 7, **about}).encode()
+    cut_off = [whole[:size] for size in range(len(whole))]
+    for wrong in (*cut_off, b"", whole + b"}", b'{"number": x, "bytes": 8}'):
+        with pytest.raises(ValueError):  # noqa: PT011
+            read_packet(wrong)

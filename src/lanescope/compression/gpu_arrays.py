@@ -14,6 +14,8 @@ from lanescope.errors import InputError
 _KNOWN = {"float16", "bfloat16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
+#: What arrays of a framework have, by which they are told from other things of it.
+_POINTERS = {"torch": "data_ptr", "cupy": "data"}
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
@@ -68,7 +70,7 @@ def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:
             raise InputError(
                 f"{what} lies on {values.device}, not on GPU {gpu}; move it with .to()"
             )
-        where, whole = values.get_device(), values.is_contiguous()
+        where, whole = values.device.index, values.is_contiguous()
         pointer, size = values.data_ptr(), values.numel() * values.element_size()
     elif framework == "cupy":
         where, whole = values.device.id, values.flags.c_contiguous
@@ -112,18 +114,14 @@ def _is_strided(layout: Any) -> bool:
 def framework_of_array(values: Any) -> str:
     """Return ``torch`` or ``cupy``, or nothing where an array is of neither."""
     kind: Any = type(values)
-    return _framework_of(kind)
+    name = _library_of(kind)
+    return name if name and hasattr(values, _POINTERS[name]) else ""
 
 
 @lru_cache(64)
-def _framework_of(arrays: Any) -> str:
-    for kind in arrays.__mro__:
-        name = str(kind.__module__).partition(".")[0]
-        if (name == "torch" and hasattr(arrays, "data_ptr")) or (
-            name == "cupy" and hasattr(arrays, "data")
-        ):
-            return name
-    return ""
+def _library_of(kind: Any) -> str:
+    names = (str(one.__module__).partition(".")[0] for one in kind.__mro__)
+    return next((name for name in names if name in _POINTERS), "")
 
 
 @lru_cache(256)

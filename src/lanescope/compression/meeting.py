@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from multiprocessing.util import Finalize
 from pathlib import Path
 from threading import Lock, Thread
@@ -28,6 +29,8 @@ _RETRY_SECONDS = 0.02
 #: A thread that sleeps wakes up some 50 us late: so long it looks again and again.
 _EAGER_SECONDS = 300e-6
 _MOST_BYTES = 1 << 16
+#: How a packet about an array begins.
+_NUMBER = b'{"number": '
 _END = select.EPOLLRDHUP  # and what is always told: EPOLLHUP, EPOLLERR
 
 
@@ -210,6 +213,25 @@ def _of_same_user(connection: socket.socket) -> socket.socket:
     return connection
 
 
+def read_packet(packet: bytes) -> Message:
+    """Return the message of a packet. Raises `ValueError` if it is none.
+
+    Packets about arrays of a kind differ by their number alone, which stands first: what is known
+    of the rest already takes two microseconds less, for which the receiver's GPU would wait.
+    """
+    if not packet.startswith(_NUMBER):
+        found: Message = json.loads(packet)
+        return found
+    number, _, rest = packet[len(_NUMBER) :].partition(b", ")
+    return {"number": int(number), **_rest_of(rest)}
+
+
+@lru_cache(256)
+def _rest_of(packet: bytes) -> Message:
+    found: Message = json.loads(b"{" + packet)
+    return found
+
+
 #: Those with a thread, which ends before Python does: a thread that comes back from the core to a
 #: Python that ends is ended by Python amid C++, which ends the process with an error.
 _open: WeakSet[Line] = WeakSet()
@@ -385,10 +407,9 @@ class Line:
 
     def _message(self, size: int) -> Message:
         try:
-            found: Message = json.loads(self._room[:size])
+            return read_packet(bytes(self._room[:size]))
         except ValueError:  # the end, or none of lanescope
             return {"over": False}
-        return found
 
     def _watch(self) -> None:
         while not self._closed and not self._at_end:
