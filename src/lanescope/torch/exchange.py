@@ -85,7 +85,8 @@ class Exchange:
     def send(self, tensor: Tensor, dst: int, tag: int, compression: str, codec: str) -> None:
         """Send to a rank."""
         try:
-            run = _run_of(self._facts, tensor, (self._facts.own, dst))
+            facts = self._facts
+            run = _run_of(facts, tensor, facts.own, dst)
             if run is None:
                 self._send(tensor, dst, tag, compression, codec)
                 return
@@ -102,7 +103,8 @@ class Exchange:
     def receive(self, tensor: Tensor, src: int | None, tag: int) -> int:
         """Receive from a rank, which is returned."""
         try:
-            run = None if src is None else _run_of(self._facts, tensor, (src, self._facts.own))
+            facts = self._facts
+            run = None if src is None else _run_of(facts, tensor, src, facts.own)
             if run is None or src is None:
                 return self._receive(tensor, src, tag)
             source = dist.get_group_rank(self._group, src)
@@ -166,7 +168,7 @@ class Exchange:
             return
         ends = (src, "all")
         sends = self.rank == src
-        run = _run_of(self._facts, tensor, ends)
+        run = _run_of(self._facts, tensor, *ends)
         if run is not None:
             run.left -= 1
             dist.broadcast(bytes_of(tensor), src, self._group)  # gloo lacks int16 and others
@@ -246,7 +248,7 @@ class Exchange:
         """Return who knows which tensors come without a header, and what it knows this one by."""
         if not may_lack_header(tensor):
             return None
-        return self._facts.runs, _kind_of(tensor, ends)
+        return self._facts.runs, (*ends, name_of(tensor.dtype), tensor.numel())
 
     def _pair(self, ends: tuple[int, int | str]) -> tuple[int, int] | None:
         """Return the two ranks between which a tensor goes; None where it goes to more.
@@ -333,7 +335,7 @@ class _Errors:
             ) from error
 
 
-def _run_of(facts: Facts, tensor: Tensor, ends: tuple[int, int | str]) -> Run | None:
+def _run_of(facts: Facts, tensor: Tensor, source: int, target: int | str) -> Run | None:
     """Return the run in which a tensor has no header.
 
     None: it has one, or goes another way, or is to be refused. Most tensors pass by here alone, and
@@ -341,7 +343,7 @@ def _run_of(facts: Facts, tensor: Tensor, ends: tuple[int, int | str]) -> Run | 
     """
     if type(tensor) not in _OWN_TYPES:
         return None
-    run = facts.runs.next_of(_kind_of(tensor, ends))
+    run = facts.runs.next_of((source, target, name_of(tensor.dtype), tensor.numel()))
     if run is None or not may_lack_header(tensor):
         return None
     return run if _is_memory(tensor) and tensor.is_contiguous() else None
@@ -349,10 +351,6 @@ def _run_of(facts: Facts, tensor: Tensor, ends: tuple[int, int | str]) -> Run | 
 
 def _route_key(tensor: Tensor, ends: tuple[int, int | str], tag: int) -> tuple[Any, ...]:
     return (*ends, tag, tensor.device, tensor.dtype, tensor.nbytes)
-
-
-def _kind_of(tensor: Tensor, ends: tuple[int, int | str]) -> Kind:
-    return (*ends, name_of(tensor.dtype), tensor.numel())
 
 
 def _is_memory(tensor: Tensor) -> bool:

@@ -17,6 +17,7 @@ Key = tuple[str, int | None, int]
 
 _threads: WeakKeyDictionary[Any, dict[Key, ThreadPoolExecutor]] = WeakKeyDictionary()
 _lock = Lock()
+_begun = False
 
 
 class Transferring:
@@ -64,7 +65,9 @@ class Transferring:
 
 def behind(group: Any, key: Key, call: Callable[[], int]) -> Transferring:
     """Let a transfer begin when those of its key before have ended."""
+    global _begun
     with _lock:
+        _begun = True
         threads = _threads.setdefault(group, {})
         if key not in threads:
             threads[key] = ThreadPoolExecutor(1, "lanescope-transfer")
@@ -72,8 +75,8 @@ def behind(group: Any, key: Key, call: Callable[[], int]) -> Transferring:
 
 
 def is_behind() -> bool:
-    """Whether there may be a transfer behind the program: most programs have none."""
-    return bool(_threads)
+    """Whether there may be a transfer behind the program: most programs never have one."""
+    return _begun
 
 
 def in_order(group: Any, key: Key, call: Callable[[], T]) -> T:
