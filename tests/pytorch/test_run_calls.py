@@ -204,6 +204,31 @@ def test_a_group_has_its_own_ranks_and_its_end(tmp_path: Path) -> None:
     assert all(one.startswith("sending to rank 1 is not possible: ") for one in sender)
 
 
+def broadcast_in_a_group(rank: int) -> list[str]:
+    group = dist.new_group([1, 2])
+    if rank == 0:
+        dist.barrier()
+        return []
+    pair = Pair(rank, group, (2, 1))
+    for seed in range(1, 8):  # the third to sixth without a header
+        sent = torch.view_as_complex(numbers(seed).reshape(-1, 2)) if seed != 4 else numbers(seed)
+        room = sent.clone() if rank == 2 else torch.zeros_like(sent)
+        lt.broadcast(room, 2, group, compression="off")
+        assert torch.equal(room, sent)
+    assert pair.headers == 2 + 1  # of a kind of its own
+    dist.barrier()
+    dist.destroy_process_group(group)
+    with pytest.raises(InputError) as error:
+        lt.broadcast(torch.view_as_complex(numbers(8).reshape(-1, 2)), 2, group)
+    return [str(error.value)]
+
+
+def test_broadcasts_go_in_runs_as_well(tmp_path: Path) -> None:
+    _, receiver, sender = values(tmp_path, 3, broadcast_in_a_group)
+    assert receiver == sender
+    assert receiver[0].startswith("the broadcast of rank 2 is not possible: ")
+
+
 def made_again(rank: int, store: str) -> None:
     pair = Pair(rank)
     pair.begin_run()

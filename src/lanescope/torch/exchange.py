@@ -26,7 +26,6 @@ from lanescope.torch.routes import (
     Route,
     ToAll,
     ToPeer,
-    bytes_of,
     carried,
     facts_of,
     first_bytes,
@@ -159,6 +158,20 @@ class Exchange:
 
     def broadcast(self, tensor: Tensor, src: int, compression: str, codec: str) -> None:
         """Send from a rank to all."""
+        run = _run_of(self._facts, tensor, src, "all")
+        if run is None:
+            self._broadcast(tensor, src, compression, codec)
+            return
+        decisions("cpu", compression, codec)
+        options = _broadcast_from(dist.get_group_rank(self._group, src))
+        run.left -= 1
+        work = self._group.broadcast([carried(tensor)], options)
+        if work is not None:
+            work.wait()
+        if self.rank == src:
+            log_in_run(run, 0)
+
+    def _broadcast(self, tensor: Tensor, src: int, compression: str, codec: str) -> None:
         self._require_rank(src)
         kind = self._carrying(tensor)
         alone = len(self._facts.ranks) < 2
@@ -167,14 +180,7 @@ class Exchange:
             dist.broadcast(tensor, src, self._group)
             return
         ends = (src, "all")
-        sends = self.rank == src
-        run = _run_of(self._facts, tensor, *ends)
-        if run is not None:
-            run.left -= 1
-            dist.broadcast(bytes_of(tensor), src, self._group)  # gloo lacks int16 and others
-            if sends:
-                log_in_run(run, 0)
-        elif sends:
+        if self.rank == src:
             self._sending(tensor, ends, 0, decisions(kind, compression, codec)).run()
         else:
             route = self._route(tensor, ends, 0, sends=False)
@@ -347,6 +353,15 @@ def _run_of(facts: Facts, tensor: Tensor, source: int, target: int | str) -> Run
     if run is None or not may_lack_header(tensor):
         return None
     return run if _is_memory(tensor) and tensor.is_contiguous() else None
+
+
+def _broadcast_from(rank: int) -> Any:
+    """Return PyTorch's options of a broadcast that is waited for, by the group's own numbers."""
+    options = dist.BroadcastOptions()
+    options.rootRank = rank
+    if hasattr(options, "asyncOp"):
+        options.asyncOp = False
+    return options
 
 
 def _route_key(tensor: Tensor, ends: tuple[int, int | str], tag: int) -> tuple[Any, ...]:
