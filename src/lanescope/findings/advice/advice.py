@@ -30,6 +30,10 @@ class Step(StrEnum):
 EXCLUSIVE = (Step.STREAMS, Step.PREFETCH, Step.MAPPED, Step.HYBRID)
 #: For these the kernels themselves are changed.
 KERNELS = frozenset((Step.MAPPED, Step.HYBRID))
+#: These cut a round into parts, each of which goes through all of its kernels.
+IN_PARTS = frozenset((Step.STREAMS, Step.HYBRID))
+#: A round of so many different kernels asks more of the program to be cut.
+MANY_KERNELS = 8
 #: What a step asks of the program: where memory comes from (0), the calls that copy (1), the loop
 #: around them or the whole of its work in parts (2).
 ASKS = {
@@ -62,6 +66,8 @@ class Change(Finding):
     pin_seconds
         To get the pinned memory of a round's buffers, once; predicted. None: nothing is pinned,
         or the link parameters do not know it.
+    kernels
+        Different ones in a round.
     """
 
     steps: tuple[Step, ...]
@@ -71,6 +77,7 @@ class Change(Finding):
     round_gain_seconds: Estimate
     why: str | None
     pin_seconds: Estimate | None = None
+    kernels: int = 0
 
     @property
     def break_even_rounds(self) -> int | None:
@@ -82,8 +89,12 @@ class Change(Finding):
 
     @property
     def asks(self) -> int:
-        """What it asks of the program: as much as the step that asks most."""
-        return max(ASKS[step] for step in self.steps)
+        """What it asks of the program: as much as the step that asks most.
+
+        Where many kernels have to be right for a part of the data, one more.
+        """
+        many = self.kernels >= MANY_KERNELS and bool(IN_PARTS & set(self.steps))
+        return max(ASKS[step] for step in self.steps) + many
 
     @property
     def worth(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
+from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.findings.advice.state import Predict, State, best_streams
@@ -92,7 +93,8 @@ def _batch(phase: Phase, predict: Predict) -> Found:
     state, many = present(phase), small_copies(phase)
     if not many or state is None:
         return None
-    return (Step.BATCH,), _gathering(phase, many), replace(state, workload=_gathered(phase, many))
+    state = replace(state, workload=_gathered(phase, many), gathering=_gather_seconds(phase, many))
+    return (Step.BATCH,), _gathering(phase, many), state
 
 
 def gathering(phase: Phase) -> str | None:
@@ -103,7 +105,7 @@ def gathering(phase: Phase) -> str | None:
 
 def small_copies(phase: Phase) -> tuple[Direction, ...]:
     """Return the directions with many small copies in a round."""
-    work, parts = phase.workload, _parts(phase)
+    work, parts = phase.workload, phase.cut_in
     directions = (
         (Direction.H2D, work.h2d_bytes, work.h2d_arrays),
         (Direction.D2H, work.d2h_bytes, work.d2h_arrays),
@@ -120,25 +122,27 @@ def _gathered(phase: Phase, many: tuple[Direction, ...]) -> Workload:
     return replace(phase.workload, **fewer)  # type: ignore[arg-type]
 
 
+def _gather_seconds(phase: Phase, many: tuple[Direction, ...]) -> float:
+    """Return what the host takes for that in a round, as the replay has it."""
+    small = [kind for kind in phase.copies if kind.direction in many]
+    return sum(PIECE_NS * kind.count + BYTE_NS * kind.bytes for kind in small) * 1e-9
+
+
 def _gathering(phase: Phase, many: tuple[Direction, ...]) -> str:
     arrays = {Direction.H2D: phase.workload.h2d_arrays, Direction.D2H: phase.workload.d2h_arrays}
     counts = " and ".join(
-        f"{arrays[direction] * _parts(phase)} {direction} copies" for direction in many
+        f"{arrays[direction] * phase.cut_in} {direction} copies" for direction in many
     )
-    left = _parts(phase) * len(many)
+    left = phase.cut_in * len(many)
     through = "a pinned buffer" if left == 1 else "pinned buffers"
     return f"gather the {counts} of a round into {left}, through {through}"
-
-
-def _parts(phase: Phase) -> int:
-    return phase.parts if phase.method is Method.STREAMS else 1
 
 
 def _in_parts(phase: Phase, method: Method) -> Callable[[int], State]:
     """Return what makes the state of a round that is cut into so many parts.
 
     Few arrays are cut each, so that all parts copy a piece of each; of many each part copies
-    some.
+    some. The kernels of all parts take longer together where parts become short.
     """
     work, cut = phase.workload, phase.method is Method.STREAMS
 
@@ -147,7 +151,10 @@ def _in_parts(phase: Phase, method: Method) -> Callable[[int], State]:
 
     def state(parts: int) -> State:
         down, up = arrays(work.h2d_arrays, parts), arrays(work.d2h_arrays, parts)
-        return State(replace(work, h2d_arrays=down, d2h_arrays=up), method, parts)
+        added = phase.kernels.added_seconds(parts / phase.cut_in) if phase.kernels else 0.0
+        kernels = work.kernel_seconds + added
+        workload = replace(work, h2d_arrays=down, d2h_arrays=up, kernel_seconds=kernels)
+        return State(workload, method, parts)
 
     return state
 
@@ -184,6 +191,7 @@ def _batch_in_streams(phase: Phase, predict: Predict) -> Found:
     steps, words = _first(phase)
     gathered = replace(phase, workload=_gathered(phase, many))
     best = best_streams(predict, _in_parts(gathered, Method.STREAMS), None)
+    best = replace(best, gathering=_gather_seconds(phase, many))
     what = f"{_gathering(phase, many)}, cut into {best.streams} parts on streams of their own"
     return (*steps, Step.BATCH, Step.STREAMS), words + what, best
 

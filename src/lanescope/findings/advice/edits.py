@@ -19,7 +19,7 @@ _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 #: Copies are gathered where so many follow each other, smaller than this in the mean.
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
-_PIECE_NS, _BYTE_NS = 200.0, 0.2
+PIECE_NS, BYTE_NS = 200.0, 0.2
 
 
 #: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes
@@ -117,7 +117,7 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
         if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * most_bytes:
             found += run
             continue
-        gathering = _PIECE_NS * len(run) + _BYTE_NS * total
+        gathering = PIECE_NS * len(run) + BYTE_NS * total
         first, last = run[0], run[-1]
         found.append(
             replace(

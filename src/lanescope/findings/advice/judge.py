@@ -15,11 +15,12 @@ from lanescope.findings.advice.changes import (
     small_copies,
 )
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
+from lanescope.findings.advice.kernels import launch_of
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
 from lanescope.findings.code import snippets
 from lanescope.prediction.parameters import Direction, LinkParameters
-from lanescope.prediction.workload import Method
+from lanescope.prediction.workload import STREAMED, Method
 from lanescope.trace.codes import MemoryKind
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import size_text
@@ -94,9 +95,14 @@ def changes_of(
     """
     found = [_replayed(phase, edited) for edited in edits_of(phase, parameters)]
     if calibration.reason is None and calibration.error is not None:
+        error, launching = calibration.error, _launching(phase, parameters)
+
+        def after(state: State) -> Estimate:
+            return _after(phase, error, state, predict(state), launching)
+
         found += [
-            _judged(phase, calibration.error, candidate, state, predict(state))
-            for candidate, state in candidates(phase, predict)
+            _judged(phase, error, candidate, state, after(state), launching)
+            for candidate, state in candidates(phase, after)
         ]
     found = [with_pinning(one, phase, parameters) for one in found]
     return in_order(simplest(found, base_seconds(phase)))
@@ -212,27 +218,83 @@ def in_order(changes: list[Change]) -> tuple[Change, ...]:
     )
 
 
-def _judged(
-    phase: Phase, error: float, candidate: Candidate, state: State, predicted: Estimate
-) -> Change:
+@dataclass(frozen=True, slots=True)
+class _Launching:
+    """What the host takes for each kernel of a round that it launches, and whence that is."""
+
+    seconds: Estimate
+    source: str
+
+
+def _launching(phase: Phase, parameters: LinkParameters) -> _Launching | None:
+    if phase.kernels is None:
+        return None
+    return _Launching(*launch_of(phase.kernels, phase.language, parameters))
+
+
+def _launches(phase: Phase, state: State) -> int:
+    """Return how many kernels a round launches in a state: each part has all of them."""
+    if state.method not in STREAMED or state.rounds > 1:
+        return phase.launches
+    return round(phase.launches * state.streams / phase.cut_in)
+
+
+def _after(
+    phase: Phase, error: float, state: State, predicted: Estimate, launching: _Launching | None
+) -> Estimate:
+    """Return what a round takes in a state, the host's pauses included, as far as known.
+
+    No less than its kernels, of which one runs after the other, and than the host takes to launch
+    them.
+    """
     # What was measured over what was predicted of the phase as it is holds after it, too.
     scale, bound = 1 / (1 + error), abs(error)
     scaled = predicted.map(lambda seconds: seconds * scale)
     host = phase.host_seconds.value  # a change leaves it as it is
-    after = Estimate(
-        host + scaled.value,
-        host + min(predicted.low, scaled.low, scaled.value * (1 - bound)),
-        host + max(predicted.high, scaled.high, scaled.value * (1 + bound)),
+    works = host + state.workload.kernel_seconds / state.rounds
+    found = Estimate(
+        max(host + scaled.value, works),
+        max(host + min(predicted.low, scaled.low, scaled.value * (1 - bound)), works),
+        max(host + max(predicted.high, scaled.high, scaled.value * (1 + bound)), works),
     )
+    if launching is None:
+        return found
+    count, each = _launches(phase, state), launching.seconds
+    return Estimate(
+        max(found.value, count * each.value),
+        max(found.low, count * each.low),
+        max(found.high, count * each.high),
+    )
+
+
+def _judged(
+    phase: Phase,
+    error: float,
+    candidate: Candidate,
+    state: State,
+    after: Estimate,
+    launching: _Launching | None,
+) -> Change:
     basis = (
         f"the model of {state.method}"
         + (f" in {state.streams} streams" if state.streams > 1 else "")
-        + f", times {scale:.3g}, by which the round measured differs from that predicted"
+        + f", times {1 / (1 + error):.3g}, by which the round measured differs from that predicted"
     )
+    if state.streams > 1 and state.method in STREAMED and state.rounds == 1:
+        basis += _of_launches(phase, state, launching)
     gain = gained(phase.seconds, after)
     between = base_seconds(phase) - phase.seconds.value  # from one round to the next, as it is
     after = after.map(lambda seconds: max(seconds + between, 0.0))
     return _change(phase, candidate, (state.method, state.streams), after, gain, basis)
+
+
+def _of_launches(phase: Phase, state: State, launching: _Launching | None) -> str:
+    """Return in words what the launches of a round in parts were taken for; nothing of few."""
+    count = _launches(phase, state)
+    if launching is None or count < phase.launches * 2 or phase.launches < 2:
+        return ""
+    each = time_text(launching.seconds.value)
+    return f", and no less than {count} launches of {each} each ({launching.source})"
 
 
 def _change(
@@ -264,6 +326,7 @@ def _change(
         round_gain_seconds=gain,
         why=why_not(gain, before, once=phase.rounds == 1),
         code=snippets(candidate.steps, phase.language),
+        kernels=phase.kernels.different if phase.kernels else 0,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lanescope.findings.advice.kernels import Kernels
 from lanescope.findings.advice.schedule import Schedule
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
@@ -94,6 +95,8 @@ class Phase:
     part_seconds
         That the kernels of one of its `parts` take one after the other; None where there are none,
         or those of several parts overlap: they take longer than alone.
+    kernels
+        What they cost where a round is cut into parts; None where there are none.
     language
         ``PyTorch``, ``CuPy`` or ``CUDA C++``, by the names of its kernels.
     """
@@ -123,6 +126,7 @@ class Phase:
     call_gap_seconds: float | None = None
     slowed_by_kernels: float | None = None
     part_seconds: float | None = None
+    kernels: Kernels | None = None
     language: str = "CUDA C++"
 
     @property
@@ -134,6 +138,11 @@ class Phase:
     def modelled_seconds(self) -> Estimate:
         """Of a round, what copies, kernels and their calls take: all but the host's pauses."""
         return self.seconds.map(lambda seconds: seconds - self.host_seconds.value)
+
+    @property
+    def cut_in(self) -> int:
+        """Into how many parts of streams of their own a round is cut now; 1: it is not."""
+        return self.parts if self.method is Method.STREAMS else 1
 
     @property
     def run_seconds(self) -> float:

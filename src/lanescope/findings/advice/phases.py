@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.findings.advice.kernels import kernels_in
 from lanescope.findings.advice.lanes import (
     IN,
     MOST_OPERATIONS,
@@ -142,6 +143,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:
         call_gap_seconds=call_gap_seconds(lane, number),
         slowed_by_kernels=slowed_by_kernels(lane),
         part_seconds=part_seconds(lane, int(number[-1]) + 1, parts),
+        kernels=kernels_in(lane, number),
     )
 
 

@@ -26,6 +26,8 @@ class State:
         Directions each of whose copies is waited for before the next is handed over.
     rounds
         How many rounds the workload holds: more than one where they overlap each other.
+    gathering
+        Seconds of the host in each, to gather small copies.
     """
 
     workload: Workload
@@ -33,6 +35,7 @@ class State:
     streams: int = 1
     waited: tuple[Direction, ...] = ()
     rounds: int = 1
+    gathering: float = 0.0
 
 
 #: Predicts the time of one round of a state.
@@ -47,7 +50,7 @@ def predicting(predictor: Predictor, parameters: LinkParameters) -> Predict:
             predicted = predictor.predict(state.workload, state.method, state.streams, parameters)
         except InputError as error:  # such as more copies in a round than are replayed
             raise NotMeasuredError(str(error)) from error
-        waits = _waits(state, parameters)
+        waits = _waits(state, parameters) + state.gathering * state.rounds
         return predicted.seconds.map(lambda seconds: (seconds + waits) / state.rounds)
 
     return predict
