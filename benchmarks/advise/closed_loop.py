@@ -203,15 +203,12 @@ def compared(
     line = f"{before * ms:.3f}, {after * ms:.3f}, {gain * ms:+.3f}"
     first = next((one for one in advice if one["worth"]), None)
     line += f"; {first['kind'] if first else 'nothing'}"
-    one = next((one for one in advice if set(one["steps"]) == followed), None)
+    same = doing(followed, advice)
     line += f"; {'+'.join(sorted(followed))}"
-    if one is None:
+    if not same:
         return f"{line}: not among the advice", False, False
-    same = [
-        other
-        for other in advice
-        if set(other["steps"]) == followed and other["predicted_run_gain_seconds"]
-    ]
+    one = same[0]
+    same = [other for other in same if other["predicted_run_gain_seconds"]]
     predicted, low, high = (
         sum(other["predicted_run_gain_seconds"][end] for other in same) / STEPS
         for end in ("value", "low", "high")
@@ -220,6 +217,18 @@ def compared(
     note = "" if one["worth"] else f" (not worth it: {one['why_not']})"
     line += f"; {predicted * ms:+.3f}, {predicted / gain - 1:+.1%}{'' if close else ', off'}{note}"
     return line, close, low <= gain <= high
+
+
+def doing(followed: set[str], advice: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return the advice that does what was followed, no more and no less.
+
+    What is named so; where nothing is, what waits once for copies whose calls are asynchronous
+    already, which is no step of its own.
+    """
+    named = [one for one in advice if set(one["steps"]) == followed]
+    return named or [
+        one for one in advice if one.get("waits_once") and {*one["steps"], "async"} == followed
+    ]
 
 
 def unchanged(before: float, advice: list[dict[str, object]]) -> tuple[str, bool]:

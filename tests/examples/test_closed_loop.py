@@ -58,6 +58,16 @@ def test_a_change_that_is_not_advised_counts_for_nothing(closed_loop):
     assert not inside
 
 
+def test_what_waits_once_does_the_same_without_a_step_of_its_own(closed_loop):
+    pin, both = change(["pin"], 60e-3), change(["pin", "async"], 66e-3)
+    once = pin | {"waits_once": True}
+    assert closed_loop.doing({"pin", "async"}, [pin]) == []
+    assert closed_loop.doing({"pin", "async"}, [once]) == [once]
+    assert closed_loop.doing({"pin", "async"}, [once, both]) == [both]
+    assert closed_loop.doing({"pin"}, [once, both]) == [once]
+    assert closed_loop.doing({"defer", "async"}, [once, both]) == []
+
+
 def test_advice_where_nothing_is_to_be_gained_is_wrong(closed_loop):
     small = change(["pin"], 1e-3, worth=False)
     assert closed_loop.unchanged(2e-3, [small]) == (

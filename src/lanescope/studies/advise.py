@@ -448,6 +448,7 @@ def _change_fields(change: Change, others: tuple[Change, ...]) -> dict[str, Any]
     return {
         "kind": change.kind,
         "steps": list(change.steps),
+        "waits_once": change.waits_once,
         "sentence": change.remedy,
         "method": change.method,
         "streams": change.streams,

@@ -212,6 +212,14 @@ def test_memory_that_was_not_measured_or_is_not_known():
     assert (
         "no model knows copies of this memory (managed)" in only(looped(5, MB, host=MANAGED)).reason
     )
+    program = Program()
+    for _ in range(20):
+        program.copy(10 * MB, down=True)
+        program.kernel(100.0)
+        program.copy(10 * MB, down=False, host=PAGEABLE, wait=True)
+    assert only(program).reason == (
+        "no model knows rounds of which half is pinned and half is pageable memory"
+    )
 
 
 def test_without_kernels_only_copies_are_advised_on_and_what_to_run_is_told():

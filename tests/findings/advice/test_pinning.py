@@ -13,7 +13,7 @@ from lanescope.findings.advice.state import predicting
 from lanescope.prediction.curves import Curve
 from lanescope.units.estimate import Estimate
 from tests.findings.advice.made_up import LINK, Simple
-from tests.findings.advice.programs import PAGEABLE, looped
+from tests.findings.advice.programs import PAGEABLE, PINNED, Program, looped
 
 MB = 10**6
 #: 1 ms and 0.25 ms a MB.
@@ -27,7 +27,11 @@ PINNING = replace(
 
 
 def changes(parameters, *, rounds=20, size=100 * MB):
-    (phase,) = find_phases(looped(rounds, size, 2000.0, host=PAGEABLE).operations(), kernels=True)
+    return changes_in(looped(rounds, size, 2000.0, host=PAGEABLE), parameters)
+
+
+def changes_in(program, parameters):
+    (phase,) = find_phases(program.operations(), kernels=True)
     predict = predicting(Simple(), parameters)
     found = changes_of(phase, calibrate(phase, predict), predict, parameters)
     return phase, {change.steps: change for change in found}
@@ -68,3 +72,43 @@ def test_changes_that_pin_nothing_have_no_such_cost():
     assert all(
         change.pin_seconds is None for steps, change in found.items() if Step.PIN not in steps
     )
+
+
+def test_small_pieces_of_a_direction_lie_in_one_buffer():
+    program = Program()
+    for _ in range(20):
+        for _ in range(100):
+            program.copy(MB // 2, down=True, host=PAGEABLE, wait=True)
+        program.kernel(100.0)
+        program.copy(50 * MB, down=False, host=PAGEABLE, wait=True)
+    _, found = changes_in(program, PINNING)
+    assert found[Step.PIN,].pin_seconds.value == pytest.approx(2 * 13.5e-3, rel=0.01)
+    assert "2 buffers of a round (100 MB)" in found[Step.PIN,].conditions[0]
+
+
+def test_what_the_host_stages_is_pinned_too():
+    program = Program()
+    for _ in range(20):
+        program.host(5000.0)  # to copy 50 MB into a pinned buffer
+        program.copy(50 * MB, down=True, host=PINNED)
+        program.kernel(100.0)
+        program.copy(100 * MB, down=False, host=PAGEABLE, wait=True)
+    _, found = changes_in(program, PINNING)
+    assert found[Step.PIN,].pin_seconds.value == pytest.approx(13.5e-3 + 26e-3, rel=0.01)
+
+
+def test_many_queued_copies_back_are_waited_for_once():
+    program = Program()
+    for _ in range(20):
+        program.kernel(1000.0)
+        for _ in range(12):
+            program.copy(2 * MB, down=False, host=PAGEABLE, wait=True)
+            program.rows[-1]["asynchronous"] = True  # as cudaMemcpyAsync of pageable memory
+        program.host(500.0)
+    _, found = changes_in(program, PINNING)
+    pin = found[Step.PIN,]
+    assert pin.waits_once
+    assert pin.remedy == "pin the host memory, and wait once for the 12 copies back of a round"
+    assert "The host does not touch a buffer before it has waited for its copy." in pin.conditions
+    _, waiting = changes(PINNING)
+    assert not any(one.waits_once for one in waiting.values())

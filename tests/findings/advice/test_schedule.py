@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.edits import EDITS, batch, defer, is_staged, pin, prefetch
+from lanescope.findings.advice.edits import (
+    EDITS,
+    batch,
+    defer,
+    is_staged,
+    pin,
+    prefetch,
+    wait_once,
+)
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import Task, ends_after, replayed
@@ -118,6 +126,43 @@ def test_results_that_are_looked_at_are_read_once_at_the_end():
     assert edited[-1].bytes == 4 * ROUNDS
     large = [replace(one, bytes=1 << 20) if one.kind == OUT else one for one in serial()]
     assert defer(large, lasts) == large
+
+
+def test_small_pieces_of_many_bytes_are_data_and_not_looked_at():
+    back = [task(OUT, 1e3, number, size=2048, blocks=True) for number in (0, 0, 1, 1, 1)]
+    kept = defer(back, lasts)
+    assert [one.round for one in kept] == [1, 1, 1, 1]
+    assert kept[:3] == back[2:]
+    assert kept[3].bytes == 4096  # of the round that reads no more than that
+
+
+def back(count, **columns):
+    """Copies back whose calls are asynchronous, but last as long as those of pageable memory."""
+    copy = task(OUT, 2e6, size=1 << 20, gap=10e3, blocks=True, memory=PAGEABLE)
+    return [replace(copy, queued=True, **columns) for _ in range(count)]
+
+
+def test_copies_that_are_queued_already_are_waited_for_once_when_pinned():
+    tasks = back(4)
+    assert wait_once(tasks) == {0, 1, 2}
+    edited = pin(tasks, lasts)
+    assert [one.blocks for one in edited] == [False, False, False, True]
+    each = lasts(OUT, 1 << 20)
+    assert ends_after(edited) == pytest.approx(4 * each + 10e3, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"queued": False}, {"gap": 60e3}, {"waits": True}, {"blocks": False}, {"kind": IN}],
+)
+def test_other_copies_are_waited_for_as_before(columns):
+    tasks = [replace(one, **columns) for one in back(4)]
+    assert not wait_once(tasks)
+    assert [one.blocks for one in pin(tasks, lasts)] == [one.blocks for one in tasks]
+
+
+def test_copies_of_two_rounds_are_not_waited_for_together():
+    assert wait_once([*back(2), *back(2, round=1)]) == {0, 2}
 
 
 def test_edits_are_named_as_steps():

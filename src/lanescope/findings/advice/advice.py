@@ -68,6 +68,9 @@ class Change(Finding):
         or the link parameters do not know it.
     kernels
         Different ones in a round.
+    waits_once
+        Whether copies back that were waited for one by one are waited for together, without
+        `Step.ASYNC`: their calls are asynchronous already.
     """
 
     steps: tuple[Step, ...]
@@ -78,6 +81,7 @@ class Change(Finding):
     why: str | None
     pin_seconds: Estimate | None = None
     kernels: int = 0
+    waits_once: bool = False
 
     @property
     def break_even_rounds(self) -> int | None:

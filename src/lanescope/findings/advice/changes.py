@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
-from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS
+from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, wait_once
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.findings.advice.state import Predict, State, best_streams
@@ -290,9 +290,21 @@ _OF_STEPS = {
 }
 
 
+def waited_once(steps: tuple[Step, ...], phase: Phase) -> int:
+    """Return how many copies back of a round are waited for once, as they become pinned.
+
+    Their calls are asynchronous already, so that `Step.ASYNC` is no step of its own; 0: none.
+    """
+    if phase.schedule is None or Step.PIN not in steps or Step.BATCH in steps:
+        return 0
+    covered = round(len(wait_once(phase.schedule.tasks)) / phase.schedule.rounds)
+    return covered + 1 if covered else 0
+
+
 def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     """Return what has to hold for these steps, for a phase as it is."""
-    found = [sentence for step in steps for sentence in _OF_STEPS[step]]
+    waits = (Step.ASYNC,) if waited_once(steps, phase) else ()
+    found = [sentence for step in (*steps, *waits) for sentence in _OF_STEPS[step]]
     if phase.rounds_in_run == 1:
         found = [REPEATED if sentence == REUSED else sentence for sentence in found]
     found += _of_phase(steps, phase)

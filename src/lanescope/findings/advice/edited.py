@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.changes import gathering
+from lanescope.findings.advice.changes import gathering, waited_once
 from lanescope.findings.advice.edits import (
     EDITS,
     Edit,
@@ -166,6 +166,11 @@ def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
     words |= {Step.BATCH: gathering(phase) or _REMEDIES[Step.BATCH]}
     if Step.BATCH in steps and _pins_all(schedule):  # the buffer is all that has to be pinned
         steps = tuple(step for step in steps if step is not Step.PIN)
+    once = waited_once(steps, phase)
+    if once:
+        words |= {
+            Step.PIN: f"{words[Step.PIN]}, and wait once for the {once} copies back of a round"
+        }
     return ", and ".join(words[step] for step in steps)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Task
@@ -22,6 +22,8 @@ _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 PIECE_NS, BYTE_NS = 200.0, 0.2
 
 
+#: Between calls of copies the host does something else where it takes longer.
+_PAUSE_NS = 50_000
 #: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes
 #: for which that is assumed.
 _STAGED_RATES, _STAGED_BYTES = (2.0, 25.0), 8 << 20
@@ -41,9 +43,12 @@ def is_staged(task: Task) -> bool:
 def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     """Return tasks with pinned memory in place of pageable; what waits still does.
 
-    Where the host stages the data itself, it no longer does.
+    Where the host stages the data itself, it no longer does; copies back that `wait_once` finds it
+    waits for once.
     """
+    once = wait_once(tasks)
     tasks = [replace(task, gap=_SUBMITS_NS) if is_staged(task) else task for task in tasks]
+    tasks = [replace(t, blocks=False) if i in once else t for i, t in enumerate(tasks)]
     return [
         replace(
             task,
@@ -56,6 +61,24 @@ def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         else task
         for task in tasks
     ]
+
+
+def wait_once(tasks: Sequence[Task]) -> frozenset[int]:
+    """Return the places of copies back that a wait for the one behind them covers, once pinned.
+
+    Their calls are asynchronous, and the host stays in them because of the memory alone; it does
+    nothing with the data before the next copy.
+    """
+
+    def held(task: Task) -> bool:
+        return task.kind == OUT and task.queued and task.blocks and is_pageable(task)
+
+    return frozenset(
+        place
+        for place, (one, behind) in enumerate(pairwise(tasks))
+        if held(one) and held(behind) and (one.round, one.stream) == (behind.round, behind.stream)
+        and not behind.waits and behind.gap < _PAUSE_NS
+    )  # fmt: skip
 
 
 def is_pageable(task: Task) -> bool:
@@ -135,11 +158,17 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
 
 
 def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
-    """Return tasks without the few bytes that each round reads back: they are read at the end."""
+    """Return tasks without the few bytes that each round reads back: they are read at the end.
+
+    Small pieces of more than `LOOKED_AT` in a round are data, which stay.
+    """
+    small: dict[int, int] = defaultdict(int)
+    for task in tasks:
+        small[task.round] += task.bytes if _is_small_back(task) else 0
     found: list[Task] = []
     total, released = 0, False
     for task in tasks:
-        if task.kind == OUT and task.bytes <= LOOKED_AT:
+        if _is_small_back(task) and small[task.round] <= LOOKED_AT:
             total, released = total + task.bytes, True
             continue
         found.append(replace(task, waits=False) if released else task)
@@ -152,6 +181,10 @@ def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         last = Task(OUT, total, pinned, stream, number, False, 0, 0, seconds, True, _WAKES_NS)
         found.append(last)
     return found
+
+
+def _is_small_back(task: Task) -> bool:
+    return task.kind == OUT and task.bytes <= LOOKED_AT
 
 
 def faster_copies(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:

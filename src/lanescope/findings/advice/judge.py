@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from statistics import median
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import KERNELS, Candidate, Change, Step
@@ -13,8 +15,10 @@ from lanescope.findings.advice.changes import (
     conditions,
     present,
     small_copies,
+    waited_once,
 )
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
+from lanescope.findings.advice.edits import is_staged
 from lanescope.findings.advice.kernels import launch_of
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
@@ -64,9 +68,7 @@ def calibrate(phase: Phase, predict: Predict) -> Calibration:
     """Predict a phase as it is, and compare that with what was measured."""
     state, measured = present(phase), phase.modelled_seconds.value
     if state is None:
-        kinds = ", ".join(sorted({c.memory.label for c in phase.copies}))
-        why = f"no model knows copies of this memory ({kinds})"
-        return Calibration(None, None, f"{why}; copy pinned or pageable memory")
+        return Calibration(None, None, _unknown_memory(phase))
     if measured <= 0:
         return Calibration(None, None, "its copies and kernels took no time that was measured")
     try:
@@ -83,6 +85,14 @@ def calibrate(phase: Phase, predict: Predict) -> Calibration:
         f"{'less' if error < 0 else 'longer'} than it took, more than the {MOST_ERROR:.0%} up to "
         "which a prediction of its changes is made",
     )
+
+
+def _unknown_memory(phase: Phase) -> str:
+    known = (MemoryKind.PINNED, MemoryKind.PAGEABLE)
+    if all(copy.memory in known for copy in phase.copies):
+        return "no model knows rounds of which half is pinned and half is pageable memory"
+    kinds = ", ".join(sorted({copy.memory.label for copy in phase.copies}))
+    return f"no model knows copies of this memory ({kinds}); copy pinned or pageable memory"
 
 
 def changes_of(
@@ -113,8 +123,9 @@ def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Ch
 
     What ran once gains that less; where it is not known, nobody knows what the run gains.
 
-    Each copy of pageable memory is taken for a buffer of its own, those that are gathered for one;
-    where the next round's data is fetched ahead those to the GPU are there twice.
+    Each copy of pageable memory, and what the host stages, is taken for a buffer of its own; many
+    small ones of a direction for one, as they are pieces of one array or can lie together. Where
+    the next round's data is fetched ahead those to the GPU are there twice.
     """
     if Step.PIN not in change.steps:
         return change
@@ -122,14 +133,10 @@ def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Ch
     if parameters.pinning is None:
         return replace(change, gain_seconds=None) if once else change
     twice = Step.PREFETCH in change.steps
-    gathered = small_copies(phase) if Step.BATCH in change.steps else ()
-    spent = []
-    for kind in phase.copies:
-        if kind.memory is not MemoryKind.PAGEABLE:
-            continue
-        one = kind.direction in gathered
-        count, size = (1, round(kind.bytes)) if one else (round(kind.count), kind.typical_bytes)
-        spent.append((count * (1 + (twice and kind.direction is Direction.H2D)), size))
+    spent = [
+        (count * (1 + (twice and direction is Direction.H2D)), size)
+        for direction, count, size in _pinned_buffers(phase)
+    ]
     each = [(count, parameters.pinning.at(size)) for count, size in spent]
     value, low, high = (
         sum(count * getattr(one, end) for count, one in each) for end in ("value", "low", "high")
@@ -146,6 +153,21 @@ def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Ch
     why = _ran_once(change) if (change.break_even_rounds or 2) > 1 else None
     gain = change.gain_seconds.map(lambda seconds: seconds - value)
     return replace(change, why=change.why or why, gain_seconds=gain)
+
+
+def _pinned_buffers(phase: Phase) -> Iterator[tuple[Direction, int, int]]:
+    """Yield what is to be pinned of a round: a direction, how many buffers, bytes of each."""
+    small = small_copies(phase)
+    for kind in phase.copies:
+        if kind.memory is MemoryKind.PAGEABLE and kind.direction in small:
+            yield kind.direction, 1, round(kind.bytes)
+        elif kind.memory is MemoryKind.PAGEABLE:
+            yield kind.direction, round(kind.count), kind.typical_bytes
+    tasks = () if phase.schedule is None else phase.schedule.tasks
+    staged = [task.bytes for task in tasks if is_staged(task)]
+    if phase.schedule is not None and staged:
+        count = round(len(staged) / phase.schedule.rounds)
+        yield Direction.H2D, count, round(median(staged))
 
 
 def _ran_once(change: Change) -> str:
@@ -327,6 +349,7 @@ def _change(
         why=why_not(gain, before, once=phase.rounds == 1),
         code=snippets(candidate.steps, phase.language),
         kernels=phase.kernels.different if phase.kernels else 0,
+        waits_once=waited_once(candidate.steps, phase) > 0,
     )
 
 

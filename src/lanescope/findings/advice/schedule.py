@@ -57,6 +57,8 @@ class Task:
         Of a copy that others need; 0 for none.
     name
         Of a kernel, as in `Operations`; 0 for none.
+    queued
+        Of a copy: whether its call is asynchronous, though the host may stay in it.
     """
 
     kind: int
@@ -73,6 +75,7 @@ class Task:
     needs: tuple[int, ...] = ()
     number: int = 0
     name: int = 0
+    queued: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,6 +202,7 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
                 blocks,
                 returned - end if blocks else returned - called,
                 name=int(lane.name[row]),
+                queued=bool(kind != WORK and lane.asynchronous[row]),
             )
         )
         host = max(host, returned)
