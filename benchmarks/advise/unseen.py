@@ -3,6 +3,7 @@
 ``python benchmarks/advise/unseen.py NAME --form before|after`` runs one as
 ``python -m lanescope.examples loop`` runs the first set. The CUDA C++ ones are in unseen.cu.
 They and `CHANGES` were written without a look at the code of `advise`, or at what it says of them.
+What they measured once has changed it since: docs/advise.md has the figures before and after.
 
 ============  ==================================================  ================================
 name          before                                              after
