@@ -224,9 +224,9 @@ def broadcast_in_a_group(rank: int) -> list[str]:
 
 
 def test_broadcasts_go_in_runs_as_well(tmp_path: Path) -> None:
-    _, receiver, sender = values(tmp_path, 3, broadcast_in_a_group)
-    assert receiver == sender
-    assert receiver[0].startswith("the broadcast of rank 2 is not possible: ")
+    none, *both = values(tmp_path, 3, broadcast_in_a_group)
+    assert none == []
+    assert all(said.startswith("the broadcast of rank 2 is not possible: ") for (said,) in both)
 
 
 def made_again(rank: int, store: str) -> None:
