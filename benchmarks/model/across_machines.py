@@ -1,9 +1,10 @@
 """How far predictions are off on other machines and days than the fit's, by what they are of.
 
 ``python benchmarks/model/across_machines.py rounds RUN`` prints the medians of all rounds of a fit
-as CSV; ``train`` compares the fits of TRAINED with one another's rounds and workloads and prints
-src/lanescope/prediction/spread.json; ``test`` prints for TESTED, whose rounds and workloads are in
-neither, how many times lie within what was predicted of them; ``test e f`` for these alone.
+as CSV; ``train`` compares the fits of all machines with one another's rounds and workloads and
+prints what src/lanescope/prediction/spread.json is to be; ``test`` leaves out one machine after the
+other, makes the intervals from the others alone, and prints how many of its times lie within those
+of the others' fits.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import csv
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import permutations
 from pathlib import Path
 from statistics import median
 
@@ -25,17 +27,16 @@ from workloads import workload_of
 
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.points import Kind, Point, pattern_of
-from lanescope.prediction.predictor import error_band
 from lanescope.prediction.replay import Replay, replay
 from lanescope.prediction.samples import read_measured
 from lanescope.prediction.seconds import transfer_seconds
-from lanescope.prediction.spread import copy_bytes, regime_of
+from lanescope.prediction.spread import Spread, copy_bytes, regime_of
 from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import MAPPED, Method, Workload
 
 MACHINES = Path(__file__).parents[1] / "results" / "h200-x1" / "machines"
 #: Folders of `MACHINES`; h200 is that of an earlier day, f an H100, e one of four H200s.
-TRAINED, TESTED = ("h200", "a", "b"), ("c", "d", "e", "f")
+NAMES = ("h200", "a", "b", "c", "d", "e", "f")
 #: Its copies of pageable memory are of memory that no cache holds; the earlier ones' are not.
 PAGEABLE = "d"
 #: Upper ends of the sizes of a copy.
@@ -50,12 +51,20 @@ WHOLE_LINES = ("spmv", "decode", "option-prices", "batched-matmul", "prefix-sum"
 
 @dataclass(frozen=True)
 class Ratio:
-    """A measured time as a share of the predicted one."""
+    """A measured time as a share of the predicted one, and what it is of.
 
+    Attributes
+    ----------
+    least
+        The share that the fit says it may be off, at least.
+    """
+
+    fit: str
+    machine: str
     regime: str
     most_bytes: int | None
     share: float
-    covered: bool
+    least: float
     of: str
 
 
@@ -65,9 +74,10 @@ def main() -> None:
         case ["rounds", run]:
             print_rounds(Path(run))
         case ["train"]:
-            print(json.dumps(trained(), indent=1))
-        case ["test", *machines]:
-            print_test(machines or TESTED)
+            rows = [asdict(spread) for spread in trained(all_ratios()).values()]
+            print(json.dumps(rows, indent=1))
+        case ["test"]:
+            print_test()
         case _:
             sys.exit(__doc__)
 
@@ -83,40 +93,56 @@ def print_rounds(run: Path) -> None:
             out.writerow([str(point.kind), *sizes, one.round, f"{seconds:.6g}"])
 
 
-def trained() -> list[dict[str, object]]:
-    """Return the shares by regime and size: 2.5 and 97.5 % of rounds or workloads, the wider."""
+def trained(ratios: Iterable[Ratio]) -> dict[tuple[str, int | None], Spread]:
+    """Return where 95 % of the shares lie, of rounds or workloads, whichever is wider."""
     found: dict[tuple[str, int | None], dict[str, list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for one in ratios([(fit, machine) for machine in TRAINED for fit in (*TRAINED, PAGEABLE)]):
+    for one in ratios:
         found[one.regime, one.most_bytes][one.of].append(one.share)
-    table = []
-    for (regime, most), by_source in sorted(found.items(), key=lambda item: order(*item[0])):
+    table = {}
+    for key, by_source in sorted(found.items(), key=lambda item: order(*item[0])):
         ends = [np.percentile(shares, [2.5, 97.5]) for shares in by_source.values()]
-        table.append(
-            {
-                "regime": regime,
-                "most_bytes": most,
-                "low": round(float(min(end[0] for end in ends)), 3),
-                "high": round(float(max(end[1] for end in ends)), 3),
-                "count": sum(map(len, by_source.values())),
-            }
-        )
+        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+        count = sum(map(len, by_source.values()))
+        table[key] = Spread(*key, round(float(low), 3), round(float(high), 3), count)
     return table
 
 
-def print_test(machines: Sequence[str]) -> None:
-    """Print the coverage by regime and size, of rounds and of workloads of machines."""
-    fits = (*TRAINED, *TESTED)
-    covered: dict[tuple[str, int | None, str], list[Ratio]] = defaultdict(list)
-    for one in ratios([(fit, machine) for machine in machines for fit in fits]):
-        covered[one.regime, one.most_bytes, one.of].append(one)
-    print("regime, up to bytes, of: times, median share, within the interval")
-    for key in sorted(covered, key=lambda k: (*order(k[0], k[1]), k[2])):
-        those = covered[key]
-        share = sum(one.covered for one in those) / len(those)
+def print_test() -> None:
+    """Print the coverage of each machine by regime and size, of rounds and of workloads."""
+    print("machine, regime, up to bytes, of: times, median share, within the interval")
+    for key, (those, share) in left_out(list(all_ratios())).items():
+        machine, regime, most, of = key
         middle = median(one.share for one in those)
-        print(f"{key[0]}, {key[1] or 'any'}, {key[2]}: {len(those)}, {middle:.3f}, {share:.1%}")
+        what = f"{machine}, {regime}, {most or 'any'}, {of}"
+        print(f"{what}: {len(those)}, {middle:.3f}, {share:.1%}")
+
+
+Key = tuple[str, str, int | None, str]
+
+
+def left_out(known: list[Ratio]) -> dict[Key, tuple[list[Ratio], float]]:
+    """Return the times of each machine and what share the others' intervals hold.
+
+    By machine, regime, size and what the times are of.
+    """
+    found: dict[Key, tuple[list[Ratio], float]] = {}
+    for machine in NAMES:
+        table = trained(one for one in known if machine not in (one.fit, one.machine))
+        groups: dict[Key, list[Ratio]] = defaultdict(list)
+        for one in known:
+            if one.machine == machine and (one.regime, one.most_bytes) in table:
+                groups[machine, one.regime, one.most_bytes, one.of].append(one)
+        for key in sorted(groups, key=lambda k: (*order(k[1], k[2]), k[3])):
+            held = [covers(table[key[1], key[2]], one) for one in groups[key]]
+            found[key] = groups[key], sum(held) / len(held)
+    return found
+
+
+def covers(spread: Spread, one: Ratio) -> bool:
+    """Whether a time lies within its interval, as `error_band` has it."""
+    return min(1 - one.least, spread.low) <= one.share <= max(1 + one.least, spread.high)
 
 
 def order(regime: str, most: int | None) -> tuple[str, float]:
@@ -124,13 +150,10 @@ def order(regime: str, most: int | None) -> tuple[str, float]:
     return regime, float("inf") if most is None else most
 
 
-def ratios(pairs: list[tuple[str, str]]) -> Iterator[Ratio]:
-    """Compare fits with what other machines measured."""
-    for fit, machine in pairs:
-        if fit == machine:
-            continue
-        name = str(MACHINES / fit / "link-parameters.json")
-        known = named_parameters(name)
+def all_ratios() -> Iterator[Ratio]:
+    """Compare each machine's fit with what each other one measured."""
+    for fit, machine in permutations(NAMES, 2):
+        known = named_parameters(str(MACHINES / fit / "link-parameters.json"))
         if (MACHINES / machine / "times.json").is_file():
             yield from of_workloads(known, machine, fit)
         if (MACHINES / machine / "rounds.csv").is_file():
@@ -150,7 +173,8 @@ def of_rounds(known: LinkParameters, machine: str, fit: str) -> Iterator[Ratio]:
         if point not in times:
             times[point] = predicted(known, point)
         if times[point] is not None:
-            yield ratio(known, *as_workload(point), float(row["seconds"]), times[point], "rounds")
+            ends = known, fit, machine
+            yield ratio(ends, as_workload(point), float(row["seconds"]), times[point], "rounds")
 
 
 def predicted(known: LinkParameters, point: Point) -> float | None:
@@ -181,7 +205,8 @@ def of_workloads(known: LinkParameters, machine: str, fit: str) -> Iterator[Rati
             seconds = median(run["seconds"])
             found = Replay().predict(work, method, streams, known).seconds
             for of in variants(work, method, case["workload"]):
-                yield ratio(known, of, method, streams, seconds, found.value, "workloads")
+                what, ends = (of, method, streams), (known, fit, machine)
+                yield ratio(ends, what, seconds, found.value, "workloads")
 
 
 def variants(work: Workload, method: Method, name: str) -> list[Workload]:
@@ -192,22 +217,22 @@ def variants(work: Workload, method: Method, name: str) -> list[Workload]:
 
 
 def ratio(
-    known: LinkParameters,
-    work: Workload,
-    method: Method,
-    streams: int,
+    ends: tuple[LinkParameters, str, str],
+    what: tuple[Workload, Method, int],
     seconds: float,
     expected: float | None,
     source: str,
 ) -> Ratio:
-    """Return a measured time as a share of its prediction, with its regime."""
-    regime = regime_of(work, method, streams)
-    size = copy_bytes(work, method, streams)
-    ends = SIZES.get(regime, (None,))
-    most = next(end for end in ends if end is None or size <= end)
-    down, up = error_band(known, work, method, streams)
-    share = seconds / (expected or seconds)
-    return Ratio(regime, most, share, down <= share <= up, source)
+    """Return a measured time as a share of its prediction, with its regime.
+
+    `ends`: the parameters, whose they are, and which machine was measured.
+    """
+    known, fit, machine = ends
+    regime, size = regime_of(*what), copy_bytes(*what)
+    sizes = SIZES.get(regime, (None,))
+    most = next(end for end in sizes if end is None or size <= end)
+    least = 0.0 if known.errors is None else min(known.errors.p95, 1.0)
+    return Ratio(fit, machine, regime, most, seconds / (expected or seconds), least, source)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """How wide intervals are, and whether they hold on machines that did not make them."""
 
 import runpy
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,28 +30,21 @@ def test_regimes_follow_from_method_and_size():
     assert copy_bytes(WORK, Method.EXPLICIT, 4) == 32 << 20
 
 
-@pytest.mark.native  # five seconds
-def test_what_ships_is_what_the_stored_runs_give():
-    shipped = [
-        {"regime": one.regime, "most_bytes": one.most_bytes, "low": one.low, "high": one.high}
-        | {"count": one.count}
-        for one in spreads()
-    ]
-    assert STORED["trained"]() == shipped
+@pytest.mark.native  # fifteen seconds
+def test_what_ships_is_what_the_stored_runs_give_and_holds_on_machines_left_out():
+    """Of each machine but `a`, on which something else was busy; docs/model.md has all of them."""
+    known = list(STORED["all_ratios"]())
+    assert tuple(STORED["trained"](known).values()) == spreads()
     assert all(one.low <= 1 <= one.high for one in spreads())
-
-
-@pytest.mark.native  # six seconds
-def test_intervals_hold_on_machines_that_did_not_make_them():
-    """Of pinned memory; docs/model.md has all of them."""
-    covered = defaultdict(list)
-    fits = ("h200", "a", "b")
-    for one in STORED["ratios"]([(fit, to) for to in ("c", "d") for fit in fits]):
-        covered[one.regime, one.most_bytes, one.of].append(one.covered)
-    counted = {key: those for key, those in covered.items() if len(those) >= 30}
-    assert len(counted) >= 10
-    for key, those in counted.items():
-        assert sum(those) / len(those) >= 0.88, key
+    shares = {
+        key: share
+        for key, (those, share) in STORED["left_out"](known).items()
+        if key[0] != "a" and len(those) >= 30
+    }
+    assert len(shares) >= 60
+    assert {key: share for key, share in shares.items() if share < 0.9} == {
+        ("e", "many", 262144, "rounds"): pytest.approx(0.855, abs=0.01)
+    }
 
 
 def test_an_interval_is_no_narrower_than_the_fits_own_errors():
