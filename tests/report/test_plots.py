@@ -12,9 +12,8 @@ from lanescope.report.palette import FROM_GPU, STATUS_COLOURS, TO_GPU
 from lanescope.report.vega import specification
 from lanescope.results.result import Status
 from lanescope.store.run import Run
-from lanescope.studies.runs.charts import check_charts
+from lanescope.studies.runs.charts import bandwidth_chart, check_charts, time_chart
 from lanescope.studies.runs.sweep import sweep_series
-from lanescope.studies.runs.sweep_chart import bandwidth_chart, time_chart
 from tests.report import factory
 from tests.report.factory import NASTY
 from tests.report.specifications import accepted

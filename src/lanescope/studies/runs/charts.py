@@ -1,11 +1,13 @@
-"""The charts of paths: bars for a check, curves where sizes were swept."""
+"""The charts of paths: bars for a check, curves of bandwidth and time where sizes were swept."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
-from lanescope.document.chart import AnyChart, Axis, Bar, BarRow, Bars
+from lanescope.copies import Memory, Timing
+from lanescope.document.chart import PERCENTILES, AnyChart, Axis, Bar, BarRow, Bars, Chart, Curve
 from lanescope.report.format import (
     bytes_text,
     gbs_text,
@@ -13,12 +15,23 @@ from lanescope.report.format import (
     percent_text,
     seconds_text,
     spread_text,
+    time_spread_text,
 )
-from lanescope.report.palette import STATUS_COLOURS
-from lanescope.results.result import Result, Status
+from lanescope.report.palette import STAR, STATUS_COLOURS, direction_colour
+from lanescope.results.result import FloatArray, Result, Source, Status
 from lanescope.studies.runs.paths import GROUPS, PathRow, bandwidth_rows, source_word
 from lanescope.studies.runs.sweep import Series
-from lanescope.studies.runs.sweep_chart import bandwidth_chart, time_chart
+from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs
+
+#: What tells curves of one direction apart: numbers of dash and marker.
+_STYLES = {
+    (Memory.PINNED, Timing.GATE): (0, 0),
+    (Memory.PINNED, Timing.HOST): (2, 2),
+    (Memory.PAGEABLE, Timing.HOST): (3, 1),
+}
+_OTHER_STYLE = (5, 4)
+_SIZE = Axis("Size of the copy", "B", log=True)
+_FITTED = "Thin dashes: fitted delay + bytes / plateau"
 
 
 def check_charts(results: Sequence[Result]) -> list[Bars]:
@@ -105,3 +118,123 @@ def run_charts(rows: Sequence[PathRow], series: Sequence[Series]) -> list[AnyCha
         *checked,
         *(f(curves) for curves in pairs.values() for f in (bandwidth_chart, time_chart)),
     ]
+
+
+def bandwidth_chart(series: Sequence[Series]) -> Chart:
+    """Return bandwidth against size, with limits and where each curve saturates."""
+    curves = chain(*map(_bandwidth, series), _limits(series), _saturations(series))
+    return _chart("bandwidth", series, Axis("Bandwidth", f"GB/s{_suffix(series)}"), curves)
+
+
+def time_chart(series: Sequence[Series]) -> Chart:
+    """Return the time of a copy against its size: the flat part is the delay."""
+    axis = Axis(f"Time of one copy{_suffix(series)}", "s", log=True)
+    return _chart("time", series, axis, chain(*map(_time, series)))
+
+
+def _chart(what: str, series: Sequence[Series], y: Axis, curves: Iterable[Curve]) -> Chart:
+    word, drawn = _word(series), tuple(curves)
+    band = PERCENTILES if any(c.low for c in drawn) else ""
+    title = f"{word} {what} by size of the copy"
+    return Chart(f"sweep-{what}", "sweep", title, _FITTED, _SIZE, y, drawn, band)
+
+
+def _bandwidth(series: Series) -> Iterable[Curve]:
+    low, high = (bandwidths_gbs(series.sizes, s) for s in (series.high_seconds, series.low_seconds))
+    return _curve(series, series.gbs, low, high, series.fit.gbs(series.sizes))
+
+
+def _time(series: Series) -> Iterable[Curve]:
+    fit = series.fit.seconds(series.sizes)
+    return _curve(series, series.seconds, series.low_seconds, series.high_seconds, fit)
+
+
+def _curve(
+    series: Series, middle: FloatArray, low: FloatArray, high: FloatArray, fit: FloatArray
+) -> Iterable[Curve]:
+    """The fitted curve, and the measured one with its band on top."""
+    hue = direction_colour(series.path)
+    dash, marker = _STYLES.get((series.memory, series.timing), _OTHER_STYLE)
+    sizes, name = tuple(series.sizes.tolist()), _name(series)
+    fitted = f"{name}, fitted"
+    yield Curve(fitted, sizes, tuple(fit.tolist()), hue=hue, dash=1, points=False, named=False)
+    spread = series.source is not Source.PREDICTED
+    yield Curve(
+        name,
+        sizes,
+        tuple(middle.tolist()),
+        tuple(low.tolist()) if spread else (),
+        tuple(high.tolist()) if spread else (),
+        hue=hue,
+        dash=dash,
+        marker=marker,
+        hints=tuple(_hints(series)),
+    )
+
+
+def _limits(series: Sequence[Series]) -> Iterable[Curve]:
+    """One line for each path, however many curves it has."""
+    for path, one in {s.path: s for s in series}.items():
+        if one.limit_gbs is not None:
+            name = f"limit of {path}: {gbs_text(one.limit_gbs)} GB/s"
+            ends, hue = (one.sizes[0], one.sizes[-1]), direction_colour(path)
+            limits = (one.limit_gbs, one.limit_gbs)
+            yield Curve(name, ends, limits, limit=True, hue=hue, hints=(name, name))
+
+
+def _saturations(series: Sequence[Series]) -> Iterable[Curve]:
+    named = True
+    for one in series:
+        if one.saturation_bytes is None:
+            continue
+        hint = (
+            f"{_name(one)}\n95 % of the plateau of {gbs_text(one.plateau_gbs)} GB/s "
+            f"from {bytes_text(one.saturation_bytes)} on"
+        )
+        yield Curve(
+            "95 % of the plateau",
+            (one.saturation_bytes,),
+            (one.plateau_gbs * 0.95,),
+            hue=direction_colour(one.path),
+            marker=STAR,
+            hints=(hint,),
+            named=named,
+        )
+        named = False
+
+
+def _hints(series: Series) -> Iterable[str]:
+    """The numbers of each point of a curve, with those of the whole curve below."""
+    delay = time_spread_text(series.delay_low_seconds, series.delay_high_seconds)
+    tail = (
+        f"delay {seconds_text(series.delay_seconds)} ({delay})\n"
+        f"plateau {gbs_text(series.plateau_gbs)} GB/s, 95 % of it from "
+        f"{bytes_text(series.saturation_bytes)} on\n"
+        f"limit {gbs_text(series.limit_gbs)} GB/s"
+    )
+    for i, size in enumerate(series.sizes):
+        seconds, low, high = series.seconds[i], series.low_seconds[i], series.high_seconds[i]
+        share = None if series.limit_gbs is None else float(series.gbs[i]) / series.limit_gbs
+        spread = spread_text(bandwidth_gbs(size, high), bandwidth_gbs(size, low))
+        yield (
+            f"{_name(series)}\n{bytes_text(size)}: {gbs_text(series.gbs[i])} GB/s ({spread}), "
+            f"{percent_text(share)} of the limit\n"
+            f"{seconds_text(seconds)} a copy ({time_spread_text(low, high)})\n{tail}"
+        )
+
+
+def _name(series: Series) -> str:
+    """The curve's name for a legend; predictions are called so."""
+    return ("predicted: " if series.source is Source.PREDICTED else "") + series.title
+
+
+def _word(series: Sequence[Series]) -> str:
+    predicted = [s.source is Source.PREDICTED for s in series]
+    if predicted and all(predicted):
+        return "Predicted"
+    return "Measured and predicted" if any(predicted) else "Measured"
+
+
+def _suffix(series: Sequence[Series]) -> str:
+    word = _word(series)
+    return "" if word == "Measured" else f", {word.lower()}"

@@ -33,13 +33,18 @@ from lanescope.studies.registry import study_named
 from lanescope.studies.runs.cases import case_blocks
 from lanescope.studies.runs.charts import run_charts
 from lanescope.studies.runs.export import run_csv
-from lanescope.studies.runs.latencies import latency_rows
 from lanescope.studies.runs.machine import machine_blocks
 from lanescope.studies.runs.outcome import Word, headline_rows, outcome
 from lanescope.studies.runs.paths import PathRow, bandwidth_rows, swept_results
 from lanescope.studies.runs.sentences import open_points, total_sentences, unmeasured
 from lanescope.studies.runs.sweep import sweep_series
-from lanescope.studies.runs.tables import latency_table, paths_table, raw_table, sweep_table
+from lanescope.studies.runs.tables import (
+    latency_rows,
+    latency_table,
+    paths_table,
+    raw_table,
+    sweep_table,
+)
 from lanescope.studies.taruc.document import taruc_findings, taruc_sections
 from lanescope.studies.taruc.points import is_suite, plain_results
 

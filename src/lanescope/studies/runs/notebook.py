@@ -15,10 +15,9 @@ from lanescope.results.result import Result
 from lanescope.store.folder import state_sentence
 from lanescope.store.run import Run
 from lanescope.studies.runs.document import diagnosis_section, result_sections
-from lanescope.studies.runs.latencies import latency_rows
 from lanescope.studies.runs.outcome import outcome
 from lanescope.studies.runs.paths import bandwidth_rows
-from lanescope.studies.runs.tables import latency_table, paths_table
+from lanescope.studies.runs.tables import latency_rows, latency_table, paths_table
 
 #: Confined to the class, because a notebook shares one document among all cells.
 #: Colours are mixed from the notebook's own text colour, so that they suit its theme.
