@@ -12,7 +12,7 @@ from lanescope.cli.options import WITHIN
 from lanescope.errors import InputError
 from lanescope.results.result import Status
 from lanescope.store.store import read_run
-from lanescope.studies.resume import finished_names
+from lanescope.studies.running import finished_names
 
 HERE = ("check", "host-*")
 

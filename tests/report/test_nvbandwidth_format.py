@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lanescope.store.run import Run
-from lanescope.studies.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
+from lanescope.studies.nvbandwidth import nvbandwidth_json, nvbandwidth_text
 from lanescope.studies.runs.case_values import cell_values
 from tests.findings.machine.simulator import nvswitched
 from tests.report import factory

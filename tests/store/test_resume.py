@@ -17,7 +17,7 @@ from lanescope.store import store
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest
 from lanescope.store.store import RunWriter, read_run
-from lanescope.studies.resume import finished_names, run_to_resume
+from lanescope.studies.running import finished_names, run_to_resume
 from lanescope.studies.taruc import Parameters
 from lanescope.studies.taruc.parameter_file import parameters_text
 from tests.conftest import experiment_of, host_to_gpu

@@ -352,7 +352,7 @@ def _show(
 
     if form == "lanescope" or csv:
         return show_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
-    from lanescope.studies.nvbandwidth_format import nvbandwidth_json, nvbandwidth_text
+    from lanescope.studies.nvbandwidth import nvbandwidth_json, nvbandwidth_text
 
     write_page(run, strict=strict)
     make = nvbandwidth_json if json else nvbandwidth_text
