@@ -15,8 +15,8 @@ from lanescope.prediction.stored import dumps
 from lanescope.prediction.workload import Method
 from lanescope.store.store import RunWriter
 from lanescope.studies.taruc import Parameters
-from lanescope.studies.taruc.names import NAMES
 from lanescope.studies.taruc.parameter_file import parameters_text
+from lanescope.studies.taruc.parameters import NAMES
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.run import Turns, store_turns
 from tests.report import factory

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from lanescope.errors import InputError
 from lanescope.studies.taruc import Contention, Nurma, Parameters, Sizes
-from lanescope.studies.taruc.names import NAMES
 from lanescope.studies.taruc.parameter_file import (
     parameters_named,
     parameters_text,
@@ -16,6 +15,7 @@ from lanescope.studies.taruc.parameter_file import (
     parse_parameters,
     suite_names,
 )
+from lanescope.studies.taruc.parameters import NAMES
 
 VALUES = {
     "Run Tag": "some tag",

@@ -16,8 +16,15 @@ from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import parse_toml, read_text
 from lanescope.codec.lines import line_of
 from lanescope.errors import InputError
-from lanescope.studies.taruc.names import NAMES, SECTIONS, Named, named, normalised
-from lanescope.studies.taruc.parameters import Parameters, require_sound
+from lanescope.studies.taruc.parameters import (
+    NAMES,
+    SECTIONS,
+    Named,
+    Parameters,
+    named,
+    normalised,
+    require_sound,
+)
 from lanescope.units.sizes import parse_size
 
 _HEADER = """\
