@@ -17,8 +17,8 @@ from lanescope.errors import InputError
 if TYPE_CHECKING:
     from lanescope.prediction.workload import Method
     from lanescope.studies.ocean.case import GridCase
-    from lanescope.studies.ocean.equations import Array
     from lanescope.studies.ocean.profiles import OceanGrid
+    from lanescope.studies.ocean.reference import Array
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -77,9 +77,8 @@ def grid(
 ) -> None:
     """Compute the density of an ocean, or its buoyancy, and compare it with NumPy's."""
     from lanescope.studies.ocean.case import GridCase
-    from lanescope.studies.ocean.equations import Equation
     from lanescope.studies.ocean.profiles import parse_sides
-    from lanescope.studies.ocean.reference import Kernel
+    from lanescope.studies.ocean.reference import Equation, Kernel
 
     case = GridCase(_named(Kernel, kernel), _named(Equation, equation), outputs)
     sides = parse_sides(size, "--size", _SIZE)

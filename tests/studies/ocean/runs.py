@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lanescope._core import native
-from lanescope.studies.ocean.equations import Equation, pressure_bar
 from lanescope.studies.ocean.profiles import OceanGrid
+from lanescope.studies.ocean.reference import Equation, pressure_bar
 
 
 def core(equation):

@@ -6,10 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope._core import native
-from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.equations import RANGES, Equation, density, pressure_bar
-from lanescope.studies.ocean.expected import PUBLISHED
-from lanescope.studies.ocean.reference import Kernel
+from lanescope.studies.ocean.case import PUBLISHED, GridCase
+from lanescope.studies.ocean.reference import RANGES, Equation, Kernel, density, pressure_bar
 from tests.studies.ocean.runs import water
 
 

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.equations import Equation
-from lanescope.studies.ocean.expected import Expected
+from lanescope.studies.ocean.case import Expected, GridCase
 from lanescope.studies.ocean.profiles import ocean
-from lanescope.studies.ocean.reference import Kernel
+from lanescope.studies.ocean.reference import Equation, Kernel
 from tests.studies.ocean.test_kernels import every_case
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.equations import Equation
 from lanescope.studies.ocean.mapped_traffic import mapped_reads
 from lanescope.studies.ocean.profiles import ocean
-from lanescope.studies.ocean.reference import Kernel
+from lanescope.studies.ocean.reference import Equation, Kernel
 
 JMCD = GridCase(Kernel.STATE, Equation.JMCD)
 

@@ -18,9 +18,8 @@ from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.prediction.workload import Method
 from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.equations import MASKED
 from lanescope.studies.ocean.profiles import OceanGrid
-from lanescope.studies.ocean.reference import FILTER_REACH, Kernel
+from lanescope.studies.ocean.reference import FILTER_REACH, MASKED, Kernel
 from lanescope.studies.ocean.running import GridMemory, run_case
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.limits import pcie_links

@@ -21,9 +21,8 @@ from lanescope.prediction.workload import STREAMED, Method
 from lanescope.store.folder import RunFolder
 from lanescope.store.folders import default_runs_folder
 from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.equations import Equation
 from lanescope.studies.ocean.profiles import MOST_POINTS
-from lanescope.studies.ocean.reference import Kernel
+from lanescope.studies.ocean.reference import Equation, Kernel
 from lanescope.units.estimate import Estimate
 
 #: `state` with one and three outputs and `buoydiff` are the paper's.

@@ -14,8 +14,7 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.stored import machine_key
 from lanescope.prediction.workload import Method
 from lanescope.store.folder import RunFolder
-from lanescope.studies.ocean.case import Difference, GridCase
-from lanescope.studies.ocean.expected import Expected
+from lanescope.studies.ocean.case import Difference, Expected, GridCase
 from lanescope.studies.ocean.mapped_traffic import (
     MappedTraffic,
     counted_reads,

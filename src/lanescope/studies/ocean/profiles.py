@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
-from lanescope.studies.ocean.equations import pressure_bar
+from lanescope.studies.ocean.reference import pressure_bar
 
 FloatArray = npt.NDArray[np.float64]
 

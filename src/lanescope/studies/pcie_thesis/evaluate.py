@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from lanescope.machine import Machine
 from lanescope.studies.pcie_thesis.plan import Mode, Program, turns
-from lanescope.studies.pcie_thesis.probing import Noticed, Probed, noticed, probed
 from lanescope.studies.pcie_thesis.results import (
     NoticedResults,
     Pair,
@@ -22,8 +21,12 @@ from lanescope.studies.pcie_thesis.results import (
 from lanescope.studies.pcie_thesis.sources import (
     LEAST_BYTES,
     SOURCES,
+    Noticed,
+    Probed,
     Watched,
+    noticed,
     payloads_of,
+    probed,
     source_of,
     watched_once,
 )
