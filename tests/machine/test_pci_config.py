@@ -1,6 +1,6 @@
 import pytest
 
-from lanescope.machine.pci_config import (
+from lanescope.machine.sysfs import (
     PacketSizes,
     is_upstream_port,
     packet_sizes,

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lanescope.machine import Nic, sysfs
-from lanescope.machine.discovery import machine_from_snapshot
+from lanescope.machine.discovery import gbps, machine_from_snapshot
 from lanescope.machine.expected import differences
 from lanescope.machine.files import dumps_machine, machine_named, parse_machine
-from lanescope.machine.rdma import gbps
 from lanescope.machine.snapshot import Snapshot
 from lanescope.machine.sysfs import RdmaPort
 from lanescope.report.tree import nic_text

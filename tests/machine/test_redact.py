@@ -3,8 +3,7 @@ import json
 
 from lanescope.machine.discovery import machine_from_snapshot
 from lanescope.machine.dmi import memory_modules
-from lanescope.machine.redact import redacted
-from lanescope.machine.snapshot import Snapshot
+from lanescope.machine.snapshot import Snapshot, redacted
 from tests.machine.test_discovery import RECORDED
 from tests.machine.test_dmi import OTHER, module, table
 

@@ -79,8 +79,7 @@ def topo(
 
 def _record(folder: Path) -> None:
     from lanescope.errors import InputError
-    from lanescope.machine.redact import redacted
-    from lanescope.machine.snapshot import take_snapshot
+    from lanescope.machine.snapshot import redacted, take_snapshot
 
     try:
         redacted(take_snapshot(), folder.name).save(folder)

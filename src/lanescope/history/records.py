@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from lanescope.copies.notation import copies_text
 from lanescope.errors import InputError
-from lanescope.machine.redact import is_redacted
+from lanescope.machine.snapshot import is_redacted
 from lanescope.report.format import bytes_text
 from lanescope.results.result import Result
 from lanescope.store.run import Run

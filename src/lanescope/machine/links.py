@@ -9,10 +9,9 @@ from typing import Any
 
 from lanescope.machine.machine import Gpu, Link, Machine, NvLink, Switch
 from lanescope.machine.nvml import Nvml
-from lanescope.machine.pci_config import PacketSizes, is_upstream_port, packet_sizes
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, PcieLink
 from lanescope.machine.snapshot import Snapshot
-from lanescope.machine.sysfs import link_now
+from lanescope.machine.sysfs import PacketSizes, is_upstream_port, link_now, packet_sizes
 
 #: NVML's numbers for what is at the other end of an NVLink, and for its version.
 _REMOTE_SWITCH = 2

@@ -7,8 +7,7 @@ import platform
 from pathlib import Path
 
 from lanescope.machine import Link, Machine
-from lanescope.machine.pci_config import redirects_peers
-from lanescope.machine.sysfs import bridges_above
+from lanescope.machine.sysfs import bridges_above, redirects_peers
 from lanescope.report.format import count_text
 
 _IOMMUS = Path("/sys/class/iommu")
