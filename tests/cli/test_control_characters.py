@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lanescope.codec.cells import safe_cells
 from lanescope.machine import machine_named
 from lanescope.machine.files import dumps_machine
+from lanescope.report.format import safe_cells
 
 EVIL = "x\x1b[2Jy\x07\x9bz"
 

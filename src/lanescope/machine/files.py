@@ -14,8 +14,7 @@ from typing import Any
 
 from lanescope.codec.atomic import write_atomically
 from lanescope.codec.fields import FieldError, build, shown
-from lanescope.codec.files import parse_toml, read_text
-from lanescope.codec.lines import line_of
+from lanescope.codec.files import line_of, parse_toml, read_text
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import Link, LinkKind, Machine

@@ -6,6 +6,9 @@ missing number never looks like a zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import binary_text, size_text
 
@@ -13,6 +16,8 @@ from lanescope.units.sizes import binary_text, size_text
 MISSING = "–"
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+#: What spreadsheets begin a formula with, or skip before one.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def bytes_text(count: float | None) -> str:
@@ -170,3 +175,22 @@ def _decimals(value: float, most: int = 3) -> int:
 
 def _significant(value: float, most: int = 3) -> str:
     return f"{value:.{_decimals(value, most)}f}"
+
+
+def safe_cells(row: Iterable[Any]) -> list[Any]:
+    """Return a row in which no text is a formula; numbers, also as text, stay.
+
+    >>> safe_cells(["=1+1", "h2d", "-0.5", -1])
+    ["'=1+1", 'h2d', '-0.5', -1]
+    """
+    return [f"'{cell}" if _is_formula(cell) else cell for cell in row]
+
+
+def _is_formula(cell: Any) -> bool:
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False

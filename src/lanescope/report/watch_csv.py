@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lanescope.codec.atomic import replace_when_written, writing_to
-from lanescope.codec.cells import safe_cells
+from lanescope.report.format import safe_cells
 from lanescope.trace.by_line import CalledFrom, line_texts
 from lanescope.trace.codes import (
     HOST_DEVICE,

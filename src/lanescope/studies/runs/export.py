@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lanescope.codec.cells import safe_cells
 from lanescope.copies.case import Case, Matrix, Unit
 from lanescope.document.finding import Finding
 from lanescope.exit_codes import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine
+from lanescope.report.format import safe_cells
 from lanescope.results.result import Result, Status
 from lanescope.store.folder import State
 from lanescope.store.rows import COLUMNS, ResultRow, rows_of

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.codec.fields import FieldError, build, shown
-from lanescope.codec.files import parse_toml, read_text
-from lanescope.codec.lines import line_of
+from lanescope.codec.files import line_of, parse_toml, read_text
 from lanescope.errors import InputError
 from lanescope.studies.taruc.parameters import (
     NAMES,
