@@ -11,9 +11,9 @@ from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
 from lanescope.copies.notation import copies_text
 from lanescope.engine import nccl, process
-from lanescope.engine.nccl_library import VARIABLE, library
 from lanescope.engine.processes import Processes
 from lanescope.engine.reasons import reason_for
+from lanescope.engine.worker import NCCL_VARIABLE, nccl_library
 from lanescope.errors import InputError, NotMeasuredError
 from tests.findings.machine.simulator import nvswitched
 
@@ -123,10 +123,10 @@ def test_multicast_is_off_by_default(started, monkeypatch):
 
 
 def test_a_library_can_be_named(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "/opt/nccl/libnccl.so.2")
-    assert library() == "/opt/nccl/libnccl.so.2"
-    monkeypatch.delenv(VARIABLE)
-    assert library().endswith("libnccl.so.2")
+    monkeypatch.setenv(NCCL_VARIABLE, "/opt/nccl/libnccl.so.2")
+    assert nccl_library() == "/opt/nccl/libnccl.so.2"
+    monkeypatch.delenv(NCCL_VARIABLE)
+    assert nccl_library().endswith("libnccl.so.2")
 
 
 def test_what_is_missing_is_said_with_a_remedy():

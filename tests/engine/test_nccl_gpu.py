@@ -8,15 +8,15 @@ import lanescope
 from lanescope._core import native
 from lanescope.copies.experiment import experiment_of
 from lanescope.copies.grammar import parse_copies
-from lanescope.engine.nccl_library import library
 from lanescope.engine.processes import Processes
+from lanescope.engine.worker import nccl_library
 from tests.engine.test_nccl import all_reduce
 from tests.engine.test_processes_gpu import gpus_here, two_gpus
 
 
 def there_is_nccl() -> bool:
     try:
-        native.NcclRank.unique_id(library())
+        native.NcclRank.unique_id(nccl_library())
     except native.NativeError:
         return False
     return True
@@ -39,7 +39,7 @@ def started():
 
 @pytest.mark.parametrize("size", [8, 1000, 1 << 20])
 def test_a_sum_over_one_gpu_is_what_it_had(size):
-    rank = native.NcclRank(library(), native.NcclRank.unique_id(library()), 1, 0, 0)
+    rank = native.NcclRank(nccl_library(), native.NcclRank.unique_id(nccl_library()), 1, 0, 0)
     made = native.NcclOperations(rank, [], [], size)
     assert made.count_mismatches() > 0, "the sum was spoilt"
     boundaries = made.run(3, 2)
@@ -49,7 +49,7 @@ def test_a_sum_over_one_gpu_is_what_it_had(size):
 
 
 def test_a_gpu_that_sends_to_itself():
-    rank = native.NcclRank(library(), native.NcclRank.unique_id(library()), 1, 0, 0)
+    rank = native.NcclRank(nccl_library(), native.NcclRank.unique_id(nccl_library()), 1, 0, 0)
     transfer = native.NcclTransfer(0, 3 << 20, 7)
     made = native.NcclOperations(rank, [transfer], [transfer], 0)
     assert made.count_mismatches() > 2 << 20
@@ -59,7 +59,7 @@ def test_a_gpu_that_sends_to_itself():
 
 def test_what_nccl_refuses_is_said():
     with pytest.raises(native.NativeError) as caught:
-        native.NcclRank(library(), native.NcclRank.unique_id(library()), 1, 5, 0)
+        native.NcclRank(nccl_library(), native.NcclRank.unique_id(nccl_library()), 1, 5, 0)
     assert caught.value.args[0] == "ncclCommInitRank"
     assert caught.value.args[2] == "NCCL failed"
 

@@ -15,7 +15,7 @@ from lanescope.copies.kernel_shapes import SmShape, sm_shapes
 from lanescope.copies.limit import hops
 from lanescope.copies.place import BY_DRIVER
 from lanescope.engine.allocation import AllocationSession
-from lanescope.engine.base import Deadline, Session
+from lanescope.engine.base import Deadline, Nodes, Session
 from lanescope.engine.host import (
     WORD_BYTES,
     BlockSession,
@@ -304,3 +304,28 @@ def _listed(processes: list[int]) -> str:
 
 def _there(shapes: Sequence[SmShape | None]) -> tuple[SmShape, ...]:
     return tuple(filter(None, shapes))
+
+
+class NodesBackend(NativeBackend):
+    """Several nodes; what cannot be done by a process for each GPU is not measured."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        super().__init__(nodes.machine, start=nodes.start)
+
+    def _session(self, experiment: Experiment, gpus: tuple[Gpu, ...]) -> GpuSession:
+        if experiment.timing is not Timing.PROCESSES:
+            raise NotMeasuredError(
+                "Between nodes a process for each GPU copies, and this is not done so.",
+                "Measure it on one node alone.",
+            )
+        return self._gpu_session(experiment, gpus)
+
+    def _find_busy(self) -> dict[int, BusyError]:
+        return dict(self._nodes.busy)
+
+    def _require_number(self, gpu: Gpu) -> None:
+        """Each node has found its GPUs in the process that starts theirs."""
+
+    def _require_host_memory(self, experiment: Experiment) -> None:
+        """Only the node itself knows; its process says so where there is too little."""

@@ -12,15 +12,20 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from lanescope._core import native
 from lanescope.engine.messages import Message, received, send
-from lanescope.engine.nccl_library import library
 
 Answer = tuple[Message, list[int]]
 #: Peer, bytes and seed of each of what a rank sends or receives.
 Transfers = list[tuple[int, int, int]]
+#: Names NCCL, where the one that is found is not the one that is meant.
+NCCL_VARIABLE = "LANESCOPE_NCCL"
+_NCCL = "libnccl.so.2"
+_NCCL_PACKAGE = "nvidia.nccl"
 
 
 class Worker:
@@ -131,12 +136,12 @@ class Worker:
 
     def nccl_id(self, _: list[int]) -> Answer:
         """Make what all ranks of a communicator are given."""
-        return {"id": native.NcclRank.unique_id(library()).hex()}, []
+        return {"id": native.NcclRank.unique_id(nccl_library()).hex()}, []
 
     def join(self, _: list[int], id: str, ranks: int, rank: int, device: int) -> Answer:
         """Leave the last communicator and join one, which waits for all of its ranks."""
         self._operations = self._communicator = None
-        self._communicator = native.NcclRank(library(), bytes.fromhex(id), ranks, rank, device)
+        self._communicator = native.NcclRank(nccl_library(), bytes.fromhex(id), ranks, rank, device)
         return {"version": self._communicator.version}, []
 
     def operate(
@@ -203,3 +208,16 @@ def main(descriptor: int) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
+
+
+def nccl_library() -> str:
+    """Return NCCL from its Python package, else the name that the loader looks for."""
+    if named := os.environ.get(NCCL_VARIABLE):
+        return named
+    try:
+        package = find_spec(_NCCL_PACKAGE)
+    except ModuleNotFoundError:  # of what it would lie in
+        return _NCCL
+    folders = (package.submodule_search_locations or ()) if package else ()
+    paths = (Path(folder, "lib", _NCCL) for folder in folders)
+    return str(next(filter(Path.is_file, paths), _NCCL))

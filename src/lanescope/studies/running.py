@@ -41,7 +41,7 @@ def backend_for(
 ) -> Backend:
     """Return what runs experiments on a machine: itself, the nodes it is, or a prediction."""
     if nodes is not None:
-        from lanescope.engine.nodes import NodesBackend
+        from lanescope.engine.native import NodesBackend
 
         return NodesBackend(nodes)
     if machine.described:
