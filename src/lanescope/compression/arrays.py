@@ -122,11 +122,11 @@ def _opened(path: Path, size: int, dtype: str | None) -> Opened:
     if suffix in (".safetensors", *_NETCDF) and dtype is not None:
         raise InputError(f"{path} tells its types itself; leave out --dtype")
     if suffix == ".safetensors":
-        from lanescope.compression.safetensors_files import safetensors_arrays
+        from lanescope.compression.array_files import safetensors_arrays
 
         return _some(path, safetensors_arrays(path))
     if suffix in _NETCDF:
-        from lanescope.compression.netcdf_files import netcdf_arrays
+        from lanescope.compression.array_files import netcdf_arrays
 
         return _some(path, netcdf_arrays(path))
     kind = dtype or SUFFIXES.get(suffix)

@@ -36,7 +36,6 @@ from lanescope.compression.container import (
     require_part,
     write_index,
 )
-from lanescope.compression.limits import require_size
 from lanescope.compression.meanings import numpy_type, stored_type
 from lanescope.compression.segments import (
     LONGEST_HEADER,
@@ -47,7 +46,7 @@ from lanescope.compression.segments import (
     Segment,
     cut,
 )
-from lanescope.compression.stream import Codec, OtherBaseError, Stream, describe
+from lanescope.compression.stream import Codec, OtherBaseError, Stream, describe, require_size
 from lanescope.errors import InputError
 from lanescope.units.sizes import Size, size_of
 
@@ -371,7 +370,7 @@ class CompressedFile:
         InputError
             If there is none of that name, or what is there is damaged, or cannot be written.
         """
-        from lanescope.compression.safetensors_files import header_of_one
+        from lanescope.compression.array_files import header_of_one
 
         number = self._number(name)
         if self.index.kind != SAFETENSORS:

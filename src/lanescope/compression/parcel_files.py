@@ -27,10 +27,9 @@ from lanescope.compression.codec import require_threads
 from lanescope.compression.container import KNOWN_TYPES
 from lanescope.compression.deciding import Decision
 from lanescope.compression.gpu_arrays import coded_dtype, dtype_name
-from lanescope.compression.limits import require_size
 from lanescope.compression.meanings import cupy_type, numpy_type, value_bytes
 from lanescope.compression.pages import PageGroup, PageParcel, PageRun, offsets_of, padded
-from lanescope.compression.stream import as_bytes, input_errors
+from lanescope.compression.stream import as_bytes, input_errors, require_size
 from lanescope.compression.transfers import Parcel, core_errors
 from lanescope.errors import InputError
 

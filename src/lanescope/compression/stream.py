@@ -15,6 +15,7 @@ from lanescope._core import native
 from lanescope.compression import gpu
 from lanescope.compression.meanings import meant
 from lanescope.errors import InputError
+from lanescope.units.sizes import size_text
 
 Stream = NDArray[np.uint8]
 _REFUSED = ("bad stream", "bad block")
@@ -148,3 +149,18 @@ def input_errors() -> Iterator[None]:
         _, _, name, detail, _ = error.args
         said = f"this is no stream that can be read: {detail}" if name in _REFUSED else detail
         raise (OtherBaseError if name == "bad base" else InputError)(said) from error
+
+
+def require_size(size: int, most: int | None, what: str = "the stream") -> None:
+    """Refuse what becomes larger than its reader wants, before there is memory for it.
+
+    Raises
+    ------
+    InputError
+        If it does.
+    """
+    if most is not None and size > most:
+        raise InputError(
+            f"{what} becomes {size_text(size)} when it is decompressed, and at most "
+            f"{size_text(most)} are allowed; allow more if you trust it"
+        )

@@ -15,7 +15,7 @@ from lanescope._version import __version__
 from lanescope.calls import checked
 from lanescope.compression.arrays import DTYPES, Entry, Opened, open_arrays
 from lanescope.compression.device import HostDevice
-from lanescope.compression.nvcomp_library import nvcomp_for, open_nvcomp, there_is_nvcomp
+from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
