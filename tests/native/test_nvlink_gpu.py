@@ -9,7 +9,7 @@ import pytest
 from lanescope._core import native
 from lanescope.machine import discover
 from lanescope.trace.counter_spool import read_all_counters, sidecar_of
-from lanescope.trace.nvlink import joined
+from lanescope.trace.limits import joined
 from lanescope.watching.sources.base import prepare_all, start_all
 from lanescope.watching.sources.counters import CountersSource, counts_nvlink
 from lanescope.watching.sources.pm import PmSource

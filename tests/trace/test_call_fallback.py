@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from lanescope.machine import Machine
-from lanescope.trace import spool
+from lanescope.trace import store
 from lanescope.trace.call_fallback import Coverage, Coverages
 from lanescope.trace.call_ring import count_record, text_record
 from lanescope.trace.codes import MemoryKind, What
-from lanescope.trace.spool import read_spools
+from lanescope.trace.store import read_spools
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import CALL_TIMES, Counters, Operations, Process, Timeline
 from lanescope.trace.trace_records import CALLS, CUT_SHORT, OPERATIONS, Kind
@@ -179,7 +179,7 @@ def write_spool(path, operations, *, header="", flags=None):
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_spools_of_both_are_one_process(tmp_path, monkeypatch, in_memory):
     if not in_memory:
-        monkeypatch.setattr(spool, "MOST_BYTES_IN_MEMORY", 0)
+        monkeypatch.setattr(store, "MOST_BYTES_IN_MEMORY", 0)
     write_spool(tmp_path / f"trace.{PID}.bin", copies(range(300)), flags=CUT_SHORT)
     of_calls = ', "timed_by": "calls"'
     path = tmp_path / f"trace.{PID}.1.calls.bin"

@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 
 from lanescope.store.store import read_run
-from lanescope.trace.limits import DIRECTIONS
+from lanescope.trace.limits import DIRECTIONS, NVLINK_DIRECTIONS
 from lanescope.trace.links import measured_links, measured_nodes
-from lanescope.trace.nvlink import NVLINK_DIRECTIONS
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "check"
 

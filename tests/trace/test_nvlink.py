@@ -14,8 +14,7 @@ from lanescope.studies.watch_report.values import summary_json
 from lanescope.trace.align import align
 from lanescope.trace.columns import COUNTERS, read_columns, write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header, read_all_counters
-from lanescope.trace.limits import Ceilings
-from lanescope.trace.nvlink import fills_all, joined, nvlink_limits, nvlinked
+from lanescope.trace.limits import Ceilings, fills_all, joined, nvlink_limits, nvlinked
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Counters, Operations, best_counters
 from lanescope.trace.wire_fit import model_of

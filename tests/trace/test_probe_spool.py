@@ -10,7 +10,7 @@ from lanescope.errors import InputError
 from lanescope.machine import machine_named
 from lanescope.trace.counter_spool import read_all_counters, sidecar_of
 from lanescope.trace.probe_spool import probe_header, read_all_probes, read_probe
-from lanescope.trace.spool import read_spools
+from lanescope.trace.store import read_spools
 
 T = 1_795_000_000_000_000_000
 RECORDS = [(T, 5_000, 20_000, 0, 0), (T + 25_000, 6_000, 40_960, 1, 0)]

@@ -1,9 +1,9 @@
 import pytest
 
 from lanescope.machine import Gpu, Machine
-from lanescope.trace import spool
+from lanescope.trace import store
 from lanescope.trace.operations import Operations
-from lanescope.trace.spool import gpu_numbers, numbers_by_address, read_spools
+from lanescope.trace.store import gpu_numbers, numbers_by_address, read_spools
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Process
 from lanescope.trace.trace_spool import Trace
@@ -62,7 +62,7 @@ def test_copies_go_to_the_gpu_with_the_address_whatever_its_number(
     content = line + text(10, 0, "0000:c1:00.0") + text(10, 1, "0000:0a:00.0") + operation(100, 1)
     (tmp_path / "trace.5.bin").write_bytes(content)
     if not in_memory:
-        monkeypatch.setattr(spool, "MOST_BYTES_IN_MEMORY", 0)
+        monkeypatch.setattr(store, "MOST_BYTES_IN_MEMORY", 0)
     (piece,) = read_spools(tmp_path, ADDRESSED, 0, 1000).operations.pieces()
     assert (piece.source_device.tolist(), piece.destination_device.tolist()) == ([-1], [1])
 
@@ -85,7 +85,7 @@ def test_an_empty_folder_is_an_empty_timeline(tmp_path):
 
 def test_what_a_process_left_unfinished_is_told(tmp_path, monkeypatch):
     trace = Trace(Operations.empty(), Process(7, "app", 1, 9), 3, (), None)
-    monkeypatch.setattr(spool, "_traces", lambda folder: [trace])
+    monkeypatch.setattr(store, "_traces", lambda folder: [trace])
     timeline = read_spools(tmp_path, MACHINE, 0, 10)
     assert timeline.processes[0].unfinished == 3
     summary = summarise(timeline)

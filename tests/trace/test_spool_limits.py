@@ -12,11 +12,11 @@ import pytest
 
 from lanescope._core import native
 from lanescope.trace.counter_spool import counter_header
-from lanescope.trace.spool_room import LIMITS, write_limits
 from lanescope.trace.summarise import summarise
 from lanescope.trace.time_checks import no_room_note
 from lanescope.trace.timeline import Timeline, What
 from lanescope.trace.trace_records import CALLS, Kind, Records
+from lanescope.trace.watch_folder import LIMITS, write_limits
 from tests.patience import PATIENCE_S
 from tests.watching import test_trace_injection as injection
 from tests.watching.injected import environment, needs_injection, read_one
@@ -170,7 +170,7 @@ def test_many_writers_together_take_little_more_than_they_may(tmp_path):
 @pytest.mark.parametrize("asked", [None, 12345])
 def test_limits_follow_what_is_free(asked, tmp_path, monkeypatch):
     free = type("Usage", (), {"free": 8000})
-    monkeypatch.setattr("lanescope.trace.spool_room.shutil.disk_usage", lambda _: free)
+    monkeypatch.setattr("lanescope.trace.watch_folder.shutil.disk_usage", lambda _: free)
     with limited(tmp_path, asked):
         told = [int(word) for word in (tmp_path / LIMITS).read_text().split()]
     assert told == [asked or 2000, 4000, 1]

@@ -9,8 +9,8 @@ import pytest
 from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.trace.counter_spool import counter_header, sidecar_of
-from lanescope.trace.spool_room import LIMITS, write_limits
 from lanescope.trace.spool_tail import SpoolTail
+from lanescope.trace.watch_folder import LIMITS, write_limits
 from lanescope.watching.sources.common import write_sidecar
 from tests.patience import PATIENCE_S
 from tests.watching import test_trace_injection as injection

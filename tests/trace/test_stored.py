@@ -17,7 +17,7 @@ from lanescope.trace import (
     operations,
     rectangles,
     sorted_rows,
-    spool,
+    store,
     stored,
 )
 from lanescope.trace import rectangles as intervals
@@ -26,7 +26,7 @@ from lanescope.trace import wire_fit as fit
 from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.operations import COLUMNS, Operations
-from lanescope.trace.spool import read_spools
+from lanescope.trace.store import read_spools
 from lanescope.trace.stored import StoredColumn, in_memory, search
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Counters, Timeline
@@ -73,7 +73,7 @@ def all_on_disk(monkeypatch):
     """Have even short watches stay on the disk, and be worked on in small pieces."""
     monkeypatch.setattr(columns, "MOST_IN_MEMORY", 0)
     monkeypatch.setattr(counter_spool, "MOST_IN_MEMORY", 0)
-    monkeypatch.setattr(spool, "MOST_BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr(store, "MOST_BYTES_IN_MEMORY", 0)
     monkeypatch.setattr(fit, "_BLOCK", 7)
     monkeypatch.setattr(fit, "_CHUNK", 999)
     monkeypatch.setattr(rectangles, "_CHUNK", 50)

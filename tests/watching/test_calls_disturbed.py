@@ -18,9 +18,8 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.call_ring import CallRing, RingNotReadyError
-from lanescope.trace.call_spool import RingSpool, recover, spool_of
-from lanescope.trace.ring_folder import RINGS
-from lanescope.trace.spool import read_spools
+from lanescope.trace.call_spool import RINGS, RingSpool, recover, spool_of
+from lanescope.trace.store import read_spools
 from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.watching.sources import injection

@@ -17,7 +17,7 @@ import pytest
 from lanescope.machine import machine_named
 from lanescope.trace.by_line import copies_by_line
 from lanescope.trace.python_lines import Frame, NoLine, frames_of
-from lanescope.trace.spool import read_spools
+from lanescope.trace.store import read_spools
 from lanescope.trace.trace_spool import Trace
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.base import SourceReport

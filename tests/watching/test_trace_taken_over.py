@@ -12,7 +12,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.machine import Machine
-from lanescope.trace.spool import read_spools
+from lanescope.trace.store import read_spools
 from lanescope.trace.timeline import CALL_TIMES, GPU_CLOCK, Timeline
 from lanescope.watching.source_request import SourceRequest, sources_of_program
 from lanescope.watching.sources import injection

@@ -6,7 +6,7 @@
 ///
 /// Every record begins with a head and is a multiple of 8 bytes long. Times are nanoseconds
 /// since 1970, by CLOCK_REALTIME as it was when the watch began and CLOCK_MONOTONIC since. The
-/// reader is src/lanescope/watch/trace_spool.py.
+/// reader is src/lanescope/trace/trace_spool.py.
 namespace lanescope::inject {
 
 enum class RecordKind : std::uint16_t {

@@ -1,9 +1,10 @@
-"""Spools of the copies that programs recorded in rings, in the layout of traces."""
+"""Rings that programs record their copies in, and spools of these, in the layout of traces."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from lanescope._core import native
 from lanescope.codec.files import read_bytes
-from lanescope.codec.opening import opened_folder
+from lanescope.codec.opening import open_file, opened_folder
 from lanescope.errors import InputError
 from lanescope.trace.call_ring import (
     CallRing,
@@ -23,9 +24,19 @@ from lanescope.trace.call_ring import (
     text_record,
 )
 from lanescope.trace.codes import IntArray
-from lanescope.trace.ring_folder import remove_rings, rings_in, rings_of
-from lanescope.trace.spool_room import is_held
 from lanescope.trace.trace_records import COUNTS, NO_ROOM, OPERATIONS, Kind, Records
+from lanescope.trace.watch_folder import is_held
+
+#: Among the spools, the folder of the rings or a link to it.
+RINGS = "rings"
+#: Where rings are no files of a disk, and how their folders' names begin there.
+SHARED_MEMORY = Path("/dev/shm")
+#: Names of the spools of calls, among those of traces.
+CALL_SPOOLS = "trace.*.calls.bin"
+RING_PREFIX = "lanescope-"
+#: In the folder of the rings: the folder of the spools that they belong to.
+_OWNER = "owner"
+_LONGEST_PATH = 1 << 16
 
 
 def spool_of(ring: CallRing, spools: Path) -> Path:
@@ -144,3 +155,46 @@ def recover(spools: Path) -> None:
             if ring.is_used:
                 RingSpool(ring, spool_of(ring, spools), room).read(last=True)
     remove_rings(spools)
+
+
+def rings_in(folder: Path) -> Iterator[Path]:
+    """Yield the rings of a folder; none where it is gone."""
+    yield from sorted(folder.glob("calls.*.ring"))
+
+
+def claim(rings: Path, spools: Path) -> None:
+    """Write into a folder of rings whose they are; raises OSError."""
+    with (rings / _OWNER).open("x") as file:
+        file.write(str(spools.absolute()))
+
+
+def rings_of(spools: Path) -> Path | None:
+    """Return the folder of the rings that are a watch's own; None where there is none.
+
+    A run of somebody else may hold a link to the rings of another watch: those name that one.
+    """
+    link = spools / RINGS
+    try:
+        target = link.resolve(strict=True) if link.is_symlink() else link
+        if target != link and (
+            target.parent != SHARED_MEMORY or not target.name.startswith(RING_PREFIX)
+        ):
+            return None
+        with open_file(target / _OWNER, inner=1) as file:
+            owner = file.read(_LONGEST_PATH).decode("utf-8", "surrogateescape")
+        own = target.stat().st_uid == os.getuid() and owner == str(spools.absolute())
+    except (OSError, InputError):
+        return None
+    return target if own else None
+
+
+def remove_rings(spools: Path) -> None:
+    """Remove the rings of a watch; processes that still run go on writing to what is theirs."""
+    if (rings := rings_of(spools)) is None:
+        return
+    with contextlib.suppress(OSError):
+        for path in rings.iterdir():
+            path.unlink()
+        rings.rmdir()
+    with contextlib.suppress(OSError):
+        (spools / RINGS).unlink()

@@ -1,14 +1,20 @@
-"""What the link of a GPU can carry: measured by an earlier run, else by the link's rate."""
+"""The links of GPUs, PCIe and NVLink: whom they join, and what they can carry.
+
+A limit is what an earlier run measured, else the link's rate.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import permutations
 
 from lanescope.machine import Link, LinkKind, Machine
 
 #: Directions over a GPU's link, in the order of all pairs in this package.
 DIRECTIONS = ("h2d", "d2h")
+#: Directions over all NVLinks of a GPU together, as the GPU sees them: received, sent.
+NVLINK_DIRECTIONS = ("nvlink-rx", "nvlink-tx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +78,75 @@ def _limit(links: tuple[Link, ...], gpu: int, direction: int, ceilings: Ceilings
     best = None if link.pcie is None else link.pcie.at_best()
     label = link.label if best is None else f"PCIe {best.generation}.0 x{best.width}"
     return LinkLimit(gbs, f"payload limit of {label}")
+
+
+def nvlinks_of(machine: Machine, gpu: int) -> tuple[Link, ...]:
+    """Return the bundles of active NVLinks that end at a GPU."""
+    part = f"g{gpu}"
+    return tuple(
+        link for link in machine.links if link.kind is LinkKind.NVLINK and part in (link.a, link.b)
+    )
+
+
+def nvlinked(machine: Machine) -> tuple[int, ...]:
+    """Return the GPUs that have active NVLinks."""
+    return tuple(gpu.index for gpu in machine.gpus if nvlinks_of(machine, gpu.index))
+
+
+def joined(machine: Machine) -> frozenset[tuple[int, int]]:
+    """Return the pairs of GPUs that NVLinks join, directly or by one switch; each pair both ways.
+
+    Copies between these go over NVLink, those between others over PCIe.
+    """
+    ends = {gpu: _other_ends(machine, gpu) for gpu in nvlinked(machine)}
+    return frozenset(
+        (one, other)
+        for one, other in permutations(ends, 2)
+        if f"g{other}" in ends[one] or any(not e.startswith("g") for e in ends[one] & ends[other])
+    )
+
+
+def fills_all(machine: Machine, gpu: int) -> bool:
+    """Whether a copy with one other GPU can use all NVLinks: they all have the same other end."""
+    return len(_other_ends(machine, gpu)) == 1
+
+
+def nvlink_limits(
+    machine: Machine | None, gpu: int, ceilings: Ceilings | None = None
+) -> tuple[LinkLimit, LinkLimit]:
+    """Return what all NVLinks of a GPU carry together: received, sent.
+
+    Without a measured ceiling it is the payload limit of the links that are up.
+    """
+    links = () if machine is None else nvlinks_of(machine, gpu)
+    received, sent = (
+        _nvlink_limit(links, gpu, direction, ceilings or Ceilings()) for direction in range(2)
+    )
+    return received, sent
+
+
+def _other_ends(machine: Machine, gpu: int) -> set[str]:
+    part = f"g{gpu}"
+    return {link.b if link.a == part else link.a for link in nvlinks_of(machine, gpu)}
+
+
+def _nvlink_limit(
+    links: tuple[Link, ...], gpu: int, direction: int, ceilings: Ceilings
+) -> LinkLimit:
+    measured = ceilings.gbs.get((gpu, NVLINK_DIRECTIONS[direction]))
+    if measured is not None:
+        return LinkLimit(measured, ceilings.source)
+    rates = []
+    for link in links:
+        # a link's limits are (from a to b, from b to a); `way` 0 is towards the GPU
+        towards_b = (link.b == f"g{gpu}") == (direction == 0)
+        if link.payload_gbs is None:
+            return LinkLimit(None, f"the NVLinks of g{gpu} are not known")
+        rates.append(link.payload_gbs[0 if towards_b else 1])
+    if not rates:
+        return LinkLimit(None, f"the NVLinks of g{gpu} are not known")
+    bundles = [link.nvlink for link in links if link.nvlink is not None]
+    versions = {bundle.version for bundle in bundles}
+    version = f" {versions.pop()}" if len(versions) == 1 and None not in versions else ""
+    count = sum(bundle.count for bundle in bundles)
+    return LinkLimit(sum(rates), f"payload limit of NVLink{version} x{count}")

@@ -13,7 +13,7 @@ from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.machine import Machine
 from lanescope.machine.nvml import Nvml
-from lanescope.trace.nvlink import nvlinked
+from lanescope.trace.limits import nvlinked
 
 
 @dataclass(frozen=True, slots=True)

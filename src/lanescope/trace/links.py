@@ -14,8 +14,7 @@ from lanescope.store.folder import MANIFEST
 from lanescope.store.folders import default_runs_folder
 from lanescope.store.run import Run
 from lanescope.store.store import read_run
-from lanescope.trace.limits import DIRECTIONS
-from lanescope.trace.nvlink import NVLINK_DIRECTIONS, fills_all, joined
+from lanescope.trace.limits import DIRECTIONS, NVLINK_DIRECTIONS, fills_all, joined
 
 #: Runs that measure whole links, and how many of them are looked at, the newest first.
 _VERBS = ("check", "bench")

@@ -7,8 +7,7 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.trace import uncounted
 from lanescope.trace.codes import BoolArray, Direction
-from lanescope.trace.limits import Ceilings
-from lanescope.trace.nvlink import NVLINK_DIRECTIONS, joined, nvlink_limits
+from lanescope.trace.limits import NVLINK_DIRECTIONS, Ceilings, joined, nvlink_limits
 from lanescope.trace.operations import Operations
 from lanescope.trace.rates import RateMeter, Rates
 from lanescope.trace.rectangles import bytes_in_known, rectangle_pieces

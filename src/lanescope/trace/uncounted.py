@@ -14,7 +14,7 @@ import numpy as np
 
 from lanescope.machine import Machine
 from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, among
-from lanescope.trace.nvlink import fills_all, nvlinks_of
+from lanescope.trace.limits import fills_all, nvlinks_of
 from lanescope.trace.operations import Operations
 from lanescope.trace.summary import DirectionSummary
 from lanescope.trace.timeline import Counters, Timeline

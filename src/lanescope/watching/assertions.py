@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lanescope.errors import InputError
-from lanescope.trace.limits import DIRECTIONS
-from lanescope.trace.nvlink import NVLINK_DIRECTIONS
+from lanescope.trace.limits import DIRECTIONS, NVLINK_DIRECTIONS
 from lanescope.trace.summary import DirectionSummary, Summary
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import parse_size

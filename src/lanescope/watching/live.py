@@ -13,8 +13,15 @@ from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.trace.codes import FloatArray, IntArray
 from lanescope.trace.counter_spool import HALVES
-from lanescope.trace.limits import DIRECTIONS, Ceilings, LinkLimit, link_limits, pcie_links
-from lanescope.trace.nvlink import NVLINK_DIRECTIONS, nvlink_limits
+from lanescope.trace.limits import (
+    DIRECTIONS,
+    NVLINK_DIRECTIONS,
+    Ceilings,
+    LinkLimit,
+    link_limits,
+    nvlink_limits,
+    pcie_links,
+)
 from lanescope.trace.nvlink_rates import PAYLOAD
 from lanescope.trace.spool_tail import HalvesTail, SpoolTail, Tail
 from lanescope.trace.timeline import LINKS, NVLINK, PREFERRED, Counters

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
-from lanescope.trace.nvlink import nvlinked
+from lanescope.trace.limits import nvlinked
 from lanescope.watching.source_request import (
     IN_PROGRAMS,
     SourceRequest,

@@ -25,8 +25,8 @@ from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup
 from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.by_line import LineCopies
+from lanescope.trace.limits import NVLINK_DIRECTIONS
 from lanescope.trace.managed import ManagedDirection
-from lanescope.trace.nvlink import NVLINK_DIRECTIONS
 from lanescope.trace.probed import ProbedDirection, Sign
 from lanescope.trace.run import FEWEST_FOR_INTERVAL, Turns
 from lanescope.trace.summary import DirectionSummary, Summary

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from lanescope._core import native
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.ring_folder import (
-    PREFIX,
+from lanescope.trace.call_spool import (
+    RING_PREFIX,
     RINGS,
     SHARED_MEMORY,
     claim,
@@ -297,7 +297,7 @@ def _new_folder(spools: Path) -> Path:
     link = spools / RINGS
     try:
         if shutil.disk_usage(SHARED_MEMORY).free >= _LEAST_FREE_BYTES:
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=SHARED_MEMORY))
+            folder = Path(tempfile.mkdtemp(prefix=RING_PREFIX, dir=SHARED_MEMORY))
             claim(folder, spools)
             link.symlink_to(folder)
             return folder

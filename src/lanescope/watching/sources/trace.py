@@ -9,7 +9,7 @@ from pathlib import Path
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.ring_folder import CALL_SPOOLS
+from lanescope.trace.call_spool import CALL_SPOOLS
 from lanescope.watching.cupti import CUPTI_REMEDY, CUPTI_VARIABLE, find_cupti
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.injection import (
