@@ -16,8 +16,8 @@ from lanescope.studies.watch_report.blocks import end_lines
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Operations, Process, Timeline
 from lanescope.trace.tracing_cost import TracingCost, slowdown, store_cost, stored_cost
-from lanescope.watching import tracing_cost_measured as tracing_cost
-from lanescope.watching.tracing_cost_measured import measure_tracing_cost
+from lanescope.watching import cost as tracing_cost
+from lanescope.watching.cost import measure_tracing_cost
 
 COST = TracingCost(2e-6, 1e-6, 3e-6, 5e-7, 4e-7, 6e-7, "NVIDIA H200", "580.1", "2026-11-21")
 

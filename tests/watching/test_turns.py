@@ -17,9 +17,9 @@ from lanescope.errors import InputError
 from lanescope.studies.watch_report.blocks import turns_text
 from lanescope.studies.watch_report.values import turns_json
 from lanescope.trace.run import Turns, read_turns, store_turns
-from lanescope.watching import turns as taking
+from lanescope.watching import cost as taking
+from lanescope.watching.cost import take_turns
 from lanescope.watching.session import Watch
-from lanescope.watching.turns import take_turns
 from lanescope.watching.waiting import Launched
 from tests.patience import PATIENCE_S
 from tests.studies.pcie_thesis.reproductions import MACHINE

@@ -68,7 +68,7 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
     from lanescope.errors import InputError, MissingPartError, NotMeasuredError
     from lanescope.report.format import seconds_text
     from lanescope.trace.tracing_cost import store_cost
-    from lanescope.watching.tracing_cost_measured import COUNT, TURNS, measure_tracing_cost
+    from lanescope.watching.cost import TRACING_ROUNDS, TRACING_TURNS, measure_tracing_cost
 
     if not machine.gpus:
         raise MissingPartError(
@@ -83,7 +83,8 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
         f"Tracing: a copy and its call take {seconds_text(cost.copy_seconds)} longer "
         f"({seconds_text(cost.copy_low)} to {seconds_text(cost.copy_high)}), a kernel "
         f"{seconds_text(cost.kernel_seconds)} ({seconds_text(cost.kernel_low)} to "
-        f"{seconds_text(cost.kernel_high)}), where the program waits for each: medians and range "
-        f"of {TURNS} turns of {COUNT:,} rounds with and without it. Kept in {path}.",
+        f"{seconds_text(cost.kernel_high)}), where the program waits for each: medians and "
+        f"range of {TRACING_TURNS} turns of {TRACING_ROUNDS:,} rounds with and without it. "
+        f"Kept in {path}.",
         file=sys.stderr if as_json else sys.stdout,
     )

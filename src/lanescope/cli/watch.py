@@ -415,7 +415,7 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
     import dataclasses
 
     from lanescope.trace.run import read_turns
-    from lanescope.watching.turns import take_turns
+    from lanescope.watching.cost import take_turns
 
     assert run.folder is not None, "a watch is always stored"
     try:

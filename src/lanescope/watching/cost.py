@@ -1,19 +1,32 @@
-"""What watching costs a program, measured: it is run again and again, watched and unwatched."""
+"""What watching costs a program, and what tracing does: measured with and without, in turns."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import shutil
+import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import date
 from pathlib import Path
 
-from lanescope.errors import InputError
+from lanescope.errors import InputError, NotMeasuredError
 from lanescope.interruption import Interrupted
+from lanescope.machine import Machine
 from lanescope.trace.run import Turns, store_turns
+from lanescope.trace.tracing_cost import TracingCost
 from lanescope.watching.launcher import Captured, Stopped, program_environment
 from lanescope.watching.session import NotStoredError, Watch, watch
+from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
+
+#: Rounds of a copy, a kernel and a wait: half a second to a second.
+TRACING_ROUNDS = 50_000
+TRACING_TURNS = 5
 
 
 def take_turns(request: Watch, count: int, folder: Path) -> Turns | None:
@@ -106,3 +119,58 @@ def _seconds(request: Watch, place: Path, watching: bool, stopped: Stopped) -> f
             "--turns: what watching costs can be measured only where it can run again and again"
         )
     return program.seconds
+
+
+def measure_tracing_cost(
+    machine: Machine, turns: int = TRACING_TURNS, count: int = TRACING_ROUNDS
+) -> TracingCost:
+    """Run ``many-copies`` with and without a trace, in turns.
+
+    Each round of it copies 4 KiB, starts a kernel and waits, so that nothing hides what a call
+    takes more.
+
+    Raises
+    ------
+    NotMeasuredError
+        If programs cannot be traced here, or the program fails.
+    """
+    times: dict[str, list[float]] = {"plain": [], "copies": [], "kernels": []}
+    kinds = {"copies": DEFAULT_KINDS, "kernels": (*DEFAULT_KINDS, "kernel")}
+    for turn in range(turns):
+        for traced in list(times)[:: 1 if turn % 2 == 0 else -1]:
+            times[traced].append(_seconds_of_a_round(kinds.get(traced), count))
+    copy = [b - a for a, b in zip(times["plain"], times["copies"], strict=True)]
+    kernel = [b - a for a, b in zip(times["copies"], times["kernels"], strict=True)]
+    return TracingCost(
+        *_spread(copy),
+        *_spread(kernel),
+        machine.gpus[0].name,
+        machine.driver,
+        f"{date.today():%Y-%m-%d}",
+    )
+
+
+def _seconds_of_a_round(kinds: tuple[str, ...] | None, count: int) -> float:
+    program = ["many-copies", "--rate", "0", "--count", str(count), "--json"]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ)
+        if kinds is not None:
+            source = TraceSource(Path(folder), kinds)
+            source.start()
+            environment |= source.environment()
+        done = subprocess.run(
+            [sys.executable, "-m", "lanescope.examples", *program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        why = done.stderr.strip().splitlines()
+        raise NotMeasuredError(f"the program that copies failed: {why[-1] if why else 'no word'}")
+    (step,) = [s for s in json.loads(done.stdout)["steps"] if s["name"] == "copies"]
+    return float((step["end_ns"] - step["begin_ns"]) * 1e-9 / step["copies"])
+
+
+def _spread(values: list[float]) -> tuple[float, float, float]:
+    return statistics.median(values), min(values), max(values)
