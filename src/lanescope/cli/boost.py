@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.ended import ProgramEnded
+from lanescope.cli.ending import ProgramEnded
 from lanescope.cli.options import option, size_option
 from lanescope.errors import LanescopeError
 from lanescope.units.values import File, OneOf, Whole

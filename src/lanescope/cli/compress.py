@@ -1,29 +1,57 @@
-"""``lanescope compress``: files of arrays, smaller on the disk."""
+"""``lanescope compress``: files of arrays, smaller on the disk; and what ``decompress`` shares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+import json as encoder
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from lanescope.cli.combinations import combines
-from lanescope.cli.compressed_files import (
-    ONE_PLACE,
-    BaseOption,
-    FilesArgument,
-    ForceOption,
-    JsonOption,
-    OutOption,
-    ThreadsOption,
-    ToOption,
-    make_folder,
-    progress_of,
-    require_one,
-    say,
-    targets_of,
-    to_folder,
-)
+import typer
+
+from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.options import option
-from lanescope.units.values import OneOf
+from lanescope.errors import InputError
+from lanescope.units.values import File, Folder, OneOf, Whole
+
+if TYPE_CHECKING:
+    from lanescope.compression.container import Index
+    from lanescope.compression.files import Progress
+
+
+FilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="FILE", help="Files; they stay as they are.")
+]
+ToOption = Annotated[
+    Path | None,
+    option(Folder("--to"), metavar="DIR", help="Folder to write to; default: that of each file."),
+]
+OutOption = Annotated[
+    Path | None,
+    option(File("--out"), metavar="FILE", help="File to write, where one is given."),
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+ThreadsOption = Annotated[
+    int,
+    option(
+        Whole("--threads", 0, 1024, "0: one for each CPU at hand, 16 at most"),
+        metavar="N",
+        help="Threads to work on; default: one for each CPU at hand, 16 at most.",
+    ),
+]
+BaseOption = Annotated[
+    Path | None,
+    option(
+        File("--base"),
+        metavar="FILE",
+        help="An earlier file: only what differs from its arrays is stored, and it is needed to "
+        "get the file back.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")]
+ONE_PLACE = Excludes("--out", ("--to",), "names the file itself")
 
 
 def _codecs() -> Iterable[str]:
@@ -85,3 +113,99 @@ def compress(
                 base=base,
             )  # fmt: skip
         say(source, target, index, target.stat().st_size, json)
+
+
+def require_one(files: list[Path], base: Path | None) -> None:
+    """Refuse several files with one base.
+
+    Raises
+    ------
+    InputError
+        If there are.
+    """
+    if base is not None and len(files) > 1:
+        raise InputError(f"--base is of one file, and {len(files)} are given; give one at a time")
+
+
+def to_folder(source: Path, to: Path | None) -> Path:
+    """Return the folder in which the result of a file is written."""
+    return source.parent if to is None else to
+
+
+def targets_of(files: list[Path], targets: list[Path], out: Path | None, force: bool) -> list[Path]:
+    """Return where each file goes; refuse what would be lost, before anything is done.
+
+    Raises
+    ------
+    InputError
+        If a file would be replaced without `force`, or two become one.
+    """
+    if out is not None:
+        if len(files) > 1:
+            raise InputError(f"--out names one file, and {len(files)} are given; give --to DIR")
+        targets = [out]
+    if len({os.path.realpath(one) for one in targets}) < len(targets):
+        raise InputError("two files would become one of the same name; give one at a time")
+    for source, target in zip(files, targets, strict=True):
+        if target.exists() and source.exists() and target.samefile(source):
+            raise InputError(f"{target} would be written onto itself; give another --out")
+        if not force and os.path.lexists(target):
+            raise InputError(f"{target} is there already; give --force to replace it")
+    return targets
+
+
+def make_folder(folder: Path | None) -> None:
+    """Make the folder of --to, if it is not there.
+
+    Raises
+    ------
+    InputError
+        If it cannot be.
+    """
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make {folder}: {error.strerror}; name another") from error
+
+
+@contextmanager
+def progress_of(doing: str, source: Path) -> Iterator[Progress]:
+    """Show on a terminal how much of a file is done; `doing` says what is."""
+    from lanescope.cli.output import progress_bar
+    from lanescope.compression.files import quiet
+
+    with progress_bar(source.name, doing) as show:
+        if show is None:
+            yield quiet
+            return
+        yield lambda done, total: show(f"MiB of {source.name}", done >> 20, total >> 20)
+
+
+def say(source: Path, target: Path, index: Index, stored: int, json: bool) -> None:
+    """Print what became of a file, of which the compressed one has so many bytes."""
+    if json:
+        print(
+            encoder.dumps({"file": str(source), "written": str(target), **sizes_of(index, stored)})
+        )
+        return
+    from lanescope.cli.output import console
+    from lanescope.units.sizes import binary_text
+
+    console().print(
+        f"{source} → {target}: {binary_text(index.bytes)}, compressed "
+        f"{binary_text(stored)}, ratio {index.bytes / stored:.2f}",
+        soft_wrap=True,
+    )
+
+
+def sizes_of(index: Index, stored: int) -> dict[str, Any]:
+    """Return what a compressed file of so many bytes holds, as JSON has it."""
+    return {
+        **({} if index.base is None else {"base": index.base.name}),
+        "kind": index.kind,
+        "bytes": index.bytes,
+        "stored_bytes": stored,
+        "ratio": index.bytes / stored,
+    }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanescope.cli.combinations import Alone, Excludes, Needs, combines
-from lanescope.cli.compressed_files import (
+from lanescope.cli.compress import (
     ONE_PLACE,
     BaseOption,
     FilesArgument,

@@ -80,7 +80,7 @@ def show(
     """
     from lanescope.cli.analyses import print_result
     from lanescope.cli.output import console, exit_code, print_run
-    from lanescope.cli.report_watch import is_capture
+    from lanescope.cli.report import is_capture
     from lanescope.store.folders import find_run
     from lanescope.store.store import read_run
     from lanescope.studies.pcie_thesis.store import CHAPTERS, is_reproduction, read_reproduction
@@ -293,7 +293,7 @@ def _remove(folder: Path) -> None:
 
 def _watch_named(name: str) -> WatchRun | None:
     """Return a watch, or a capture of nsys; None for other runs."""
-    from lanescope.cli.report_watch import is_capture
+    from lanescope.cli.report import is_capture
     from lanescope.store.folders import find_run
     from lanescope.trace.store import is_watch, read_watch
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.combinations import Excludes, Needs, combines
-from lanescope.cli.ended import ProgramEnded
-from lanescope.cli.fault import report_fault
+from lanescope.cli.ending import ProgramEnded, report_fault
 from lanescope.cli.options import option, size_option
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from lanescope.watching.session import Watch
     from lanescope.watching.source_request import SourceRequest
     from lanescope.watching.waiting import Waited
-
 
 _MAKES_THE_SUMMARY = (
     "lanescope.findings.trace.evaluate",

@@ -1,4 +1,4 @@
-"""What becomes of an error that nobody expected: a report to send, and one sentence."""
+"""How a verb ends that runs somebody else's program, and what becomes of an error of our own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import tempfile
 import traceback
 from datetime import datetime
 from pathlib import Path
+
+
+class ProgramEnded(Exception):  # noqa: N818 - no error: how its program ended
+    """Ends lanescope with the exit code of a program that it ran."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def report_fault(error: BaseException) -> str:
