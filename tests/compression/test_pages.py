@@ -8,8 +8,8 @@ import pytest
 import lanescope
 from lanescope import InputError, LanescopeError
 from lanescope.compression import channel as channel_module
+from lanescope.compression import page_copies, page_memory, page_restores, paging
 from lanescope.compression import pages as pages_module
-from lanescope.compression import paging
 from tests.compression.gpu_stand_ins import stand_in
 from tests.compression.page_cores import Copier, HostCore, PeerCore
 
@@ -49,10 +49,10 @@ def gpus(monkeypatch):
     monkeypatch.setattr(native, "DeviceChannel", core(PeerCore))
     monkeypatch.setattr(native, "PageCopier", Copier)
     monkeypatch.setattr(native, "reach_each_other", lambda one, other: True)
-    for module in (channel_module, paging):
+    for module in (channel_module, paging, page_copies, page_restores):
         monkeypatch.setattr(module, "current_stream", lambda framework, gpu: 1000 + gpu)
     monkeypatch.setattr(pages_module, "new_array", new_array)
-    monkeypatch.setattr(paging, "new_bytes", new_bytes)
+    monkeypatch.setattr(page_memory, "new_bytes", new_bytes)
     return Gpus
 
 
@@ -169,14 +169,14 @@ def test_a_transfer_begins_before_it_is_known_where_pages_go(gpus, monkeypatch):
     given = made_up([64 * KIB] * 5)
     channel = host()
     parcel = channel.offload_many(given)
-    collect = paging.collect
+    collect = page_copies.collect
     moved = []
 
     def looking(*given):
         moved.append(len(gpus.cores[0].moved))
         return collect(*given)
 
-    monkeypatch.setattr(paging, "collect", looking)
+    monkeypatch.setattr(page_copies, "collect", looking)
     out = made_up([64 * KIB] * 5)[::-1]
     channel.restore_many(parcel, out=out)
     same(out, given)
@@ -184,7 +184,7 @@ def test_a_transfer_begins_before_it_is_known_where_pages_go(gpus, monkeypatch):
 
 
 def test_more_than_a_group_goes_in_several_transfers(gpus, monkeypatch):
-    monkeypatch.setattr(paging, "GROUP_BYTES", 200 * KIB)
+    monkeypatch.setattr(page_memory, "GROUP_BYTES", 200 * KIB)
     given = made_up([64 * KIB, 16 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 16 * KIB])
     channel = host()
     parcel = channel.offload_many(given)
@@ -199,7 +199,7 @@ def short_edges(monkeypatch):
     """First and last transfers of 64 KiB, and 512 KiB for all that are under way."""
     monkeypatch.setattr(pages_module, "LEAD_BYTES", 64 * KIB)
     monkeypatch.setattr(pages_module, "EDGE_BYTES", 64 * KIB)
-    monkeypatch.setattr(paging, "GROUP_BYTES", 512 * KIB)
+    monkeypatch.setattr(page_memory, "GROUP_BYTES", 512 * KIB)
 
 
 def test_the_first_and_the_last_pages_of_a_cache_go_apart(gpus, short_edges):
@@ -264,7 +264,7 @@ def test_the_first_of_a_long_list_leave_while_others_are_looked_at(gpus):
 
 
 def test_less_memory_means_more_transfers(gpus, monkeypatch):
-    monkeypatch.setattr(paging, "_LEAST_GROUP_BYTES", 32 * KIB)
+    monkeypatch.setattr(page_memory, "LEAST_GROUP_BYTES", 32 * KIB)
     given = made_up([16 * KIB] * 32)
     gpus.room = 200 * KIB
     channel = host()
@@ -281,7 +281,7 @@ def test_less_memory_means_more_transfers(gpus, monkeypatch):
 
 
 def test_compressed_pages_come_back_in_parts_where_memory_is_short(gpus, monkeypatch):
-    monkeypatch.setattr(paging, "_LEAST_GROUP_BYTES", 256 * KIB)
+    monkeypatch.setattr(page_memory, "LEAST_GROUP_BYTES", 256 * KIB)
     given = made_up([64 * KIB] * 12)
     channel = host("on", codec="delta")
     parcel = channel.offload_many(given)

@@ -21,7 +21,8 @@ from lanescope.compression.codec_choice import (
 )
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
-from lanescope.compression.paging import PageTransfers, coded
+from lanescope.compression.page_copies import coded
+from lanescope.compression.paging import PageTransfers
 from lanescope.compression.rule import AT_BEST, links_of_this_machine
 from lanescope.compression.shapes import OVER_HOST, TO_GPU, TO_HOST, Shape, shape_of
 from lanescope.compression.stream import Codec

@@ -1,0 +1,186 @@
+"""What sending pages and restoring them have in common: pages gathered, placed and scattered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FunctionType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lanescope._core import native
+from lanescope.compression import page_memory
+from lanescope.compression.choosing import dtype_of
+from lanescope.compression.deciding import Decision, Transfer
+from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array
+from lanescope.compression.page_memory import (
+    NoMemoryError,
+    Transferring,
+    Unjoined,
+    less,
+    out_of_memory,
+    scratch,
+)
+from lanescope.compression.pages import (
+    ALIGNMENT,
+    Numbers,
+    PageList,
+    collect,
+    edge_of,
+    new_pages,
+    offsets_of,
+    padded,
+    require_apart,
+)
+from lanescope.compression.transfers import core_errors
+from lanescope.errors import InputError
+
+T = TypeVar("T")
+
+
+def of_channel(target: type[T]) -> type[T]:
+    """Name methods as users know them, for errors."""
+    for name, member in vars(target).items():
+        if isinstance(member, FunctionType):
+            member.__qualname__ = f"Channel.{name}"
+    return target
+
+
+class PageCopies:
+    """The part of a `Channel` that copies pages within GPUs."""
+
+    _source: int
+    _target: int | None
+    _via: str | None
+    _core: Any
+    _log: Any
+    _copiers: dict[int, native.PageCopier]
+
+    def _side_by_side(
+        self, given: PageList, unjoined: Unjoined | None = None, *, ends: bool = False
+    ) -> Iterator[tuple[int, int, GpuArray]]:
+        """Gather pages, as many at a time as there is memory for: from, to, and where they lie.
+
+        With transfers that are not joined two and more have that memory together, and where the
+        pages end with these the last ones are apart.
+        """
+        first, most = 0, page_memory.GROUP_BYTES // (1 if unjoined is None else 2)
+        edge = edge_of(int(given.sizes.sum())) if ends else 0
+        while first < len(given):
+            last = _end_of_group(given.sizes, first, most, edge)
+            sizes = given.sizes[first:last]
+            size = int(padded(sizes).sum())
+            try:
+                room = (scratch if unjoined is None else unjoined.scratch)(
+                    given.framework, self._source, size
+                )
+            except NoMemoryError as error:
+                most = less(min(most, size), last - first, error)
+                continue
+            targets = offsets_of(sizes) + np.uint64(room.pointer)
+            self._copy(given.pointers[first:last], targets, sizes, room, fill_up=True)
+            yield (
+                first,
+                last,
+                GpuArray(room.values, room.framework, room.gpu, room.pointer, size, given.kind),
+            )
+            first = last
+
+    def _places(
+        self, framework: str, runs: Any, out: Any, pages: Any, sizes: Numbers
+    ) -> tuple[Any, PageList]:
+        """Return where pages go: what the user gets, and the places."""
+        gpu = self._source if self._target is None else self._target
+        if out is None:
+            if pages is not None:
+                raise InputError("there is no array whose slices the pages go to; give out, too")
+            with out_of_memory():
+                whole, found = new_pages(framework, runs, gpu)
+            pointers = [
+                np.uint64(gpu_array(one, gpu, "it").pointer)
+                + np.arange(run.count, dtype=np.uint64) * _page_bytes(one, run.count)
+                for one, run in zip(whole, runs, strict=True)
+            ]
+            places = np.concatenate([*pointers, np.zeros(0, np.uint64)]).astype(np.uint64)
+            return found, PageList(framework, gpu, places, sizes, tuple(runs), "uint8")
+        room = collect(out, pages, gpu, "the arrays for the values")
+        if len(room) != len(sizes):
+            raise InputError(
+                f"there are {len(room)} places for {len(sizes)} pages; give one for each"
+            )
+        wrong = np.flatnonzero(room.sizes != sizes)
+        if len(wrong):
+            i = int(wrong[0])
+            raise InputError(
+                f"the place of page {i} has {room.sizes[i]} bytes, and {sizes[i]} come; give one "
+                "of as many"
+            )
+        require_apart(room.pointers, room.sizes)
+        return out, room
+
+    def _landing(self, framework: str, gpu: int, targets: Numbers, sizes: Numbers) -> GpuArray:
+        """Return where pages come side by side: their own places, if they lie so."""
+        size = int(padded(sizes).sum())
+        if are_gathered(targets, sizes):
+            return GpuArray(None, framework, gpu, int(targets[0]), size, "uint8")
+        with out_of_memory():
+            return scratch(framework, gpu, size)
+
+    def _scattering(
+        self, transfer: Transferring, targets: Numbers, sizes: Numbers
+    ) -> Callable[[], None] | None:
+        """Return what puts pages to their places once they are there."""
+        return (
+            None if transfer.room is None else partial(self._scatter, transfer.room, targets, sizes)
+        )
+
+    def _scatter(self, room: GpuArray, targets: Numbers, sizes: Numbers) -> None:
+        if room.values is not None:
+            self._copy(np.uint64(room.pointer) + offsets_of(sizes), targets, sizes, room)
+
+    def _copy(
+        self, sources: Numbers, targets: Numbers, sizes: Numbers, room: GpuArray, *,
+        fill_up: bool = False,
+    ) -> None:  # fmt: skip
+        """Copy pages within a GPU, on the current stream of the framework that owns `room`."""
+        stream = current_stream(room.framework, room.gpu)
+        with core_errors():
+            copier = self._copiers.get(room.gpu) or native.PageCopier(room.gpu)
+            self._copiers[room.gpu] = copier
+            copier.copy(sources, targets, sizes, fill_up, native.PAGE_CTAS, stream)
+
+    def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
+        raise NotImplementedError
+
+    def _require_open(self) -> None:
+        raise NotImplementedError
+
+    def _require_host(self) -> None:
+        raise NotImplementedError
+
+
+def coded(decision: Decision, dtype: str) -> tuple[native.Codec | None, native.Dtype, int]:
+    """Return codec, type and dimensionality as the core takes them."""
+    codec = native.Codec[decision.codec] if decision.compress else None
+    return codec, dtype_of(dtype), decision.dimensionality
+
+
+def _end_of_group(sizes: Numbers, first: int, most: int, edge: int) -> int:
+    """Return up to which page a group goes; where many are left so many of the last are apart."""
+    ends = np.cumsum(padded(sizes[first:]))
+    whole = int(ends[-1])
+    if 0 < 2 * edge < whole:
+        most = min(most, whole - edge)
+    return first + max(1, int(np.searchsorted(ends, most, side="right")))
+
+
+def are_gathered(targets: Numbers, sizes: Numbers) -> bool:
+    """Whether places lie side by side as pages do in the array that they travel as."""
+    if len(targets) == 0 or int(targets[0]) % ALIGNMENT or int(sizes[-1]) % ALIGNMENT:
+        return False
+    return np.array_equal(targets - targets[0], offsets_of(sizes))
+
+
+def _page_bytes(whole: Any, count: int) -> np.uint64:
+    return np.uint64(int(whole.nbytes) // max(count, 1))
