@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from lanescope.codec.opening import opened_folder
+from lanescope.codec.files import opened_folder
 from lanescope.errors import InputError
 
 #: How a file is called until it is whole: the end of its name, which begins with a dot.

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.codec.fields import decode
-from lanescope.codec.files import fields_of, parse_json
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import fields_of, open_file, parse_json
 from lanescope.codec.parquet_footer import column_values
 from lanescope.errors import InputError
 

@@ -11,8 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lanescope.codec.files import reading
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file, reading
 from lanescope.errors import InputError
 
 Values = NDArray[Any]

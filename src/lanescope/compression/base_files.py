@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from lanescope.codec.files import reading
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file, reading
 from lanescope.compression.meanings import stored_type
 from lanescope.compression.segments import NPY, RAW, SAFETENSORS, Cut, Segment, cut
 from lanescope.compression.stream import Stream

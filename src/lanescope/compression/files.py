@@ -15,8 +15,7 @@ import numpy as np
 from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.codec.atomic import replace_when_written
-from lanescope.codec.files import reading
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file, reading
 from lanescope.compression.arrays import npy_header
 from lanescope.compression.base_files import BaseFile, arrays_of, as_values
 from lanescope.compression.codec import AUTO, compress, decompress, most_bytes

@@ -20,8 +20,7 @@ from lanescope._core import native
 from lanescope.calls import shown
 from lanescope.codec.atomic import replace_when_written
 from lanescope.codec.fields import PositiveInt, build
-from lanescope.codec.files import fields_of, parse_json, reading
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import fields_of, open_file, parse_json, reading
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.codec import require_threads
 from lanescope.compression.container import KNOWN_TYPES

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from lanescope.codec.atomic import write_atomically
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.report.html import json_data, script, text

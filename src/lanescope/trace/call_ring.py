@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope._core import native
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file
 from lanescope.errors import InputError
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.trace_records import (

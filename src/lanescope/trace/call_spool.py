@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope._core import native
-from lanescope.codec.files import read_bytes
-from lanescope.codec.opening import open_file, opened_folder
+from lanescope.codec.files import open_file, opened_folder, read_bytes
 from lanescope.errors import InputError
 from lanescope.trace.call_ring import (
     CallRing,

@@ -19,8 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from lanescope.codec.fields import Bound, PositiveInt, build
-from lanescope.codec.files import fields_of, reading
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import fields_of, open_file, reading
 from lanescope.errors import InputError
 from lanescope.trace.codes import LATEST_NS, BoolArray, IntArray
 from lanescope.trace.spool_header import LONGEST_HEADER, CutOffError, header_of, merge_directions

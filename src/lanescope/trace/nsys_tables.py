@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file
 from lanescope.errors import InputError
 from lanescope.trace.codes import IntArray
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.codec.opening import opened_folder
+from lanescope.codec.files import opened_folder
 from lanescope.errors import InputError
 from lanescope.trace.columns import read_counter_file, write_counter_file
 from lanescope.trace.counter_spool import HALVES, counters_after

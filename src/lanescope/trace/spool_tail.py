@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file
 from lanescope.trace.codes import IntArray
 from lanescope.trace.counter_spool import RECORD, VERSION, CounterHeader, counters_of
 from lanescope.trace.spool_header import LONGEST_HEADER, header_of, merge_directions

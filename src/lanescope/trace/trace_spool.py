@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.codec.files import read_bytes, reading
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file, read_bytes, reading
 from lanescope.errors import InputError
 from lanescope.trace.codes import UNKNOWN_THREAD, MemoryKind
 from lanescope.trace.operations import COLUMNS, impossible

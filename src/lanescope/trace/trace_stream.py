@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from lanescope.codec.opening import open_file
+from lanescope.codec.files import open_file
 from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.columns import operations_in_file
 from lanescope.trace.operations import Operations

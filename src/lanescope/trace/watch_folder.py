@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope.codec.atomic import writing_to
-from lanescope.codec.opening import opened_folder
+from lanescope.codec.files import opened_folder
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
 from lanescope.machine.files import dumps_machine
