@@ -270,7 +270,7 @@ def test_copies_that_take_turns_share_the_time_of_all(known):
     copies = Engines([2e-3, 2e-3, 2e-3], [[0, 1, 2]])
     three = experiment_of(*[host_to_gpu(64)] * 3)
     session = GpuSession(copies, three, known.gpus[:1], None)
-    for _ in range(2):  # a second batch has to say the same
+    for _ in range(3):  # a second batch has to say the same; by the third they have a queue
         assert [s.size for s in session.sample()] == [0, 0, 0]
     assert [set(s.round(9)) for s in session.sample()] == [{6e-3}] * 3
     assert session.turns().groups == ((0, 1, 2),)

@@ -114,7 +114,7 @@ def test_all_pairs_and_hosts_of_four_gpus_have_their_rates():
     machine = nvswitched(4)
     pairs = [f"g{i} <-> g{j}" for i in range(4) for j in range(i + 1, 4)]
     experiment = copies_of(machine, ", ".join([*(f"h0 <-> g{i}" for i in range(4)), *pairs]))
-    down, up, peer = 30 * PEER, 20 * PEER, PEER
+    down, up, peer = 390 / 48 * PEER, 390 / 50 * PEER, PEER
     seconds, queues = [], {}
     for number, copy in enumerate(experiment.copies):
         ends = (copy.source.part, copy.destination.part)
@@ -122,10 +122,35 @@ def test_all_pairs_and_hosts_of_four_gpus_have_their_rates():
         queues.setdefault((copy.executing_gpu, seconds[-1]), []).append(number)
     result = measured(machine, experiment, Engines(seconds, list(queues.values()), first=2.0))
     assert len(result.groups_in_turns) == 4
-    wanted = [390 / 30, 390 / 20] * 4 + [390 / 3] * 12
+    wanted = [48, 50] * 4 + [390 / 3] * 12
     assert [copy.gbs for copy in result.copies] == pytest.approx(wanted, rel=0.01)
-    assert {copy.verdict.status for copy in result.copies[8:]} == {Status.HEALTHY}
-    assert not any(copy.verdict.failed for copy in result.copies)
+    assert {copy.verdict.status for copy in result.copies} == {Status.HEALTHY}
+
+
+def test_unequal_copies_of_an_engine_carry_as_much_by_turns(two_gpus):
+    copies = parse_copies("h0 -> g0 512MiB, h0 -> g0 64MiB, h0 -> g0 200MiB, g0 -> h0", two_gpus)
+    seconds = [copy.bytes / (50 * GBS) for copy in copies]
+    result = measured(two_gpus, experiment_of(*copies), Engines(seconds, [[0, 1, 2], [3]]))
+    assert result.groups_in_turns == ((0, 1, 2),)
+    assert [c.gbs for c in result.copies] == pytest.approx([50 / 3] * 3 + [50], rel=0.05)
+    assert all(c.share_of_limit < 1 for c in result.copies)
+    assert {copy.verdict.status for copy in result.copies} == {Status.HEALTHY}
+
+
+class Sleepy(Engines):
+    """Whose first batches are one copy after the other, and the others at once."""
+
+    def run_gated(self, windows, loops, shares=(), queues=()):
+        self.queues = [[0, 1]] if len(self.calls) < 2 else [[0], [1]]
+        return super().run_gated(windows, loops, shares, queues)
+
+
+def test_copies_that_run_at_once_after_all_have_no_queue(two_gpus):
+    both = experiment_of(gpu_to_host(), gpu_to_gpu(0, 1))
+    result = measured(two_gpus, both, Sleepy([HOST, PEER], []), budget=0.1)
+    assert result.groups_in_turns == ()
+    assert [copy.gbs for copy in result.copies] == pytest.approx([50, 390], rel=0.01)
+    assert "turns" not in result.method
 
 
 def test_of_kernels_that_took_turns_the_sum_is_known(two_gpus):
@@ -137,10 +162,12 @@ def test_of_kernels_that_took_turns_the_sum_is_known(two_gpus):
     assert "the SMs of g0: only their sum is known, 50.0 GB/s" in result.copies[0].verdict.reason
 
 
-def test_nobody_is_blamed_however_slow(two_gpus):
+def test_none_that_took_turns_is_blamed_however_slow(two_gpus):
     experiment = copies_of(two_gpus, ALL_DIRECTIONS)
     result = measured(two_gpus, experiment, Engines([5 * s for s in SECONDS], SHARED))
-    assert {copy.verdict.status for copy in result.copies} == {Status.UNJUDGED}
+    wanted = [Status.UNJUDGED if c.in_turns_with else Status.SLOW for c in result.copies]
+    assert [copy.verdict.status for copy in result.copies] == wanted
+    assert wanted.count(Status.SLOW) == 2
     beside = [[n] for n in range(6)]  # where none waits, slow is slow
     result = measured(two_gpus, experiment, Engines([5 * s for s in SECONDS], beside))
     assert {copy.verdict.status for copy in result.copies} == {Status.SLOW}
@@ -238,7 +265,7 @@ def test_a_fake_backend_may_say_so(two_gpus):
     measure_all([both], backend, two_gpus, Plan(budget_seconds=0.0), results.append)
     (result,) = results
     assert result.joint_gbs(1) == pytest.approx(50)
-    assert result.copies[0].gbs == pytest.approx(25)
+    assert result.copies[0].share_of_limit is None
 
 
 def test_a_set_reads_back_with_its_turns(tmp_path, two_gpus):

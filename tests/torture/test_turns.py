@@ -71,11 +71,11 @@ def check(result, engines, queues):
         assert any(group <= engine for engine in shared) or _ambiguous(engines, group, queues)
     if busiest > 1:
         assert result.groups_in_turns
-        assert {c.verdict.status for c in result.copies} <= {Status.UNJUDGED, Status.HEALTHY}
+        held_up = {c.verdict.status for c in result.copies if c.in_turns_with}
+        assert held_up <= {Status.UNJUDGED, Status.HEALTHY}
     for number, copy in enumerate(result.copies):
         one = copy.statistics.median_seconds
         if copy.in_turns_with:
-            assert copy.own_rate
             each = [engines.seconds[n] for n in mates(result, number)]
             assert sum(each) * 0.98 <= one
             # Paces fall to half at most; a copy of another engine may have to be waited for.
@@ -96,7 +96,7 @@ def _ambiguous(engines, group, queues):
 
 
 def test_what_engines_took_in_turns_is_found_and_blames_nobody(rng, trials, two_gpus):
-    ambiguous = found = unknown = 0
+    ambiguous = found = unknown = together = 0
     for _ in range(trials(60, 1000)):
         one = random.Random(rng.random())
         copies, seconds, queues = made_up(one)
@@ -109,10 +109,12 @@ def test_what_engines_took_in_turns_is_found_and_blames_nobody(rng, trials, two_
             unknown += 1
             continue
         check(result, engines, queues)
+        together += any(not copy.own_rate for copy in result.copies)
         exact = {frozenset(group) for group in result.groups_in_turns}
         found += exact == truth(queues)
         ambiguous += exact != truth(queues)
-    print(f"{found} exact, {ambiguous} not, {unknown} not measured")
+    print(f"{found} exact, {ambiguous} not, {together} timed together, {unknown} not measured")
+    assert together <= 0.1 * (found + ambiguous)  # where a queue's copies ran at once without it
     assert unknown <= 0.005 * (found + ambiguous)
     assert ambiguous <= 0.1 * (found + ambiguous)
 

@@ -61,7 +61,7 @@ def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
         [end.part for end in (copy.source, copy.destination) if is_gpu(end.part)]
         for copy in experiment.copies
     ]
-    room = contended_room(contended(machine), flows, shares, weights, gpus)
+    room = contended_room(_contended_at_most(machine), flows, shares, weights, gpus)
     shares = share_by_weight(flows, shares, room, weights)
     found = (
         _limit(machine, copy, share, sum(share.bottleneck in flow for flow in flows))
@@ -186,6 +186,12 @@ def contended(machine: Machine) -> dict[Hashable, Capacity]:
         )
         if gbs is not None
     }
+
+
+def _contended_at_most(machine: Machine) -> dict[Hashable, Capacity]:
+    """What GPUs contend for as a ceiling: all of it, with its spread, held up by nothing below."""
+    most = 1 + max((one.spread for one in machine.host_bandwidth), default=0.0)
+    return {key: Capacity(one.rate * most) for key, one in contended(machine).items()}
 
 
 def contended_room(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.calls import checked
-from lanescope.copies import Copy, Engine, Experiment
+from lanescope.copies import Copy, Experiment
 from lanescope.copies.limit import Limit, limits
 from lanescope.engine.base import (
     Backend,
@@ -400,9 +400,11 @@ def _in_turns(copies: Sequence[CopyResult], number: int, turns: Turns) -> CopyRe
     """Say of a copy of a set in which some took turns what is known of it, and blame nothing."""
     result, others = copies[number], turns.others(number)
     verdict = turns_verdict([c.copy for c in copies], number, turns, result.statistics)
-    by_engine = all(copies[n].copy.engine is Engine.CE for group in turns.groups for n in group)
-    if by_engine and number not in turns.unknown:
-        judged = result.verdict.status in (Status.HEALTHY, Status.IMPOSSIBLE)
+    if turns.by_windows:
+        if not others:  # all others ran at once with it
+            return result
+        share = result.share_of_limit
+        judged = result.verdict.status is Status.HEALTHY and share is not None and share <= 1
         return replace(result, verdict=result.verdict if judged else verdict, in_turns_with=others)
     if others or number in turns.unknown:
         return replace(result, verdict=verdict, own_rate=False, in_turns_with=others)

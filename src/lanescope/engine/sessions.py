@@ -29,6 +29,7 @@ from lanescope.results.turns import (
     groups_in_turns,
     merged_groups,
     queues_of,
+    ran_at_once,
     seconds_in_turns,
 )
 from lanescope.units.sizes import size_text
@@ -119,6 +120,9 @@ _EARLY = 1.6
 _SUBMIT_SECONDS, _SUBMIT_SHARE = 3e-6, 0.7
 #: So many wait behind the gate; see `CopySet::run_gated`.
 _MOST_WAITING = 900
+#: Of unequal copies in a queue: how often the largest may be done in a round, how far the bytes of
+#: the others may be from its, and how often one is done at most.
+_TIMES, _ROUND_ERROR, _MOST_PER_ROUND = range(1, 5), 0.05, 64
 #: An event after each copy costs a few µs, and so does a kernel's end of a window. Windows of
 #: large copies are made at least this
 #: long by more copies in each, so that it does not count; small copies are timed one by one.
@@ -190,13 +194,15 @@ class GpuSession:
         self._turns = Turns()
         # copies that a copy engine takes in turns do so window by window, in a queue of their own
         self._queues: list[int] = []
+        self._are_sure = False  # that those of a queue do not run at once without it
+        # how often copies of a queue are done in a round, so that each carries as many bytes
+        self._per_round = [1] * len(experiment.copies)
         self._suspected: Groups = ()
         self._looked = False  # whether the first batch that suspected something is behind us
         self._lanes = list(map(_lane, experiment.copies))
         self._replays = {gpu.id: self._replay_counter(gpu) for gpu in gpus}
         self.staged = any(copies.staged(i) for i in range(len(experiment.copies)))
-        self._described = "; ".join(filter(None, (self._describe(), words)))
-        self.method = self._described
+        self.method = "; ".join(filter(None, (self._describe(), words)))
 
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""
@@ -214,6 +220,9 @@ class GpuSession:
             # By the host's clock a thread that only started late looks as if it had waited.
             if self._experiment.timing is Timing.GATE:
                 self._look_for_turns(boundaries)
+            return [s[:0] for s in seconds]
+        if self._queues and not self._are_sure:
+            self._look_without_queues()  # what this one says may not hold
             return [s[:0] for s in seconds]
         longest = max(CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
         if self._loops != (loops := self._loops_for(longest, most // 2)):
@@ -280,21 +289,35 @@ class GpuSession:
             return False  # perhaps an engine takes them in turns: then nothing keeps them going
         self._balances -= 1
         each = [
-            float(np.median(np.diff(one))) / share
-            for one, share in zip(boundaries, self._shares_of_windows, strict=True)
+            float(np.median(np.diff(one))) * rounds / share
+            for one, share, rounds in zip(
+                boundaries, self._shares_of_windows, self._per_round, strict=True
+            )
         ]
-        each = [each[first] for first in self._first_of_queue()]  # a queue is done as often
+        each = [each[first] for first in self._first_of_queue()]  # a queue has as many rounds
         longest = max(each)
-        wanted = [max(1, round(longest / max(s, CLOCK_SECONDS))) for s in each]
+        wanted = [
+            rounds * max(1, round(longest / max(s, CLOCK_SECONDS)))
+            for s, rounds in zip(each, self._per_round, strict=True)
+        ]
         self._require_submittable(wanted, longest)
         # one that goes on longer than the others does no harm
         if all(w < _EARLY * s for w, s in zip(wanted, self._shares, strict=True)):
             self._balances = 0
             return False
-        if max(self._shares) == 1:
-            self.method = f"{self.method}; {_UNEQUAL}"
+        self._say(_UNEQUAL)
         self._shares = wanted
         return True
+
+    def _say(self, words: str) -> None:
+        """Add to the method what is not there yet."""
+        if words not in self.method:
+            self.method = f"{self.method}; {words}"
+
+    def _say_no_more(self, *those: str) -> None:
+        """Take from the method what does not hold any more."""
+        for words in those:
+            self.method = self.method.replace(f"; {words}", "")
 
     def turns(self) -> Turns:
         """Return which copies waited for others; see `KnowsTurns`."""
@@ -318,14 +341,33 @@ class GpuSession:
 
     def _take_in_turns(self, groups: Groups) -> None:
         """Have those that a copy engine takes in turns do so from now on, window by window."""
-        self._turns, self._windows = Turns(groups), self._fewest_windows
-        self._shares = [1] * len(self._shares)
-        taken = [self._experiment.copies[number] for group in groups for number in group]
-        by_engine = all(copy.engine is Engine.CE for copy in taken)
-        if by_engine:
-            self._queues = queues_of(groups, len(self._shares))
-            self._balances = _BALANCES
-        self.method = f"{self._described}; {BY_WINDOWS if by_engine else IN_TURNS}"
+        copies = self._experiment.copies
+        by_engine = all(copies[n].engine is Engine.CE for group in groups for n in group)
+        queued = by_engine and not self._are_sure
+        self._turns, self._windows = Turns(groups, by_windows=queued), self._fewest_windows
+        self._queues = queues_of(groups, len(copies)) if queued else []
+        may_balance = self._may_balance()
+        if queued and may_balance:
+            self._per_round = _per_round(groups, [copy.bytes for copy in copies])
+        self._shares = list(self._per_round)
+        self._balances = _BALANCES if queued and may_balance else 0
+        self._say_no_more(_UNEQUAL, IN_TURNS, BY_WINDOWS)
+        self._say(BY_WINDOWS if queued else IN_TURNS)
+
+    def _look_without_queues(self) -> None:
+        """Take queues back where their copies run at once without them, as one batch shows.
+
+        What is found to take turns later is timed together then.
+        """
+        self._are_sure = True
+        boundaries = self._copies.run_gated(self._windows, self._loops, self._shares)
+        if not ran_at_once(boundaries, self._turns.groups):
+            return
+        self._turns, self._queues, self._suspected = Turns(), [], ()
+        self._per_round = [1] * len(self._shares)
+        self._shares = list(self._per_round)
+        self._balances = _BALANCES if self._may_balance() else 0
+        self._say_no_more(_UNEQUAL, BY_WINDOWS)
 
     def _first_of_queue(self) -> Sequence[int]:
         """Return of each copy the first one of its queue: without queues itself."""
@@ -395,6 +437,26 @@ class GpuSession:
         clock = " and ".join(dict.fromkeys(_CLOCK_WORDS[copy.engine] for copy in copies))
         gate = "" if copies[0].engine is Engine.NCCL else ", queued behind a gate"
         return f"{clock}{gate}{shared}, {who}{route}{_shapes_text(self._shapes)}"
+
+
+def _per_round(groups: Groups, sizes: Sequence[int]) -> list[int]:
+    """Return how often each copy is done in a round of its queue, so that all carry as many bytes.
+
+    That is what copies that share a link get. As near as small numbers come, and no more than
+    `_MOST_PER_ROUND`.
+    """
+    found = [1] * len(sizes)
+    for group in groups:
+        largest = max(sizes[n] for n in group)
+        if largest == min(sizes[n] for n in group):
+            continue
+        for times in _TIMES:
+            each = [times * largest / sizes[n] for n in group]
+            if all(abs(one / max(1, round(one)) - 1) <= _ROUND_ERROR for one in each):
+                break
+        for n, one in zip(group, each, strict=True):
+            found[n] = min(_MOST_PER_ROUND, max(1, round(one)))
+    return found
 
 
 def _lane(copy: Copy) -> Lane:

@@ -69,10 +69,13 @@ class Turns:
         Numbers of the copies that an engine took in turns, ascending; empty where none did.
     unknown
         Numbers of the copies that never ran beside all the others.
+    by_windows
+        Whether those of a group were queued window by window, so that each has a rate.
     """
 
     groups: Groups = ()
     unknown: frozenset[int] = frozenset()
+    by_windows: bool = False
 
     def others(self, number: int) -> tuple[int, ...]:
         """Return the copies that took turns with one; empty if it had an engine for itself."""
@@ -151,6 +154,12 @@ def queues_of(groups: Groups, count: int) -> list[int]:
     """
     first = {number: group[0] for group in groups for number in group}
     return [first.get(number, number) for number in range(count)]
+
+
+def ran_at_once(boundaries: Sequence[Sequence[float]], groups: Groups) -> bool:
+    """Whether copies of a group ran beside each other, so that no engine takes them in turns."""
+    busy = [_busy_times(b) for b in boundaries]
+    return any(_overlap(busy[a], busy[b]) for group in groups for a, b in combinations(group, 2))
 
 
 def seconds_in_turns(boundaries: Sequence[Sequence[float]], groups: Groups) -> list[FloatArray]:

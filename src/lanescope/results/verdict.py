@@ -137,7 +137,7 @@ def turns_verdict(
     )
     kernels = mine.engine is Engine.SM
     engine = f"{'the SMs' if kernels else 'one copy engine'} of {mine.executing_gpu}"
-    known = "only their sum is known, " if kernels else "in sum "
+    known = "in sum " if turns.by_windows else "only their sum is known, "
     return Verdict(
         Status.UNJUDGED,
         f"took turns with {_paths([copies[n] for n in others])} on {engine}: {known}"
