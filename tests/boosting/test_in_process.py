@@ -97,7 +97,8 @@ def test_without_gradients_copies_are_carried_as_well(carried: list[int], mode: 
         lambda tensor: tensor.to(torch.float16),
         lambda tensor: torch.empty(2, COUNT_TO_GPU, device="meta").copy_(tensor),  # to each row
         lambda tensor: torch.empty(COUNT_TO_GPU, dtype=torch.float64).copy_(tensor),
-        lambda tensor: tensor.to_sparse(),
+        lambda tensor: tensor.to_sparse().to("meta"),
+        lambda tensor: torch._efficientzerotensor((COUNT_TO_GPU,)).to("meta"),
         lambda tensor: tensor[:-1].to("meta"),  # small
         lambda tensor: tensor.to("meta", torch.float64),
         lambda tensor: tensor.view(2, -1).t().to("meta"),

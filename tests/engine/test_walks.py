@@ -25,8 +25,9 @@ from lanescope.engine.sessions import MOST_QUEUED, EventCosts, GpuSession, event
 from lanescope.engine.specs import copy_spec
 from lanescope.engine.walks import WalkSession, require_walks
 from lanescope.errors import NotMeasuredError
+from tests.engines import Engines
 
-PINNED = Place("h0", Memory.PINNED)
+PINNED, GPU = Place("h0", Memory.PINNED), Place("g0", Memory.DEVICE)
 EVENT = 1.3e-6
 
 
@@ -169,6 +170,22 @@ def test_events_are_looked_at_once_for_each_direction(monkeypatch):
     for copy in (up, between("g0", "g1"), between("g0", "g1", Route.PEER), between("g1", "g0")):
         costs.of(copy)
     assert len(made) == 5
+
+
+def test_walks_that_take_turns_are_each_done_as_often():
+    """More of one would come round to blocks that a cache holds."""
+    access = Access(Pattern.RANDOM, 8 << 26, caches=Caches.FLUSHED)
+    up = dataclasses.replace(down(1 << 26, access), source=GPU, destination=PINNED)
+    copies = [down(1 << 26, access), down(1 << 26, access), up]
+    engines = Engines([1e-2, 1.01e-2, 1e-2], [[0, 1], [2]])
+    session = WalkSession(engines, experiment(*copies), (), None, lambda: 3e-6)
+    said = session.method
+    while not all(one.size for one in session.sample()):
+        assert len(engines.calls) < 12
+    assert session.turns().groups == ((0, 1),)
+    assert session.method.startswith(said)
+    assert "flushed" in said
+    assert session._shares == [1, 1, 1]
 
 
 def refused(*copies):

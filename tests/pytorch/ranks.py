@@ -117,6 +117,7 @@ def _rank(
         timeout=timedelta(seconds=timeout),
     )
     if backend == "gloo":
+        dist.barrier()  # a rank that ends at once would break the others' connections
         exchange = importlib.import_module("lanescope.torch.exchange")
         exchange.LEAST_BYTES["cpu"] = LEAST_BYTES
         pieces = importlib.import_module("lanescope.torch.pieces")

@@ -56,6 +56,19 @@ def test_what_only_one_has_is_said():
     assert headline([], 0.02) == "The runs have no measured path in common."
 
 
+def test_rates_of_copies_in_turns_are_none_of_copies_without():
+    run = factory.check_run()
+    number = next(n for n, one in enumerate(run.results) if len(one.copies) == 2)
+    both = run.results[number]
+    turned = tuple(replace(one, in_turns_with=(1 - n,)) for n, one in enumerate(both.copies))
+    results = list(run.results)
+    results[number] = replace(both, copies=turned)
+    other = replace(run, results=tuple(results))
+    assert len(changes(run, other)) == len(changes(run, run)) - 2
+    assert len(changes(other, other)) == len(changes(run, run))
+    assert "Only A measured" in text(run, other)
+
+
 def test_a_prediction_is_never_compared_in_silence():
     predicted = factory.predicted_run()
     assert text(predicted, predicted).startswith("PREDICTED, not measured: A and B.")

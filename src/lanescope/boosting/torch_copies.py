@@ -119,7 +119,7 @@ def _may_go(source: Any, to: str) -> bool:
     """Whether a tensor may be copied to a kind of device: the host's from GPUs, or a GPU's."""
     least = LEAST_TO_HOST if to == HOST else LEAST_TO_GPU
     crosses = {source.device.type, to} == {HOST, GPU}
-    return crosses and source.nbytes >= least and _has_plain_values(source)
+    return crosses and _has_plain_values(source) and source.nbytes >= least
 
 
 def _has_plain_values(tensor: Any) -> bool:
@@ -127,6 +127,7 @@ def _has_plain_values(tensor: Any) -> bool:
     return (
         type(tensor) in _PLAIN
         and tensor.layout is torch.strided
+        and not (tensor.is_nested or tensor._is_zerotensor())
         and tensor.is_contiguous()
         and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
         and not (tensor.device.type == HOST and tensor.is_pinned())

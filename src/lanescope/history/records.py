@@ -186,8 +186,8 @@ def _of_rows(
     results: Iterable[Result], host: str, keys: Mapping[str, str]
 ) -> Iterator[Observation]:
     for row in path_rows(results):
-        if row.measured is None or not row.measured.own_rate:
-            continue
+        if row.measured is None or not row.measured.own_rate or row.measured.in_turns_with:
+            continue  # what an engine took in turns is no path's own
         statistics = row.measured.statistics
         value, unit = (row.gbs, Unit.GBS) if row.gbs else (statistics.median_seconds, Unit.SECONDS)
         if value:

@@ -77,7 +77,12 @@ class NotTogether:
 
 
 def together_of(result: Result) -> Together | None:
-    """Return the rates of a measured set; None without one of each, or without a node's memory."""
+    """Return the rates of a measured set; None without one of each, or without a node's memory.
+
+    Nor is there any of a set of which an engine took some in turns: it held them up itself.
+    """
+    if result.groups_in_turns:
+        return None
     rates: list[Rate] = []
     nodes: set[int] = set()
     for one in result.copies:

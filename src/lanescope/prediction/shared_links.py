@@ -129,8 +129,11 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
         for gpu, direction, _ in wanted
     ]
     gpus = [[gpu] for gpu, _, _ in wanted]
-    given = contended_room(links.contended, flows, shares, weights, gpus)
-    room = {resource: links.factor * rate for resource, rate in given.items()}
+    offered = {
+        resource: replace(one, rate=links.factor * one.rate)
+        for resource, one in links.contended.items()
+    }
+    room = contended_room(offered, flows, shares, weights, gpus)
     shares = share_by_weight(flows, shares, room, weights)
     return [
         rate if got.rate is None else min(rate, got.rate)

@@ -93,7 +93,7 @@ class Exchange:
             target = dist.get_group_rank(self._group, dst)  # refuses a group that is destroyed
             run.left -= 1
             # What is left of PyTorch's own call where all is known to be right.
-            self._group.send([carried(tensor)], target, tag).wait()
+            _await(self._group.send([carried(tensor)], target, tag))
             log_in_run(run, tag)
         except Exception:
             with self.errors(f"sending to rank {dst}"):
@@ -108,7 +108,7 @@ class Exchange:
                 return self._receive(tensor, src, tag)
             source = dist.get_group_rank(self._group, src)
             run.left -= 1
-            self._group.recv([carried(tensor)], source, tag).wait()
+            _await(self._group.recv([carried(tensor)], source, tag))
         except Exception:
             with self.errors(f"receiving from {'any rank' if src is None else f'rank {src}'}"):
                 raise
@@ -165,9 +165,8 @@ class Exchange:
         decisions("cpu", compression, codec)
         options = _broadcast_from(dist.get_group_rank(self._group, src))
         run.left -= 1
-        work = self._group.broadcast([carried(tensor)], options)
-        if work is not None:
-            work.wait()
+        # Ranks may hold it in other shapes, which PyTorch refuses when it looks for mistakes.
+        _await(self._group.broadcast([carried(tensor).view(-1)], options))
         if self.rank == src:
             log_in_run(run, 0)
 
@@ -353,6 +352,12 @@ def _run_of(facts: Facts, tensor: Tensor, source: int, target: int | str) -> Run
     if run is None or not may_lack_header(tensor):
         return None
     return run if _is_memory(tensor) and tensor.is_contiguous() else None
+
+
+def _await(work: Any) -> None:
+    """Wait as PyTorch's own calls do, of which some backends leave nothing to wait for."""
+    if work is not None:
+        work.wait()
 
 
 def _broadcast_from(rank: int) -> Any:

@@ -146,6 +146,18 @@ def test_rounds_that_overlap_each_other_launch_no_more_kernels():
     assert ahead.seconds.value == pytest.approx(40 * 50 * US)
 
 
+def test_what_launches_are_assumed_to_take_counts_in_parts_alone():
+    """A graph may launch all kernels of a round by one call."""
+    phase = stepping(800, 2.0)
+    unknown = replace(
+        phase, language=PYTORCH, kernels=replace(phase.kernels, launch=None, source=None)
+    )
+    (steps,) = {s for s in changed(phase) if s[-1] is Step.MAPPED}
+    known, assumed = changed(phase)[steps], changed(unknown)[steps]
+    assert assumed.seconds.value <= known.seconds.value
+    assert assumed.round_gain_seconds.value > 0.3 * phase.seconds.value
+
+
 def test_many_different_kernels_ask_more_of_who_cuts_them():
     phase = stepping(40, 30.0)
 

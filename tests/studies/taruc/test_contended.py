@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
@@ -31,6 +33,14 @@ def test_fairness_is_that_of_jain():
     unfair = scalings(PLANTED)[Contention("memory", "h0", "triad", "", "")]
     # three threads with 10 GB/s, one with 2.5
     assert step(unfair, 4).fairness == pytest.approx(32.5**2 / (4 * (300 + 2.5**2)), rel=1e-3)
+
+
+def test_of_copies_in_turns_nobody_knows_how_fair_it_was():
+    four = step(scalings()[Contention("memory", "h0", "triad", "", "")], 4)
+    turned = [replace(one, in_turns_with=(1,)) for one in four.participants]
+    found = replace(four, participants=tuple(turned))
+    assert (found.fairness, found.in_turns) == (None, False)
+    assert found.aggregate_gbs == four.aggregate_gbs
 
 
 def test_directions_and_places_are_told_from_copies():

@@ -132,9 +132,14 @@ def _half_width(row: PathRow) -> float | None:
     return None if row.measured is None else row.measured.statistics.half_width
 
 
-def _key(row: PathRow) -> tuple[str, int]:
+def _key(row: PathRow) -> tuple[str, int, tuple[int, ...]]:
+    """Return what tells a path from others: its experiment, its copy, and who took turns with it.
+
+    Where an engine took it in turns in one run alone, its rates are not of the same.
+    """
     copies = row.result.copies
-    return row.result.experiment.name, next(n for n, c in enumerate(copies) if c is row.measured)
+    number = next(n for n, c in enumerate(copies) if c is row.measured)
+    return row.result.experiment.name, number, copies[number].in_turns_with
 
 
 def _change(before: PathRow, after: PathRow) -> Change:

@@ -68,7 +68,7 @@ class Step:
 
     @property
     def in_turns(self) -> bool:
-        """Whether an engine took some in turns: they have a part of a sum, no rate of their own."""
+        """Whether some took turns and have a part of a sum, no rate of their own."""
         return any(not p.own_rate for p in self.participants)
 
     @property
@@ -104,8 +104,8 @@ class Step:
         A Quantitative Measure of Fairness and Discrimination, DEC-TR-301, 1984).
         """
         rates = self.rates_gbs
-        if not rates or self.in_turns:
-            return None
+        if not rates or any(p.in_turns_with for p in self.participants):
+            return None  # how an engine shares between those that it takes in turns nobody sees
         return sum(rates) ** 2 / (len(rates) * sum(r * r for r in rates))
 
     @property
