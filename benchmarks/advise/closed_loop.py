@@ -7,7 +7,8 @@ the stored watches and compares the gain with the one measured.
 
 `CHANGES` says which advice the form ``after`` follows. The forms were written
 with the programs, this list before `advise` was changed for them: what fails stays in it.
-``measure DIR --programs unseen`` takes the programs of unseen.py and unseen.cu in their place.
+``measure DIR --programs unseen`` takes the programs of unseen.py and unseen.cu in their place,
+``--programs later`` those of later.py and later.cu.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import multiprocessing
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 
+import later
 import unseen
 
 HERE = Path(__file__).parent
@@ -49,13 +52,20 @@ LIMIT = 120
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs, the changes of their forms ``after``, and how they are run."""
+    """Programs, the changes of their forms ``after``, and how they are run.
 
-    changes: dict[str, set[str]]
+    Of a program in which nothing is to be gained `changes` accepts no set of steps. Of others
+    each set names what the form ``after`` does, where there are several names for it.
+    """
+
+    changes: dict[str, tuple[set[str], ...]]
     in_cuda: tuple[str, ...]
     source: str  # of those in CUDA C++
     loops: tuple[str, ...]  # of the others: what Python is given before a name
-    forked: tuple[str, ...] = ()  # of unseen.py: forked off this process once PyTorch is imported
+    forked: tuple[str, ...] = ()  # forked off this process once PyTorch is imported
+    functions: dict[str, Callable[[bool], Iterator[float]]] = field(default_factory=dict)  # of them
+    #: What the form ``after`` does where nothing is to be gained; those not in it have one form.
+    tempting: dict[str, set[str]] = field(default_factory=dict)
 
     def command(self, name: str, form: str, binary: Path) -> list[str]:
         """Return the command line of a program in one of its forms."""
@@ -64,18 +74,36 @@ class Programs:
         return [sys.executable, *self.loops, name, "--form", form, "--steps", str(STEPS)]
 
     def forms(self, name: str) -> tuple[str, ...]:
-        """Return the forms of a program; where nothing is to be gained, it has one."""
-        return ("before", "after") if self.changes[name] else ("before",)
+        """Return the forms of a program."""
+        changed = self.changes[name] or name in self.tempting
+        return ("before", "after") if changed else ("before",)
+
+
+def one_name(changes: dict[str, set[str]]) -> dict[str, tuple[set[str], ...]]:
+    """Return the sets of steps that are accepted where each change has one name, or is none."""
+    return {name: (steps,) if steps else () for name, steps in changes.items()}
 
 
 SETS = {
-    "first": Programs(CHANGES, IN_CUDA, "programs.cu", loops=("-m", "lanescope.examples", "loop")),
+    "first": Programs(
+        one_name(CHANGES), IN_CUDA, "programs.cu", loops=("-m", "lanescope.examples", "loop")
+    ),
     "unseen": Programs(
-        unseen.CHANGES,
+        one_name(unseen.CHANGES),
         unseen.IN_CUDA,
         "unseen.cu",
         loops=(str(HERE / "unseen.py"),),
         forked=unseen.IN_PYTORCH,
+        functions=unseen.PROGRAMS,
+    ),
+    "later": Programs(
+        later.CHANGES,
+        later.IN_CUDA,
+        "later.cu",
+        loops=(str(HERE / "later.py"),),
+        forked=later.IN_PYTORCH,
+        functions=later.PROGRAMS,
+        tempting=later.TEMPTING,
     ),
 }
 
@@ -109,7 +137,7 @@ def measure(folder: Path, turns: int, programs: Programs) -> None:
             for turn in range(turns):
                 for form in programs.forms(name):
                     if name in programs.forked:
-                        said = forked(name, form)
+                        said = forked(programs.functions, name, form)
                     else:
                         said = run(programs.command(name, form, binary))
                     rows.writerow([name, turn, form, *step_of(said)])
@@ -121,7 +149,7 @@ def measure(folder: Path, turns: int, programs: Programs) -> None:
     binary.unlink()
 
 
-def forked(name: str, form: str) -> str:
+def forked(functions: dict[str, Callable[[bool], Iterator[float]]], name: str, form: str) -> str:
     """Return what a program of PyTorch prints in a process of its own, forked off this one.
 
     To import PyTorch takes longer than the program: this process does it once, and leaves the GPU
@@ -131,7 +159,7 @@ def forked(name: str, form: str) -> str:
 
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
-    child = fork.Process(target=send_outcome, args=(sender, name, form))
+    child = fork.Process(target=send_outcome, args=(sender, functions, name, form))
     child.start()
     sender.close()
     try:
@@ -145,8 +173,15 @@ def forked(name: str, form: str) -> str:
     return said
 
 
-def send_outcome(sender: Connection, name: str, form: str) -> None:
-    sender.send(unseen.outcome(name, form == "after", STEPS))
+def send_outcome(
+    sender: Connection,
+    functions: dict[str, Callable[[bool], Iterator[float]]],
+    name: str,
+    form: str,
+) -> None:
+    from lanescope.examples.loops import outcome
+
+    sender.send(outcome(functions, name, form == "after", STEPS))
 
 
 def run(words: list[str]) -> str:
@@ -166,47 +201,62 @@ def step_of(said: str) -> tuple[str, str]:
 
 def compare(folder: Path, parameters: str) -> None:
     """Print a line for each program: the first advice, and the one that was followed."""
-    steps = measured_steps(folder)
-    changes = next((one.changes for one in SETS.values() if steps.keys() & one.changes), CHANGES)
+    rows = measured(folder)
+    steps, printed = median_steps(rows), checksums(rows)
+    first = SETS["first"]
+    programs = next((one for one in SETS.values() if steps.keys() & one.changes), first)
     print("program: ms a step before, after, gain; advised first; followed; predicted, error")
-    changing = sum(map(bool, changes.values()))
-    within = held = spared = 0
-    for name, followed in changes.items():
+    changing = sum(map(bool, programs.changes.values()))
+    within = held = leading = spared = 0
+    for name, accepted in programs.changes.items():
         forms = steps.get(name, {})
-        if "before" not in forms or (followed and "after" not in forms):
+        if any(form not in forms for form in programs.forms(name)):
             print(f"{name}: not measured")
+            continue
+        if len(printed[name]) > 1:
+            print(
+                f"{name}: checksums differ ({', '.join(printed[name])}), so it counts for nothing"
+            )
             continue
         advice = advised(folder / "watches" / name, parameters)
         if advice is None:
             print(f"{name}: advise failed, see above")
-        elif followed:
-            line, close, inside = compared(followed, forms["before"], forms["after"], advice)
+        elif accepted:
+            line, close, inside = compared(accepted, forms["before"], forms["after"], advice)
             print(f"{name}: {line}")
             within += close
             held += inside
+            leading += leads(accepted, advice)
         else:
             line, right = unchanged(forms["before"], advice)
+            if name in programs.tempting:
+                line += f"; {tempted(programs.tempting[name], forms)}"
             print(f"{name}: {line}")
             spared += right
     print(f"\n{within} of {changing} gains within 25 % of the prediction or 2 % of a step")
     print(f"{held} of {changing} gains within the interval of the prediction")
-    if changing < len(changes):
-        rest = len(changes) - changing
+    print(f"{leading} of {changing} changes are the first advice")
+    if changing < len(programs.changes):
+        rest = len(programs.changes) - changing
         print(f"{spared} of {rest} programs in which nothing is to be gained got no advice")
 
 
 def compared(
-    followed: set[str], before: float, after: float, advice: list[dict[str, object]]
+    accepted: tuple[set[str], ...], before: float, after: float, advice: list[dict[str, object]]
 ) -> tuple[str, bool, bool]:
-    """Return a program's line, whether its gain is close to the prediction, and in its interval."""
+    """Return a program's line, whether its gain is close to the prediction, and in its interval.
+
+    Of the accepted sets of steps the one counts that stands first among the advice.
+    """
     gain, ms = before - after, 1e3
     line = f"{before * ms:.3f}, {after * ms:.3f}, {gain * ms:+.3f}"
-    first = next((one for one in advice if one["worth"]), None)
+    first = first_worth(advice)
     line += f"; {first['kind'] if first else 'nothing'}"
-    same = doing(followed, advice)
-    line += f"; {'+'.join(sorted(followed))}"
+    followed, same = following(accepted, advice)
     if not same:
-        return f"{line}: not among the advice", False, False
+        names = " or ".join("+".join(sorted(steps)) for steps in accepted)
+        return f"{line}; {names}: not among the advice", False, False
+    line += f"; {'+'.join(sorted(followed))}"
     one = same[0]
     same = [other for other in same if other["predicted_run_gain_seconds"]]
     predicted, low, high = (
@@ -217,6 +267,32 @@ def compared(
     note = "" if one["worth"] else f" (not worth it: {one['why_not']})"
     line += f"; {predicted * ms:+.3f}, {predicted / gain - 1:+.1%}{'' if close else ', off'}{note}"
     return line, close, low <= gain <= high
+
+
+def first_worth(advice: list[dict[str, object]]) -> dict[str, object] | None:
+    """Return the first advice that is worth it."""
+    return next((one for one in advice if one["worth"]), None)
+
+
+def leads(accepted: tuple[set[str], ...], advice: list[dict[str, object]]) -> bool:
+    """Return whether the first advice does what was followed."""
+    first = first_worth(advice)
+    return first is not None and bool(following(accepted, [first])[1])
+
+
+def following(
+    accepted: tuple[set[str], ...], advice: list[dict[str, object]]
+) -> tuple[set[str], list[dict[str, object]]]:
+    """Return of the accepted sets of steps the one that is advised first, and its advice.
+
+    What is worth it goes before what is not. An empty list where none of them is advised.
+    """
+    found = [(steps, same) for steps in accepted if (same := doing(steps, advice))]
+
+    def place(one: tuple[set[str], list[dict[str, object]]]) -> tuple[bool, int]:
+        return not one[1][0]["worth"], advice.index(one[1][0])
+
+    return min(found, key=place, default=(set(), []))
 
 
 def doing(followed: set[str], advice: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -234,7 +310,7 @@ def doing(followed: set[str], advice: list[dict[str, object]]) -> list[dict[str,
 def unchanged(before: float, advice: list[dict[str, object]]) -> tuple[str, bool]:
     """Return the line of a program in which nothing is to be gained, and whether advise agrees."""
     line = f"{before * 1e3:.3f}, nothing is to be gained"
-    first = next((one for one in advice if one["worth"]), None)
+    first = first_worth(advice)
     if first is None:
         return f"{line}; nothing advised", True
     gains = first["predicted_run_gain_seconds"]
@@ -242,10 +318,28 @@ def unchanged(before: float, advice: list[dict[str, object]]) -> tuple[str, bool
     return f"{line}; {first['kind']}{predicted}, wrong", False
 
 
-def measured_steps(folder: Path) -> dict[str, dict[str, float]]:
-    """Return the median seconds of a step over the turns, by program and form."""
+def tempted(steps: set[str], forms: dict[str, float]) -> str:
+    """Return what a change that should not be advised gained, or lost."""
+    gain = forms["before"] - forms["after"]
+    return f"{'+'.join(sorted(steps))} takes {forms['after'] * 1e3:.3f}, {gain * 1e3:+.3f}"
+
+
+def measured(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of the runs that ended as they should."""
     with (folder / "steps.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["seconds"]]
+        return [row for row in csv.DictReader(file) if row["seconds"]]
+
+
+def checksums(rows: list[dict[str, str]]) -> dict[str, list[str]]:
+    """Return the different checksums that each program printed, over its forms and turns."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row["program"], set()).add(row["checksum"])
+    return {name: sorted(printed) for name, printed in found.items()}
+
+
+def median_steps(rows: list[dict[str, str]]) -> dict[str, dict[str, float]]:
+    """Return the median seconds of a step over the turns, by program and form."""
     found: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         forms = found.setdefault(row["program"], {})

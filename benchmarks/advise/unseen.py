@@ -21,9 +21,10 @@ prefetched    pinned, two batches ahead, bound by kernels         no change: not
 
 from __future__ import annotations
 
-import argparse
 import zlib
 from collections.abc import Callable, Iterator
+
+from program_command import run_named
 
 #: By program, what its form ``after`` does; nothing where no advice is worth it.
 CHANGES: dict[str, set[str]] = {
@@ -257,31 +258,5 @@ PROGRAMS: dict[str, Callable[[bool], Iterator[float]]] = {
 }
 
 
-def outcome(name: str, after: bool, steps: int) -> str:
-    """Run a program in one of its forms; return the line that it prints."""
-    from lanescope.examples import loops
-
-    return loops.outcome(PROGRAMS, name, after, steps)
-
-
-def main() -> None:
-    """Run the program named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=PROGRAMS)
-    parser.add_argument("--form", choices=["before", "after"], default="before")
-    parser.add_argument("--steps", type=int, default=60)
-    given = parser.parse_args()
-
-    from lanescope.errors import InputError
-    from lanescope.examples.loops import WARMING
-
-    if given.steps <= WARMING:
-        parser.error(f"--steps {given.steps}: the first {WARMING} are not timed; give more")
-    try:
-        print(outcome(given.name, given.form == "after", given.steps))
-    except InputError as error:
-        parser.error(str(error))
-
-
 if __name__ == "__main__":
-    main()
+    run_named(__doc__.splitlines()[0], PROGRAMS)

@@ -31,31 +31,62 @@ def change(steps, gain, worth=True):
 
 
 def test_each_program_is_a_loop_or_in_cuda(closed_loop):
-    for name, module in (("first", loops), ("unseen", closed_loop.unseen)):
+    modules = {"first": loops, "unseen": closed_loop.unseen, "later": closed_loop.later}
+    assert modules.keys() == closed_loop.SETS.keys()
+    for name, module in modules.items():
         programs = closed_loop.SETS[name]
         assert programs.changes.keys() == {*module.PROGRAMS, *programs.in_cuda}
         text = (FOLDER / programs.source).read_text()
         assert all(f'"{name}"' in text for name in programs.in_cuda)
-    assert set(closed_loop.unseen.IN_PYTORCH) < closed_loop.unseen.PROGRAMS.keys()
+        assert set(programs.forked) <= programs.functions.keys()
+        assert all(not programs.changes[name] for name in programs.tempting)
+
+
+def test_no_program_is_in_two_sets(closed_loop):
+    names = [name for programs in closed_loop.SETS.values() for name in programs.changes]
+    assert len(names) == len(set(names)) == 24
+
+
+def test_where_nothing_is_to_be_gained_a_tempting_change_is_run_too(closed_loop):
+    later, unseen = closed_loop.SETS["later"], closed_loop.SETS["unseen"]
+    assert later.forms("ring") == later.forms("decode") == ("before", "after")
+    assert unseen.forms("steer") == ("before",)
 
 
 def test_a_gain_as_predicted_is_close_and_in_its_interval(closed_loop):
     advice = [change(["pin"], 60e-3), change(["pin", "async"], 66e-3)]
-    line, close, inside = closed_loop.compared({"async", "pin"}, 3e-3, 2e-3, advice)
+    line, close, inside = closed_loop.compared(({"async", "pin"},), 3e-3, 2e-3, advice)
     assert line == "3.000, 2.000, +1.000; pin; async+pin; +1.100, +10.0%"
     assert close
     assert inside
-    line, close, inside = closed_loop.compared({"pin"}, 13e-3, 3e-3, advice)
+    line, close, inside = closed_loop.compared(({"pin"},), 13e-3, 3e-3, advice)
     assert line.endswith("+1.000, -90.0%, off")
     assert not close
     assert not inside
 
 
 def test_a_change_that_is_not_advised_counts_for_nothing(closed_loop):
-    line, close, inside = closed_loop.compared({"defer"}, 3e-3, 2e-3, [change(["pin"], 1)])
-    assert line.endswith("not among the advice")
+    accepted, advice = ({"defer"}, {"pin", "batch"}), [change(["pin"], 1)]
+    line, close, inside = closed_loop.compared(accepted, 3e-3, 2e-3, advice)
+    assert line.endswith("pin; defer or batch+pin: not among the advice")
     assert not close
     assert not inside
+    assert not closed_loop.leads(accepted, advice)
+
+
+def test_of_several_accepted_names_the_one_advised_first_counts(closed_loop):
+    both = {"pin", "async"}, {"pin"}
+    plain, more = change(["pin"], 60e-3), change(["pin", "async"], 300e-3)
+    line, close, _ = closed_loop.compared(both, 3e-3, 2e-3, [plain, more])
+    assert line.endswith("; pin; pin; +1.000, +0.0%")
+    assert close
+    assert closed_loop.following(both, [more, plain]) == (both[0], [more])
+    spurned = more | {"worth": False}
+    assert closed_loop.following(both, [spurned, plain]) == (both[1], [plain])
+    assert closed_loop.following(both, [spurned]) == (both[0], [spurned])
+    assert closed_loop.leads(both, [spurned, plain])
+    assert not closed_loop.leads(both, [change(["defer"], 1), plain])
+    assert not closed_loop.leads(both, [spurned])
 
 
 def test_what_waits_once_does_the_same_without_a_step_of_its_own(closed_loop):
@@ -79,15 +110,53 @@ def test_advice_where_nothing_is_to_be_gained_is_wrong(closed_loop):
     assert not right
 
 
+def stored(folder, rows):
+    lines = ["program,turn,form,seconds,checksum", *rows]
+    (folder / "steps.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_programs_whose_forms_print_different_checksums_count_for_nothing(
+    closed_loop, monkeypatch, tmp_path, capsys
+):
+    stored(
+        tmp_path,
+        [
+            "decode,0,before,0.003,12.5",
+            "decode,0,after,0.002,12.5",
+            "solver,0,before,0.003,7.25",
+            "solver,0,after,0.002,7.5",
+            "ring,0,before,0.002,1",
+            "ring,0,after,0.003,1",
+            "rollout,0,before,0.002,1",
+            "rollout,0,after,,",
+        ],
+    )
+    monkeypatch.setattr(closed_loop, "advised", lambda *_: [change(["defer"], 60e-3)])
+    closed_loop.compare(tmp_path, "h100")
+    lines = capsys.readouterr().out.splitlines()
+    assert "decode: 3.000, 2.000, +1.000; defer; defer; +1.000, +0.0%" in lines
+    assert "solver: checksums differ (7.25, 7.5), so it counts for nothing" in lines
+    assert "rollout: not measured" in lines
+    assert (
+        "ring: 2.000, nothing is to be gained; defer for +1.000, wrong; batch takes 3.000, -1.000"
+        in lines
+    )
+    assert lines[-4:] == [
+        "1 of 6 gains within 25 % of the prediction or 2 % of a step",
+        "1 of 6 gains within the interval of the prediction",
+        "1 of 6 changes are the first advice",
+        "0 of 2 programs in which nothing is to be gained got no advice",
+    ]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
 def test_a_forked_program_that_fails_or_hangs_ends(closed_loop, monkeypatch, capfd):
     monkeypatch.setitem(sys.modules, "torch", sys)  # only its import matters here
     counts = {"counts": lambda after: iter(range(60)), "fails": lambda after: iter([])}
-    monkeypatch.setattr(closed_loop.unseen, "PROGRAMS", counts)
-    assert closed_loop.forked("counts", "after").endswith("checksum 59")
-    assert closed_loop.step_of(closed_loop.forked("counts", "before"))[1] == "59"
-    assert closed_loop.forked("fails", "before") == "fails: failed"
+    assert closed_loop.forked(counts, "counts", "after").endswith("checksum 59")
+    assert closed_loop.step_of(closed_loop.forked(counts, "counts", "before"))[1] == "59"
+    assert closed_loop.forked(counts, "fails", "before") == "fails: failed"
     assert "StopIteration" in capfd.readouterr().err
     monkeypatch.setattr(closed_loop, "LIMIT", 0)
     monkeypatch.setattr(closed_loop, "send_outcome", lambda *_: time.sleep(60))
-    assert closed_loop.forked("hangs", "before") == "hangs: over 0 s"
+    assert closed_loop.forked(counts, "hangs", "before") == "hangs: over 0 s"
