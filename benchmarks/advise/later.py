@@ -8,7 +8,7 @@ writer expected.
 ========  =========================================================  ===========================
 name      before                                                     after
 ========  =========================================================  ===========================
-decode    tokens of 16 sequences read back after each one            read at the end of a step
+decode    tokens of 8 sequences read back after each one             read at the end of a step
 swap      KV cache of the requests whose turn it is, from pageable   pinned, next ones fetched
           memory and back                                            while these compute
 rollout   environment of NumPy: states up, actions down              each in new pinned memory:
@@ -103,10 +103,10 @@ class Decoder:
 
 
 def decode(after: bool) -> Iterator[float]:
-    """A step answers 16 prompts with 32 tokens each, and stops where all answers have ended."""
+    """A step answers 8 prompts with 32 tokens each, and stops where all answers have ended."""
     import torch
 
-    batch, length, end = 16, 32, 0
+    batch, length, end = 8, 32, 0
     decoder = Decoder(layers=4, vocabulary=32_000)
     cache = torch.zeros(4, 2, batch, decoder.HEADS, length, decoder.SIZE, device="cuda")
     prompts = torch.arange(1, batch + 1, device="cuda")
