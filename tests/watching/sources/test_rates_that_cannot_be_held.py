@@ -125,8 +125,8 @@ def test_values_that_cannot_be_learned_lower_the_rate_by_no_more_than_is_needed(
     report = source.stop()
     found = read_counters(source.spool)
     said = json.loads(sidecar_of(source.spool).read_text())
-    ((_, interval), *_) = said["changes"]
-    assert interval >= 16_000  # at once; more where cores are scarce
+    # At once, unless so few cores are free that samples are lost before their cost is known.
+    assert max(interval for _, interval in said["changes"][:2]) >= 16_000
     assert "no whole numbers" in report.learned.state
     assert said["learned"]["state"] == report.learned.state
     assert report.asked >= report.samples == found.known.sum()
