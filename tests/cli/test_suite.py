@@ -77,6 +77,7 @@ def test_help_tells_of_all(lanescope_here):
         assert "--out" in lanescope_here("bench", verb, "--help").stdout
 
 
+@pytest.mark.native  # four seconds
 def test_points_are_listed(lanescope_here):
     done = lanescope_here("bench", "--params", "taruc", "--list", "--machine", "taruc-2017")
     assert done.returncode == 0

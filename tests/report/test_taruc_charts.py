@@ -63,6 +63,7 @@ def test_charts_are_readable():
     assert len(COLOURS) == len(MARKERS) >= MOST_CURVES
 
 
+@pytest.mark.native  # five seconds
 def test_points_lie_within_their_bands():
     for chart in charts().values():
         for curve in chart.curves:

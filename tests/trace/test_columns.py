@@ -123,6 +123,7 @@ print(highest() - before)
 """
 
 
+@pytest.mark.native  # four seconds
 def test_writing_takes_memory_for_a_piece_and_not_for_the_run(tmp_path):
     count, piece = 20_000_000, 1_000_000
     random = np.random.default_rng(1)

@@ -56,6 +56,7 @@ def test_what_was_measured_is_stored_and_comes_back(measure, tmp_path):
     assert {one.path for one in found.arrays[1].crossings} == {"g0>host", "host>g0", "g0>g1"}
 
 
+@pytest.mark.native  # four seconds
 def test_the_page_says_what_pays_first_and_has_the_charts(measure, tmp_path):
     found = measure(MadeUpCore())
     page = document_page(analysis_document(Compress, tmp_path / "run", found), static=True)
