@@ -137,6 +137,17 @@ def test_unequal_copies_of_an_engine_carry_as_much_by_turns(two_gpus):
     assert {copy.verdict.status for copy in result.copies} == {Status.HEALTHY}
 
 
+def test_groups_that_are_found_one_after_the_other_all_have_queues(two_gpus):
+    copies = [host_to_gpu(), host_to_gpu(), host_to_gpu(gpu=1), host_to_gpu(gpu=1)]
+    session = GpuSession(Engines([HOST] * 4, [[0, 1], [2, 3]]), experiment_of(*copies), (), None)
+    session._take_in_turns(((0, 1),))
+    session._queues_hold = True  # as one batch has shown
+    while not all(one.size for one in session.sample()):
+        assert len(session._copies.calls) < 12
+    assert session.turns() == Turns(((0, 1), (2, 3)), by_windows=True)
+    assert session._queues_hold
+
+
 class Sleepy(Engines):
     """Whose first batches are one copy after the other, and the others at once."""
 

@@ -194,7 +194,8 @@ class GpuSession:
         self._turns = Turns()
         # copies that a copy engine takes in turns do so window by window, in a queue of their own
         self._queues: list[int] = []
-        self._are_sure = False  # that those of a queue do not run at once without it
+        # whether those of a queue do not run at once without it; None: not looked at yet
+        self._queues_hold: bool | None = None
         # how often copies of a queue are done in a round, so that each carries as many bytes
         self._per_round = [1] * len(experiment.copies)
         self._suspected: Groups = ()
@@ -221,7 +222,7 @@ class GpuSession:
             if self._experiment.timing is Timing.GATE:
                 self._look_for_turns(boundaries)
             return [s[:0] for s in seconds]
-        if self._queues and not self._are_sure:
+        if self._queues and self._queues_hold is None:
             self._look_without_queues()  # what this one says may not hold
             return [s[:0] for s in seconds]
         longest = max(CLOCK_SECONDS, *(float(np.median(s)) for s in seconds))
@@ -343,9 +344,10 @@ class GpuSession:
         """Have those that a copy engine takes in turns do so from now on, window by window."""
         copies = self._experiment.copies
         by_engine = all(copies[n].engine is Engine.CE for group in groups for n in group)
-        queued = by_engine and not self._are_sure
+        queued = by_engine and self._queues_hold is not False
         self._turns, self._windows = Turns(groups, by_windows=queued), self._fewest_windows
         self._queues = queues_of(groups, len(copies)) if queued else []
+        self._queues_hold = None if queued else self._queues_hold
         may_balance = self._may_balance()
         if queued and may_balance:
             self._per_round = _per_round(groups, [copy.bytes for copy in copies])
@@ -359,9 +361,9 @@ class GpuSession:
 
         What is found to take turns later is timed together then.
         """
-        self._are_sure = True
         boundaries = self._copies.run_gated(self._windows, self._loops, self._shares)
-        if not ran_at_once(boundaries, self._turns.groups):
+        self._queues_hold = not ran_at_once(boundaries, self._turns.groups)
+        if self._queues_hold:
             return
         self._turns, self._queues, self._suspected = Turns(), [], ()
         self._per_round = [1] * len(self._shares)
