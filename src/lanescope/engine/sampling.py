@@ -53,8 +53,9 @@ PATIENCE_SECONDS = 2.0
 _FEWEST_BATCHES = 4
 _SHORTEST_BATCH_SECONDS = 0.02
 
-#: A batch without a single usable sample is tried again with more windows, so often.
-_MOST_EMPTY_BATCHES = 8
+#: A batch without a single usable sample is tried again with more windows, so often. Of copies that
+#: take turns two tell so, one is without queues, and some more find how often each is done.
+_MOST_EMPTY_BATCHES = 14
 #: Nobody waits longer for one experiment, and for all.
 _LONGEST = {"budget_seconds": (3600, "an hour"), "within_seconds": (30 * 86400, "30 days")}
 #: Every sample is stored.
