@@ -93,7 +93,7 @@ def copies(reads, writes):
     ("reads", "writes"),
     [((0, 1, 2), ()), ((), (1, 2, 3)), ((0, 1), (2, 3)), ((0, 1, 2), (1, 3)), ((0,), (1, 2, 3))],
 )
-def test_sets_that_no_fit_has_had_are_told_by_pairs_and_all(at_capacity, reads, writes):
+def test_sets_that_no_fit_has_had_are_predicted_from_pairs_and_all(at_capacity, reads, writes):
     """Of memory that is full almost at once, and of some that holds GPUs up long before."""
     made = replace(MEMORY, at_capacity=at_capacity)
     sets = sets_of([made], sizes=(2,))
@@ -180,11 +180,11 @@ def test_one_gpu_alone_is_not_held_up(two_gpus):
     assert share(links, one) == [5e10, 5e10]
     both = share(links, [*one, (0, H2D, 5e10)])
     assert sum(both) < 6e10
-    less = sum(share(replace(links, factor=0.9), [*one, (0, H2D, 5e10)]))
+    less = sum(share(links.with_contended(0.9), [*one, (0, H2D, 5e10)]))
     assert 0.9 * sum(both) < less < sum(both)
     # little is asked for, and little is lost, with any factor
     for factor in (1.0, 0.9):
-        found = share(replace(links, factor=factor), [(0, H2D, 1e9), (1, H2D, 1e9)])
+        found = share(links.with_contended(factor), [(0, H2D, 1e9), (1, H2D, 1e9)])
         assert found == pytest.approx([1e9, 1e9], rel=0.02)
 
 

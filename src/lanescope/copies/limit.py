@@ -224,12 +224,12 @@ def contended_room(
     hard = {resource: one.rate for resource, one in used.items() if one.at_capacity == 1}
     if len(hard) == len(used):
         return hard
-    asked = [one.rate for one in share_by_weight(flows, shares, hard, weights)]
+    demand = [one.rate for one in share_by_weight(flows, shares, hard, weights)]
     return {
-        resource: capacity.given(
+        resource: capacity.throughput(
             sum(
                 flow[resource] * (inf if rate is None else rate)
-                for flow, rate in zip(flows, asked, strict=True)
+                for flow, rate in zip(flows, demand, strict=True)
                 if resource in flow
             )
         )

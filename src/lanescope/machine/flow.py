@@ -35,20 +35,20 @@ class Capacity:
     Attributes
     ----------
     rate
-        What it gives at most, however much is asked for.
+        What it gives at most, whatever the demand.
     at_capacity
-        Share of `rate` that it gives where just `rate` is asked for; 1: all.
+        Share of `rate` that it gives where the demand is `rate`; 1: all.
     """
 
     rate: float
     at_capacity: float = 1.0
 
-    def given(self, asked: float) -> float:
-        """Return what it gives where so much is asked for.
+    def throughput(self, demand: float) -> float:
+        """Return what flows get of it that would take `demand` if they could.
 
-        asked / (1 + (asked / rate) ** n) ** (1 / n), where 2 ** (-1 / n) is `at_capacity`.
+        demand / (1 + (demand / rate) ** n) ** (1 / n), where 2 ** (-1 / n) is `at_capacity`.
         """
-        less, more = sorted((asked, self.rate))
+        less, more = sorted((demand, self.rate))
         if self.at_capacity >= 1 or less <= 0:
             return less
         n = -1 / log2(self.at_capacity)

@@ -32,8 +32,8 @@ _PAIR = 2
 _MOST_SPREAD = 0.5
 #: Rates of sets are known within about this share.
 _NOISE = 0.02
-#: How abruptly memory fills, where sets tell nothing of it (n of `Capacity.given`), and by which
-#: factor that differs from machine to machine.
+#: How abruptly memory fills (n of `Capacity.throughput`) where sets tell nothing of it, and by
+#: which factor that differs from machine to machine.
 _ABRUPT, _ABRUPT_FACTOR = 6.0, 2.7
 
 
@@ -275,31 +275,31 @@ class _Node:
         known: Mapping[str, Sequence[Together]],
         found: Sequence[HostBandwidth],
     ) -> HostBandwidth:
-        """Return what memory carries, by what was asked for and given; log-normal errors.
+        """Return what memory carries, by demand and throughput; log-normal errors.
 
         Sets of as many copies in each direction count as one: there are many pairs.
         """
         from scipy.optimize import least_squares
 
-        kinds = [self._asked_and_given(those, found) for those in known.values()]
+        kinds = [self._demand_and_throughput(those, found) for those in known.values()]
 
         def errors(logs: FloatArray) -> list[float]:
             n, *rates = map(float, np.exp(logs))
             off = [
-                log(Capacity(rate, 2 ** (-1 / n)).given(asked) / given) / _NOISE
+                log(Capacity(rate, 2 ** (-1 / n)).throughput(demand) / got) / _NOISE
                 for rate, those in zip(rates, kinds, strict=True)
-                for asked, given in those
+                for demand, got in those
             ]
             return [*off, log(n / _ABRUPT) / log(_ABRUPT_FACTOR)]
 
-        start = [_ABRUPT, *(max(given for _, given in those) for those in kinds)]
+        start = [_ABRUPT, *(max(got for _, got in those) for those in kinds)]
         low, high = [1.0, *[1e-3] * len(kinds)], [100.0, *[1e6] * len(kinds)]
         bounds = (np.log(low), np.log(high))
         n, *rates = map(float, np.exp(least_squares(errors, np.log(start), bounds=bounds).x))
         found_rates = dict(zip(known, rates, strict=True))
         return replace(_with_rates(one, found_rates), at_capacity=2 ** (-1 / n))
 
-    def _asked_and_given(
+    def _demand_and_throughput(
         self, sets: Sequence[Together], found: Sequence[HostBandwidth]
     ) -> list[tuple[float, float]]:
         by_copies: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
@@ -308,7 +308,7 @@ class _Node:
             both = sum(_expected(one, self._alone, found)), one.gbs()
             by_copies[reads, len(one.rates) - reads].append(both)
         means = (np.exp(np.mean(np.log(those), axis=0)) for those in by_copies.values())
-        return [(float(asked), float(given)) for asked, given in means]
+        return [(float(demand), float(got)) for demand, got in means]
 
     def _weight(self, mixed: Sequence[Together]) -> float:
         """Return what a copy to the host gets for each byte a second of one from it.

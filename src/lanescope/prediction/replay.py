@@ -6,7 +6,7 @@ another and one GPU, the replay takes any graph. docs/replay.md has its rules.""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lanescope.calls import checked
 from lanescope.errors import InputError
@@ -75,7 +75,7 @@ def interval(
         Simulation(
             graph,
             Rates(parameters, level, rules),
-            None if links is None else replace(links, factor=factor),
+            None if links is None else links.with_contended(factor),
         ).seconds()
         for level, factor in ((Level.LOW, 1 + spread), (Level.HIGH, 1 - spread))
     )

@@ -41,9 +41,7 @@ class SharedLinks:
         Of copies to the host, by GPU: the bytes that each moves while another one reads one byte,
         where both wait for what is contended. 1 where nothing is said.
     spread
-        By which share what `contended` gives may be off.
-    factor
-        It gives so many times as much.
+        By which share the rates of `contended` may be off.
     """
 
     capacity: Mapping[Hashable, float]
@@ -51,12 +49,16 @@ class SharedLinks:
     contended: Mapping[Hashable, Capacity] = field(default_factory=dict)
     weights: Mapping[int, float] = field(default_factory=dict)
     spread: float = 0.0
-    factor: float = 1.0
 
     def __post_init__(self) -> None:
         contended = (one.rate for one in self.contended.values())
-        if not all(amount > 0 for amount in (*self.capacity.values(), *contended, self.factor)):
+        if not all(amount > 0 for amount in (*self.capacity.values(), *contended)):
             raise ValueError("a shared link carries more than 0 bytes a second")
+
+    def with_contended(self, factor: float) -> SharedLinks:
+        """Return the same where so many times as many bytes a second are contended for."""
+        more = {key: replace(one, rate=one.rate * factor) for key, one in self.contended.items()}
+        return replace(self, contended=more)
 
 
 def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> SharedLinks:
@@ -129,11 +131,7 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
         for gpu, direction, _ in wanted
     ]
     gpus = [[gpu] for gpu, _, _ in wanted]
-    offered = {
-        resource: replace(one, rate=links.factor * one.rate)
-        for resource, one in links.contended.items()
-    }
-    room = contended_room(offered, flows, shares, weights, gpus)
+    room = contended_room(links.contended, flows, shares, weights, gpus)
     shares = share_by_weight(flows, shares, room, weights)
     return [
         rate if got.rate is None else min(rate, got.rate)
