@@ -19,6 +19,12 @@ _DIRECTIONS = (
 )  # by flow, but for computing
 
 
+#: A GPU, a direction, and the bytes a second that a flow would take.
+_Wanted = tuple[int, Direction, float]
+#: Of so many sets of flows it is known what they get.
+_MOST_SETS = 4096
+
+
 @dataclass(slots=True, eq=False)
 class Going:
     """A flow that goes on.
@@ -62,6 +68,8 @@ class Flows:
         self._going: dict[int, list[Going]] = {}
         self._settled = 0.0
         self._changed = False
+        # what flows got before: in a steady state the same ones go on again and again
+        self._shares: dict[tuple[_Wanted, ...], list[float]] = {}
         self._first: Going | None = None
         self._next_end = inf
 
@@ -151,7 +159,7 @@ class Flows:
             for flow in flows
             if flow.kind is not Flow.COMPUTING
         ]
-        held = _shared(links, moving)
+        held = self._shared(links, moving)
         if not any(one < 1 for one in held):
             return
         # what another GPU holds up slows the other direction of its own GPU less
@@ -164,15 +172,19 @@ class Flows:
             opposite = slowest.get((flow.gpu, other), 1.0)
             eased = flow.slowed / (1 + (flow.slowed - 1) * opposite)
             flow.rate = min(flow.most, flow.rate * eased)
-        for flow, one in zip(moving, _shared(links, moving), strict=True):
+        for flow, one in zip(moving, self._shared(links, moving), strict=True):
             flow.rate *= one
 
-
-def _shared(links: SharedLinks, moving: Sequence[Going]) -> list[float]:
-    """Return which share of its rate each flow gets of what several GPUs share."""
-    wanted = [(flow.gpu, _DIRECTIONS[flow.kind], flow.speed * flow.rate) for flow in moving]
-    shares = zip(share(links, wanted), wanted, strict=True)
-    return [got / rate for got, (_, _, rate) in shares]
+    def _shared(self, links: SharedLinks, moving: Sequence[Going]) -> list[float]:
+        """Return which share of its rate each flow gets of what several GPUs share."""
+        wanted = tuple((one.gpu, _DIRECTIONS[one.kind], one.speed * one.rate) for one in moving)
+        found = self._shares.get(wanted)
+        if found is None:
+            if len(self._shares) >= _MOST_SETS:
+                self._shares.clear()
+            shares = zip(share(links, wanted), wanted, strict=True)
+            found = self._shares[wanted] = [got / rate for got, (_, _, rate) in shares]
+        return found
 
 
 def _fair(wanted: list[float]) -> float:
