@@ -46,7 +46,7 @@ def test_several_gpus_are_measured_together(lanescope, tmp_path):
     pairs = GPUS * (GPUS - 1) // 2 if GPUS > 2 else 0
     assert len(sets) == 2 * 3 * (GPUS + pairs) + 4 * (3 * (1 + (GPUS > 3)) + 1)
     assert all(rate["gbs"]["value"] > 1 for one in sets for rate in one["rates"])
-    assert "Several GPUs at once" in done.stdout
+    assert "Copies of several GPUs at once" in done.stdout
 
 
 def test_counters_see_each_byte_that_a_kernel_reads_once(tmp_path):

@@ -52,9 +52,9 @@ def host_bandwidth_text(known: HostBandwidth) -> str:
     """Return what some GPUs together read and write of a node's memory, in a line."""
     rates = [f"{name} {fmt.gbs_text(gbs)}" for name, gbs in known.rates]
     gpus = ", ".join(part_name("g", gpu) for gpu in known.gpus)
-    early = f" at most, {known.at_capacity:.0%} of it where they ask for as much"
-    rest = "" if known.at_capacity == 1 else early
-    return f"{gpus} together: {', '.join(rates)} GB/s{rest} (± {known.spread:.1%}, measured)"
+    early = f"{known.at_capacity:.0%} of it when they ask for just that; "
+    how = f"{'' if known.at_capacity == 1 else early}± {known.spread:.1%}, measured"
+    return f"{gpus} together: {', '.join(rates)} GB/s at most ({how})"
 
 
 def nic_text(nic: Nic) -> str:

@@ -46,8 +46,8 @@ def contention_text(one: HostBandwidth) -> str:
         else f"; both ways a copy to it gets {one.write_weight:.2f} times as much as one from it"
     )
     return (
-        f"The memory of {part_name('h', one.node)}, {host_bandwidth_text(one)}{shared}. No sum of "
-        "a set that was held up, in any round, is further off than the spread."
+        f"The memory of {part_name('h', one.node)}, {host_bandwidth_text(one)}{shared}. The "
+        "copies of a new run are expected within the spread in 95 of 100 cases, all together."
     )
 
 
