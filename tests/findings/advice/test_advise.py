@@ -1,5 +1,6 @@
 """What is advised of programs of which it is known what would make them faster."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -142,7 +143,7 @@ def test_kernels_that_take_nearly_all_leave_nothing_worth_it():
     phase = only(looped(20, 1 * MB, 50_000.0, host=PAGEABLE))
     assert phase.described
     assert phase.advised == ()
-    assert all("less than 1%" in c.why for c in phase.not_worth)
+    assert all(re.search(r"less than [13]%", c.why) for c in phase.not_worth)
     assert "1 kernel or memset" in text_of(advice_of(looped(20, 1 * MB, 50_000.0)))
 
 

@@ -287,6 +287,17 @@ def test_rounds_whose_sizes_all_differ_are_rounds_all_the_same():
     assert phase.seconds.value == pytest.approx(4.1e-3, rel=0.02)
 
 
+def test_a_loop_whose_sizes_vary_is_one_phase_and_stretches_of_a_size_are_not():
+    (phase,) = phases(varied(60, lambda number: (12 + number * 7 % 19) * MB))
+    assert phase.rounds == 60
+    assert phase.workload.h2d_bytes == pytest.approx(21 * MB, rel=0.1)
+    assert phase.schedule is not None
+    blocks = phases(varied(60, lambda number: 12 * MB if number < 30 else 24 * MB))
+    assert [phase.rounds for phase in blocks] == [30, 30]
+    mixed = phases(varied(60, lambda number: MB if number % 2 else 24 * MB))
+    assert [phase.rounds for phase in mixed] == [30, 30]
+
+
 def test_where_no_phase_has_much_of_the_time_the_one_with_the_most_is_told():
     program = varied(
         100,

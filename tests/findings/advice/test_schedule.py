@@ -68,7 +68,7 @@ def test_what_ran_once_is_replayed_and_rounds_between_others_are_not():
     assert phase.schedule.rounds == 1
     program = Program()
     for _ in range(10):
-        for size in (10 * MB, 40 * MB):
+        for size in (10 * MB, 50 * MB):
             program.copy(size, down=True, wait=True)
             program.kernel(700.0)
             program.copy(size, down=False, wait=True)
@@ -153,12 +153,76 @@ def test_copies_that_are_queued_already_are_waited_for_once_when_pinned():
 
 @pytest.mark.parametrize(
     "columns",
-    [{"queued": False}, {"gap": 60e3}, {"waits": True}, {"blocks": False}, {"kind": IN}],
+    [{"queued": False}, {"gap": 60e3}, {"waits": True}, {"blocks": False}],
 )
 def test_other_copies_are_waited_for_as_before(columns):
     tasks = [replace(one, **columns) for one in back(4)]
     assert not wait_once(tasks)
     assert [one.blocks for one in pin(tasks, lasts)] == [one.blocks for one in tasks]
+
+
+def test_asynchronous_copies_to_the_gpu_are_not_waited_for_once_pinned():
+    tasks = [replace(one, kind=IN) for one in back(4)]
+    assert not wait_once(tasks)
+    assert not any(one.blocks for one in pin(tasks, lasts))
+
+
+def test_rounds_that_take_turns_on_streams_are_in_flight_together_once_pinned():
+    def tasks(streams):
+        rounds = [
+            (
+                task(IN, 2e6, number, size=1 << 25, blocks=True, memory=PAGEABLE),
+                task(WORK, 1e3, number),
+                task(OUT, 2e6, number, size=1 << 25, blocks=True, memory=PAGEABLE),
+            )
+            for number in range(ROUNDS)
+        ]
+        return [
+            replace(one, stream=one.round % streams, queued=one.kind != WORK)
+            for tasks in rounds
+            for one in tasks
+        ]
+
+    each = lasts(IN, 1 << 25)
+    one, two = (ends_after(pin(tasks(streams), lasts)) / ROUNDS for streams in (1, 2))
+    assert one == pytest.approx(2 * each, rel=0.05)
+    assert two == pytest.approx(each, rel=0.15)  # both ways at once, but for the first and last
+    unqueued = [replace(one, queued=False) for one in tasks(2)]
+    assert ends_after(pin(unqueued, lasts)) / ROUNDS == pytest.approx(one, rel=0.05)
+
+
+def test_a_launch_that_came_late_does_not_where_the_stream_is_busy():
+    late = replace(task(WORK, 50e3), lag=5e3, late=True)
+    (alone,) = replayed([late])
+    assert (alone.ready, alone.start) == (0.0, 5e3)
+    _, behind = replayed([task(WORK, 50e3), late])
+    assert (behind.ready, behind.start, behind.after) == (50e3, 51e3, 0)
+    _, measured = replayed([task(WORK, 50e3), replace(late, late=False)])
+    assert measured.start == 55e3
+
+
+def test_the_host_waits_for_what_a_task_names_and_for_nothing_ahead():
+    first = replace(task(IN, 1e6), number=1, stream=2)
+    second = replace(task(IN, 5e6), number=2, stream=3, ahead=True)
+    *_, behind = replayed([first, second, replace(task(WORK, 1.0), awaits=(1,))])
+    assert behind.submitted == 1e6
+    *_, behind = replayed([second, task(WORK, 1.0, waits=True)])
+    assert behind.submitted == 0.0
+
+
+def test_fetching_ahead_is_not_waited_for_by_kernels_of_the_round():
+    tasks = [
+        replace(one, waits=one.kind == WORK) for one in pin(serial(PAGEABLE), lasts)
+    ]  # the host went on when the copy of the round was there
+    edited = prefetch(tasks, lasts)
+    assert not any(one.waits for one in edited if one.kind == WORK)
+    assert ends_after(edited) == pytest.approx(ROUNDS * 3e6 + 1e6, rel=0.01)
+
+
+def test_gathering_keeps_the_pauses_between_copies():
+    small = [task(IN, 2e3, size=4096, gap=gap, blocks=True) for gap in (5e3, 8e3, 3e9, 9e3)]
+    (one,) = batch(small, lasts)
+    assert 3e9 < one.gap < 3e9 + 50e3
 
 
 def test_copies_of_two_rounds_are_not_waited_for_together():

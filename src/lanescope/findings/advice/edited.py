@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+
+import numpy as np
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Step
@@ -18,10 +20,11 @@ from lanescope.findings.advice.edits import (
     is_pageable,
     is_staged,
 )
-from lanescope.findings.advice.lanes import IN
+from lanescope.findings.advice.lanes import IN, OUT
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import (
     LEAST_ROUNDS,
+    Placed,
     Schedule,
     Task,
     ends_after,
@@ -137,7 +140,7 @@ def round_seconds(
     before = _unedited_ns(schedule)
 
     def after(lasts: Lasts) -> float:
-        placed = replayed(edit(schedule.tasks, lasts))
+        placed = replayed(opposed(edit(schedule.tasks, lasts), parameters))
         end = max((one.end for one in placed), default=0.0)
         if not ahead or schedule.rounds < LEAST_ROUNDS:
             return end
@@ -150,6 +153,39 @@ def round_seconds(
     found = Estimate(value, max(min(low, value) - wider, least, 0.0), max(high, value) + wider)
     scale = 1 / (schedule.rounds * 1e9)
     return before * scale, found.map(lambda nanoseconds: nanoseconds * scale)
+
+
+def opposed(tasks: Sequence[Task], parameters: LinkParameters | None) -> list[Task]:
+    """Return tasks whose copies take longer for as long as copies go the other way.
+
+    For tasks of a schedule, whose rounds did not overlap as they were measured.
+    """
+    if parameters is None or parameters.duplex is None:
+        return list(tasks)
+    both = parameters.duplex
+    slower = {
+        IN: both.h2d_per_byte.value / parameters.h2d.per_byte.value,
+        OUT: both.d2h_per_byte.value / parameters.d2h.per_byte.value,
+    }
+    placed = replayed(tasks)
+    against = {IN: _worked_until(placed, OUT), OUT: _worked_until(placed, IN)}
+
+    def longer(one: Placed) -> Task:
+        kind = one.task.kind
+        if kind not in slower or slower[kind] <= 1:
+            return one.task
+        shared = against[kind](one.end) - against[kind](one.start)
+        return replace(one.task, lasts=one.task.lasts + shared * (slower[kind] - 1))
+
+    return [longer(one) for one in placed]
+
+
+def _worked_until(placed: Sequence[Placed], kind: int) -> Callable[[float], float]:
+    """Return what tells how long tasks of a kind, one after the other, had run at a moment."""
+    mine = sorted((one.start, one.end) for one in placed if one.task.kind == kind)
+    times = np.array([0.0, *(moment for one in mine for moment in one)])
+    worked = np.cumsum([0.0, *(spent for a, b in mine for spent in (0.0, b - a))])
+    return lambda moment: float(np.interp(moment, times, worked))
 
 
 def _busiest_ns(tasks: Sequence[Task]) -> float:

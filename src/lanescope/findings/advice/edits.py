@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
@@ -18,6 +18,8 @@ Lasts = Callable[[int, int], float]
 _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 #: Copies are gathered where so many follow each other, smaller than this in the mean.
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
+#: So many rounds on streams of their own show that they take turns.
+_LEAST_TURNS = 4
 #: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
 PIECE_NS, BYTE_NS = 200.0, 0.2
 
@@ -43,12 +45,16 @@ def is_staged(task: Task) -> bool:
 def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     """Return tasks with pinned memory in place of pageable; what waits still does.
 
-    Where the host stages the data itself, it no longer does; copies back that `wait_once` finds it
-    waits for once.
+    Where the host stages the data itself, it no longer does. The host stays in no asynchronous call
+    that copies to the GPU. For copies back it waits at once, but for those that `wait_once` finds,
+    and where rounds take turns on streams: there before the stream's next round.
     """
     once = wait_once(tasks)
     tasks = [replace(task, gap=_SUBMITS_NS) if is_staged(task) else task for task in tasks]
-    tasks = [replace(t, blocks=False) if i in once else t for i, t in enumerate(tasks)]
+    tasks = [
+        replace(t, blocks=False) if i in once or (t.kind == IN and t.queued and is_pageable(t)) else t
+        for i, t in enumerate(tasks)
+    ]
     return [
         replace(
             task,
@@ -59,8 +65,41 @@ def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         )
         if is_pageable(task)
         else task
-        for task in tasks
+        for task in _waited_later(tasks)
     ]
+
+
+def _waited_later(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks that wait for copies back when their stream is used again, if rounds take turns.
+
+    Calls that are asynchronous, on another stream each round, are those of a program that has
+    several rounds in flight; the host stays in them because of pageable memory alone.
+    """
+    streams: dict[int, set[int]] = defaultdict(set)
+    for task in tasks:
+        if task.kind == OUT and task.queued and task.blocks and is_pageable(task):
+            streams[task.round].add(task.stream)
+    if not _take_turns(streams):
+        return list(tasks)
+    found: list[Task] = []
+    open_: dict[int, Task] = {}  # by stream: the last copy back of a round before
+    for place, task in enumerate(tasks):
+        before = open_.get(task.stream)
+        if before is not None and before.round < task.round:
+            task = replace(task, awaits=(before.number,))
+            del open_[task.stream]
+        if task.stream in streams[task.round] and task.kind == OUT and task.blocks:
+            task = replace(task, blocks=False, number=_number(0, place))
+            open_[task.stream] = task
+        found.append(task)
+    return found
+
+
+def _take_turns(streams: Mapping[int, set[int]]) -> bool:
+    """Whether rounds with one stream each have another one than the round before."""
+    if len(streams) < _LEAST_TURNS or any(len(one) != 1 for one in streams.values()):
+        return False
+    return all(streams[one] != streams[other] for one, other in pairwise(sorted(streams)))
 
 
 def wait_once(tasks: Sequence[Task]) -> frozenset[int]:
@@ -98,12 +137,21 @@ def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         (ahead if moves else rounds)[task.round].append(task)
     if not ahead:
         return list(tasks)
+    place_of = {id(task): place for place, task in enumerate(tasks)}
     stream = max((task.stream for task in tasks), default=0) + 1
     found: list[Task] = []
     count = max((task.round for task in tasks), default=-1) + 1
     for number in range(-1, count):
         copies = [
-            replace(copy, stream=stream, waits=False, blocks=False, hold=_SUBMITS_NS, lag=0.0)
+            replace(
+                copy,
+                stream=stream,
+                waits=False,
+                blocks=False,
+                hold=_SUBMITS_NS,
+                lag=0.0,
+                ahead=True,
+            )
             for copy in ahead[number + 1]
         ]
         for place, copy in enumerate(copies):
@@ -112,8 +160,9 @@ def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         if rest:
             needed = tuple(_number(number, place) for place in range(len(ahead[number])))
             first = rest[0]
-            waited = first.waits or any(copy.waits for copy in ahead[number])
-            # a pause between a copy and the kernel that needs it is not the host's
+            # what waits behind the copies that went ahead waited for these
+            behind = bool(ahead[number]) and place_of[id(first)] > place_of[id(ahead[number][0])]
+            waited = any(copy.waits for copy in ahead[number]) or (first.waits and not behind)
             rest = [replace(first, needs=needed, waits=waited), *rest[1:]]
         found += rest
     return found
@@ -141,6 +190,7 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
             found += run
             continue
         gathering = PIECE_NS * len(run) + BYTE_NS * total
+        gathering += sum(task.gap for task in run[1:] if task.gap >= _PAUSE_NS)
         first, last = run[0], run[-1]
         found.append(
             replace(

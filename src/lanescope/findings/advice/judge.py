@@ -33,8 +33,10 @@ from lanescope.units.words import time_text
 #: A model whose prediction of the phase as it is differs from the measured time by more does
 #: not describe the phase.
 MOST_ERROR = 0.25
-#: A change that gains a smaller share of a round is not worth it.
+#: A change that gains a smaller share of a round is not worth it; nor is one of more than where
+#: memory comes from, of the other.
 LEAST_GAIN = 0.01
+_LEAST_GAIN_OF_CALLS = 0.03
 #: The same of what ran once: nothing tells how much it differs from time to time.
 LEAST_GAIN_ONCE = 0.05
 #: A change has to gain so much more of a round than one that asks one less of the program
@@ -334,7 +336,7 @@ def _change(
     """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method."""
     before = base_seconds(phase)
     gain = replace(gain, high=min(gain.high, max(gain.value, before)))  # no more than there is
-    return Change(
+    change = Change(
         kind="+".join(candidate.steps),
         sentence=f"Process {phase.pid} on g{phase.gpu}, phase {phase.number}: a round takes "
         f"{time_text(before)}, and is predicted to take {time_text(max(after.value, 0.0))}",
@@ -350,11 +352,13 @@ def _change(
         streams=becomes[1],
         seconds=after,
         round_gain_seconds=gain,
-        why=why_not(gain, before, once=phase.rounds == 1),
+        why=None,
         code=snippets(candidate.steps, phase.language),
         kernels=phase.kernels.different if phase.kernels else 0,
         waits_once=waited_once(candidate.steps, phase) > 0,
     )
+    least = _LEAST_GAIN_OF_CALLS if change.asks else LEAST_GAIN
+    return replace(change, why=why_not(gain, before, least, once=phase.rounds == 1))
 
 
 def gained(before: Estimate, after: Estimate) -> Estimate:
@@ -362,11 +366,11 @@ def gained(before: Estimate, after: Estimate) -> Estimate:
     return Estimate(before.value - after.value, before.low - after.high, before.high - after.low)
 
 
-def why_not(gain: Estimate, before: float, *, once: bool) -> str | None:
-    """Return why a gain is not worth a change; None where it is."""
+def why_not(gain: Estimate, before: float, least: float, *, once: bool) -> str | None:
+    """Return why a gain is not worth a change, which has to gain a share of a round at least."""
     if gain.value < 0:
         return "it would take longer"
-    share, least = gain.value / before, LEAST_GAIN_ONCE if once else LEAST_GAIN
+    share, least = gain.value / before, max(least, LEAST_GAIN_ONCE if once else 0.0)
     if share < least:
         of_what = " of what ran once" if once else ""
         return f"it gains {share:.1%}, and less than {least:.0%}{of_what} is not worth a change"

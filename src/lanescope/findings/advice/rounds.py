@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from lanescope.findings.advice.lanes import IN, OUT, WORK, Lane
+from lanescope.results.result import FloatArray
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.rectangles import covered_ns, union
 
@@ -150,6 +151,11 @@ def _joined(lane: Lane, starts: IntArray, regular: BoolArray) -> Rounds:
 
 #: Rounds are alike whose bytes in each direction, and parts, differ by no more than this.
 TOLERANCE = 0.1
+#: Rounds of one loop whose sizes vary differ by no more than these times, and change places with
+#: the others for so much of their count, and so often at least.
+_MOST_TIMES, _TURNS, _LEAST_TURNS = 4, 0.5, 3
+#: A lane has so many such loops at most, those with the most bytes.
+_MOST_LOOPS = 8
 #: Of the different rounds of a lane so many kinds are looked at, those with the most bytes.
 _MOST_KINDS = 512
 
@@ -174,7 +180,46 @@ def like_rounds(lane: Lane, found: Rounds) -> list[IntArray]:
                 break
         else:
             groups.append((kinds[kind], [kind]))
-    return [np.flatnonzero(np.isin(inverse, members)) for _, members in groups]
+    return _varying(lane, found, [np.isin(inverse, members).nonzero()[0] for _, members in groups])
+
+
+def _varying(lane: Lane, found: Rounds, groups: list[IntArray]) -> list[IntArray]:
+    """Join groups whose rounds do the same with other sizes, and take turns in no order.
+
+    Batches of graphs, or of sentences of any length, are of one loop.
+    """
+    sizes = np.stack([_bytes(lane, found, kind) for kind in (IN, OUT)], axis=1)
+    joined: list[IntArray] = []
+    for group in groups:
+        for place, other in enumerate(joined[:_MOST_LOOPS]):
+            medians = (np.median(sizes[one], axis=0) for one in (group, other))
+            if _comparable(*medians) and _same_loop(lane, found, group, other):
+                joined[place] = np.sort(np.concatenate((other, group)))
+                break
+        else:
+            joined.append(group)
+    return joined
+
+
+def _comparable(one: FloatArray, other: FloatArray) -> bool:
+    return bool((np.maximum(one, other) <= _MOST_TIMES * np.minimum(one, other)).all())
+
+
+def _same_loop(lane: Lane, found: Rounds, one: IntArray, other: IntArray) -> bool:
+    if _copies_of(lane, found, one[-1]) != _copies_of(lane, found, other[-1]):
+        return False
+    number = np.sort(np.concatenate((one, other)))
+    mine = np.isin(number, one)
+    turns = int((mine[1:] != mine[:-1]).sum())
+    return turns >= max(_TURNS * min(one.size, other.size), _LEAST_TURNS)
+
+
+def _copies_of(lane: Lane, found: Rounds, number: int) -> list[tuple[int, ...]]:
+    """Return the copies of a round, without their sizes."""
+    rows = lane.rows(slice(int(found.first[number]), int(found.last[number])))
+    copies = rows.rows(rows.kind <= OUT)
+    columns = (copies.kind, copies.memory, copies.asynchronous)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _near(one: IntArray, other: IntArray) -> bool:

@@ -7,7 +7,7 @@ would have happened. What is not edited is taken as measured and never predicted
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,9 @@ from lanescope.trace.codes import IntArray, MemoryKind
 
 #: From a kernel's launch to its start on an idle GPU, and what a launch takes of the host's time;
 #: kernels have no calls in a trace.
-_LAUNCH_LAG_NS, _LAUNCH_NS = 5_000, 4_000
+_LAUNCH_LAG_NS, _LAUNCH_NS = 5_000, 3_000
+#: The least between the end of what is before on a stream and a start.
+_BETWEEN_NS = 1_000
 #: A call returns with its copy if it ends no earlier before it than this, or this share of it.
 _RETURNS_NS, _RETURNS_SHARE = 20_000, 0.05
 #: A schedule has so many rounds and operations at most, and no fewer rounds than the least.
@@ -40,11 +42,12 @@ class Task:
     round
         Its number in the schedule.
     waits
-        Whether the host has waited for all that was submitted before.
+        Whether the host has waited for all that was submitted before, but for what is `ahead`.
     gap
         Of the host, from that or from the call before until it submits this.
     lag
-        From when it could start, submitted and its stream free, until it starts.
+        From when it could start, submitted and its stream free, until it starts; from its
+        submission alone where it is `late`.
     lasts
         On the GPU.
     blocks
@@ -59,6 +62,12 @@ class Task:
         Of a kernel, as in `Operations`; 0 for none.
     queued
         Of a copy: whether its call is asynchronous, though the host may stay in it.
+    late
+        Whether its stream was free already when it was submitted.
+    ahead
+        Whether it is for a later round, so that the host waits for it in none before.
+    awaits
+        Copies, by their number, for whose end the host waits before it submits this.
     """
 
     kind: int
@@ -76,6 +85,9 @@ class Task:
     number: int = 0
     name: int = 0
     queued: bool = False
+    late: bool = False
+    ahead: bool = False
+    awaits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +196,9 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
         kind = int(lane.kind[row])
         ready = max(free.get(stream, 0.0), engines.get(kind, 0.0))
         called, returned = _call(lane, row, zero, host, ready)
-        waits = host < latest <= called + 1_000
+        # Between kernels nothing tells a wait from a launch that comes late, which is common.
+        after_kernel = kind == WORK and bool(tasks) and tasks[-1].kind == WORK
+        waits = host < latest <= called + 1_000 and not after_kernel
         lasts = end - start
         early = max(_RETURNS_SHARE * lasts, _RETURNS_NS if lasts > _RETURNS_NS else 0)
         blocks = bool(kind != WORK and returned >= end - early)
@@ -203,6 +217,7 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
                 returned - end if blocks else returned - called,
                 name=int(lane.name[row]),
                 queued=bool(kind != WORK and lane.asynchronous[row]),
+                late=called >= ready and start >= ready + _BETWEEN_NS,
             )
         )
         host = max(host, returned)
@@ -232,27 +247,45 @@ def replayed(tasks: Sequence[Task]) -> list[Placed]:
     latest: int | None = None
     host, host_after = 0.0, None
     for place, task in enumerate(tasks):
-        if task.waits and latest is not None and placed[latest].end > host:
-            host, host_after = placed[latest].end, latest
-        submitted = host + task.gap
-        keys = [("stream", task.stream), *(("copy", number) for number in task.needs)]
-        if task.kind != WORK:
-            keys.append(("engine", task.kind))
-        others = [last_of[key] for key in keys if key in last_of]
-        after = max(others, key=lambda other: placed[other].end, default=None)
-        if after is not None and placed[after].end <= submitted:
-            after = None
-        ready = submitted if after is None else placed[after].end
-        end = ready + task.lag + task.lasts
-        placed.append(
-            Placed(task, host, submitted, ready, ready + task.lag, end, host_after, after)
-        )
-        back = max(end + task.hold, submitted) if task.blocks else submitted + task.hold
-        host, host_after = back, (place if task.blocks else None)
+        awaited = [last_of[key] for n in task.awaits if (key := ("copy", n)) in last_of]
+        if task.waits and latest is not None:
+            awaited.append(latest)
+        for other in awaited:
+            if placed[other].end > host:
+                host, host_after = placed[other].end, other
+        one = _placed(task, host, host_after, placed, last_of)
+        placed.append(one)
+        returns = one.submitted + (0.0 if task.blocks else task.hold)
+        host, host_after = returns, None
+        if task.blocks:
+            host, host_after = max(one.end + task.hold, returns), place
         for key in (("stream", task.stream), ("engine", task.kind), ("copy", task.number)):
             last_of[key] = place
-        latest = place if latest is None or end > placed[latest].end else latest
+        if not task.ahead and (latest is None or one.end > placed[latest].end):
+            latest = place
     return placed
+
+
+def _placed(
+    task: Task,
+    host: float,
+    host_after: int | None,
+    placed: Sequence[Placed],
+    last_of: Mapping[object, int],
+) -> Placed:
+    """Return when a task starts that the host submits next; `host` is where it stands."""
+    submitted = host + task.gap
+    keys = [("stream", task.stream), *(("copy", number) for number in task.needs)]
+    if task.kind != WORK:
+        keys.append(("engine", task.kind))
+    others = [last_of[key] for key in keys if key in last_of]
+    after = max(others, key=lambda other: placed[other].end, default=None)
+    free = 0.0 if after is None else placed[after].end
+    lag = min(task.lag, _BETWEEN_NS) if task.late else task.lag
+    if free <= submitted or (task.late and free + lag <= submitted + task.lag):
+        after, free, lag = None, submitted, task.lag
+    start = free + lag
+    return Placed(task, host, submitted, free, start, start + task.lasts, host_after, after)
 
 
 def ends_after(tasks: Sequence[Task]) -> float:

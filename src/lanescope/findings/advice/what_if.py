@@ -8,7 +8,7 @@ from functools import partial
 
 from lanescope.errors import InputError
 from lanescope.findings.advice.critical_path import Segment, critical_path
-from lanescope.findings.advice.edited import ACROSS_ROUNDS, predicted_lasts, round_seconds
+from lanescope.findings.advice.edited import ACROSS_ROUNDS, opposed, predicted_lasts, round_seconds
 from lanescope.findings.advice.edits import (
     EDITS,
     Edit,
@@ -185,7 +185,7 @@ def _of_phase(
 
     ahead = any(one.fetches_ahead for one in edits)
     seconds, after = round_seconds(schedule, edited, parameters, ahead=ahead)
-    tasks = edited(schedule.tasks, predicted_lasts(parameters))
+    tasks = opposed(edited(schedule.tasks, predicted_lasts(parameters)), parameters)
     return PhaseWhatIf(
         phase,
         schedule.rounds,
