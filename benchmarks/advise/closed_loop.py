@@ -8,7 +8,8 @@ the stored watches and compares the gain with the one measured.
 `CHANGES` says which advice the form ``after`` follows. The forms were written
 with the programs, this list before `advise` was changed for them: what fails stays in it.
 ``measure DIR --programs unseen`` takes the programs of unseen.py and unseen.cu in their place,
-``--programs later`` those of later.py and later.cu.
+``--programs later`` those of later.py and later.cu, ``--programs blind`` those of blind.py and
+blind.cu.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 
+import blind
 import later
 import unseen
 
@@ -104,6 +106,15 @@ SETS = {
         forked=later.IN_PYTORCH,
         functions=later.PROGRAMS,
         tempting=later.TEMPTING,
+    ),
+    "blind": Programs(
+        blind.CHANGES,
+        blind.IN_CUDA,
+        "blind.cu",
+        loops=(str(HERE / "blind.py"),),
+        forked=blind.IN_PYTORCH,
+        functions=blind.PROGRAMS,
+        tempting=blind.TEMPTING,
     ),
 }
 
