@@ -29,10 +29,10 @@ US, MB = 1e-6, 10**6
 PREDICT = predicting(Simple(), LINK)
 
 
-def kernels(*lasting, launch=None, rounds=1, different=1):
+def kernels(*lasting, launch=None, rounds=1):
     seconds = np.array(lasting) * US
     source = None if launch is None else "measured"
-    return Kernels(seconds, rounds, different, 2 * US, launch, source)
+    return Kernels(seconds, rounds, 2 * US, launch, source)
 
 
 def stepping(count, lasts=30.0, *, pause=0.0, looks=0.0, memory=PAGEABLE, rounds=20):
@@ -158,12 +158,11 @@ def test_what_launches_are_assumed_to_take_counts_in_parts_alone():
     assert assumed.round_gain_seconds.value > 0.3 * phase.seconds.value
 
 
-def test_many_different_kernels_ask_more_of_who_cuts_them():
+def test_many_launches_ask_more_of_who_cuts_them():
     phase = stepping(40, 30.0)
 
-    def asks(different):
-        kinds = replace(phase.kernels, different=different)
-        return {s: one.asks for s, one in changed(replace(phase, kernels=kinds)).items()}
+    def asks(launches):
+        return {s: one.asks for s, one in changed(replace(phase, launches=launches)).items()}
 
     few, many = asks(MANY_KERNELS - 1), asks(MANY_KERNELS)
     assert few.keys() == many.keys()

@@ -11,9 +11,10 @@ from lanescope.findings.advice.edits import (
     EDITS,
     batch,
     defer,
-    is_staged,
     pin,
     prefetch,
+    staged,
+    wait_later,
     wait_once,
 )
 from lanescope.findings.advice.lanes import IN, OUT, WORK
@@ -102,12 +103,29 @@ def test_pinning_changes_pageable_copies_alone():
 
 def test_a_pause_as_long_as_a_copy_in_memory_is_staging():
     copy = task(IN, 1e6, size=50_000_000, gap=5e6)  # 10 GB/s
-    assert is_staged(copy)
-    assert not is_staged(replace(copy, gap=100.0))
-    assert not is_staged(replace(copy, gap=1e9))
-    assert not is_staged(replace(copy, memory=PAGEABLE))
-    (edited,) = pin([copy], lasts)
+    assert staged([copy]) == {0}
+    for columns in ({"gap": 100.0}, {"gap": 1e9}, {"memory": PAGEABLE}, {"bytes": 1000}):
+        assert not staged([replace(copy, **columns)])
+    most = [copy, copy, replace(copy, gap=100.0)]
+    assert staged(most) == {0, 1}
+    assert not staged([*most, most[-1]])  # half of them have no such pause
+    (edited,) = pin([replace(copy, staged=True)], lasts)
     assert edited.gap < 1e5
+    assert pin([copy], lasts) == [copy]  # what the program's language does not tell
+
+
+def test_copies_to_the_gpu_are_not_waited_for_once_asynchronous():
+    tasks = [
+        task(IN, 1e6, 0, blocks=True),
+        task(WORK, 1e6, 0, waits=True, gap=1e3),
+        task(OUT, 1e3, 0, size=4, blocks=True),
+    ] * 3
+    copy, kernel, back = wait_later(tasks, lasts)[:3]
+    assert (copy.blocks, kernel.waits, back.blocks) == (False, False, True)
+    pageable = [replace(one, memory=PAGEABLE) for one in tasks]
+    assert wait_later(pageable, lasts) == pageable
+    queued = [replace(one, blocks=one.kind == OUT) for one in tasks]  # the host waited by itself
+    assert [one.waits for one in wait_later(queued, lasts)] == [False] * 9
 
 
 def test_small_copies_that_follow_each_other_become_one():

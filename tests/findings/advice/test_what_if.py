@@ -99,7 +99,7 @@ def test_pinned_copies_cannot_be_predicted_without_parameters():
     ("text", "said"),
     [
         ("", "'' is no edit"),
-        ("pinn", "'pinn' is no edit; name one or several of pin, prefetch"),
+        ("pinn", "'pinn' is no edit; name one or several of pin, async"),
         ("pin=3", "'pin=3' is no edit"),
         ("pin,pin", "names pin more than once"),
         ("batch=64KB,batch", "names batch more than once"),

@@ -32,7 +32,7 @@ EXCLUSIVE = (Step.STREAMS, Step.PREFETCH, Step.MAPPED, Step.HYBRID)
 KERNELS = frozenset((Step.MAPPED, Step.HYBRID))
 #: These cut a round into parts, each of which goes through all of its kernels.
 IN_PARTS = frozenset((Step.STREAMS, Step.HYBRID))
-#: A round of so many different kernels asks more of the program to be cut.
+#: A round that launches so many kernels asks more of the program to be cut.
 MANY_KERNELS = 8
 #: What a step asks of the program: where memory comes from (0), the calls that copy (1), the loop
 #: around them or the whole of its work in parts (2).
@@ -95,7 +95,8 @@ class Change(Finding):
     def asks(self) -> int:
         """What it asks of the program: as much as the step that asks most.
 
-        Where many kernels have to be right for a part of the data, one more.
+        Where many launches have to be right for a part of the data, one more: steps of a loop may
+        need all of what the one before them made.
         """
         many = self.kernels >= MANY_KERNELS and bool(IN_PARTS & set(self.steps))
         return max(ASKS[step] for step in self.steps) + many

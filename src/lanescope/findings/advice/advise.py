@@ -7,12 +7,13 @@ from dataclasses import replace
 from lanescope.errors import InputError
 from lanescope.findings.advice.advice import Advice, PhaseAdvice
 from lanescope.findings.advice.edited import base_seconds
+from lanescope.findings.advice.edits import staged
 from lanescope.findings.advice.judge import calibrate, changes_of, in_order, placed
 from lanescope.findings.advice.lanes import MOST_OPERATIONS
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.state import Predict, predicting
-from lanescope.findings.code import CUDA, PYTORCH, kernels_of, languages
+from lanescope.findings.code import CUDA, CUPY, PYTORCH, kernels_of, languages
 from lanescope.findings.trace.far_node import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
@@ -25,6 +26,10 @@ from lanescope.trace.run import WatchManifest, WatchRun
 
 #: Of a phase with a smaller share of the watched time nothing is worth a change.
 LEAST_OF_WATCH = 0.001
+#: What ran once, as the start of a program, has to gain this share of the watched time.
+_LEAST_GAIN_ONCE = 0.02
+#: Libraries that copy pageable data into pinned memory of their own before they submit a copy.
+_STAGING = (CUPY,)
 #: What to run for what a default watch leaves out.
 _WITH_KERNELS = "'lanescope watch --kernels -- PROGRAM', or 'lanescope advise -- PROGRAM',"
 
@@ -83,7 +88,17 @@ def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
     if not phases:
         raise InputError(_nothing(run))
     found = languages(run.timeline)
-    return tuple(replace(p, language=found.get(p.pid, CUDA)) for p in phases), kernels
+    return tuple(in_language(p, found.get(p.pid, CUDA)) for p in phases), kernels
+
+
+def in_language(phase: Phase, language: str) -> Phase:
+    """Return a phase of a program whose library may copy data into pinned memory first."""
+    schedule = phase.schedule
+    if schedule is not None and language in _STAGING:
+        at = staged(schedule.tasks)
+        tasks = (replace(task, staged=place in at) for place, task in enumerate(schedule.tasks))
+        schedule = replace(schedule, tasks=tuple(tasks))
+    return replace(phase, language=language, schedule=schedule)
 
 
 def _kernels_traced(operations: Operations, manifest: WatchManifest) -> bool:
@@ -130,10 +145,20 @@ def _of_phase(phase: Phase, predict: Predict, parameters: LinkParameters) -> Pha
 def _if_it_matters(one: PhaseAdvice, watched_seconds: float) -> PhaseAdvice:
     """Return the advice of a phase, of which nothing is worth it where the phase takes no time."""
     share = one.phase.run_seconds / watched_seconds if watched_seconds > 0 else 1.0
-    if share >= LEAST_OF_WATCH:
+    if share < LEAST_OF_WATCH:
+        why = f"its phase has less than {LEAST_OF_WATCH:.1%} of the watched time"
+        return replace(one, changes=tuple(replace(c, why=c.why or why) for c in one.changes))
+    if one.phase.rounds_in_run > 1:
         return one
-    why = f"its phase has less than {LEAST_OF_WATCH:.1%} of the watched time"
-    return replace(one, changes=tuple(replace(c, why=c.why or why) for c in one.changes))
+    why = f"it ran once, and gains less than {_LEAST_GAIN_ONCE:.0%} of the watched time"
+    least = _LEAST_GAIN_ONCE * watched_seconds
+    changes = (
+        c
+        if c.gain_seconds is None or c.gain_seconds.value >= least
+        else replace(c, why=c.why or why)
+        for c in one.changes
+    )
+    return replace(one, changes=tuple(changes))
 
 
 def _first_gain(one: PhaseAdvice) -> float:

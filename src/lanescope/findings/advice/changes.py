@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
-from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, wait_once
+from lanescope.findings.advice.edits import BYTE_NS, piece_ns, wait_once
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.findings.advice.state import Predict, State, best_streams
@@ -125,7 +125,8 @@ def _gathered(phase: Phase, many: tuple[Direction, ...]) -> Workload:
 def _gather_seconds(phase: Phase, many: tuple[Direction, ...]) -> float:
     """Return what the host takes for that in a round, as the replay has it."""
     small = [kind for kind in phase.copies if kind.direction in many]
-    return sum(PIECE_NS * kind.count + BYTE_NS * kind.bytes for kind in small) * 1e-9
+    piece = piece_ns(phase.language)
+    return sum(piece * kind.count + BYTE_NS * kind.bytes for kind in small) * 1e-9
 
 
 def _gathering(phase: Phase, many: tuple[Direction, ...]) -> str:

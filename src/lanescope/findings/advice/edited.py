@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from lanescope.findings.advice.edits import (
     Lasts,
     batch,
     is_pageable,
-    is_staged,
 )
 from lanescope.findings.advice.lanes import IN, OUT
 from lanescope.findings.advice.phase import Phase
@@ -54,6 +53,7 @@ _REPLAY_ERROR = 0.25
 ACROSS_ROUNDS = frozenset((Step.PREFETCH, Step.DEFER))
 _TRIED = (
     (Step.PIN,),
+    (Step.ASYNC,),
     (Step.PREFETCH,),
     (Step.PIN, Step.PREFETCH),
     (Step.BATCH,),
@@ -62,6 +62,7 @@ _TRIED = (
 )
 _REMEDIES = {
     Step.PIN: "pin the host memory",
+    Step.ASYNC: "copy asynchronously, and do not wait for copies to the GPU, as kernels do",
     Step.PREFETCH: "copy the next round's data in while this one computes and comes back (two "
     "buffers, a stream for the copies)",
     Step.BATCH: "gather the small copies of a round into one, from a pinned buffer",
@@ -84,9 +85,12 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
             continue
         if not _is_alone(schedule, steps) or (steps == (Step.BATCH,) and _pins_all(schedule)):
             continue
+        if steps == (Step.ASYNC,) and phase.synchronous:
+            continue  # the model tells of all calls that wait
         ahead = Step.PREFETCH in steps
         try:
-            before, after = round_seconds(schedule, edit_of(steps), parameters, ahead=ahead)
+            edit = edit_of(steps, phase.language)
+            before, after = round_seconds(schedule, edit, parameters, ahead=ahead)
         except NotMeasuredError:
             continue
         yield Edited(steps, _remedy(steps, phase, schedule), schedule.rounds, before, after)
@@ -106,15 +110,23 @@ def _unedited_ns(schedule: Schedule) -> float:
     return ends_after(schedule.tasks)
 
 
-def edit_of(steps: tuple[Step, ...]) -> Edit:
-    """Return all steps as one edit."""
+def edit_of(steps: tuple[Step, ...], language: str) -> Edit:
+    """Return all steps as one edit of a program in a language."""
+    edits = [in_language(EDITS[step], language) for step in steps]
 
     def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
-        for step in steps:
-            tasks = EDITS[step](tasks, lasts)
+        for edit in edits:
+            tasks = edit(tasks, lasts)
         return list(tasks)
 
     return edited
+
+
+def in_language(edit: Edit, language: str) -> Edit:
+    """Return an edit as a program of a language would make it."""
+    if (edit.func if isinstance(edit, partial) else edit) is not batch:
+        return edit
+    return partial(batch, language=language, **(edit.keywords if isinstance(edit, partial) else {}))
 
 
 def round_seconds(
@@ -197,8 +209,8 @@ def _busiest_ns(tasks: Sequence[Task]) -> float:
 
 
 def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
-    staged = any(map(is_staged, schedule.tasks))
-    words = _REMEDIES | ({Step.PIN: _UNSTAGED} if staged else {})
+    is_staged = any(task.staged for task in schedule.tasks)
+    words = _REMEDIES | ({Step.PIN: _UNSTAGED} if is_staged else {})
     words |= {Step.BATCH: gathering(phase) or _REMEDIES[Step.BATCH]}
     if Step.BATCH in steps and _pins_all(schedule):  # the buffer is all that has to be pinned
         steps = tuple(step for step in steps if step is not Step.PIN)

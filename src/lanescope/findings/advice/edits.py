@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Task
+from lanescope.findings.code import CUDA
 from lanescope.findings.trace.tiny import LOOKED_AT
 from lanescope.trace.codes import MemoryKind
 
@@ -20,26 +21,34 @@ _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: So many rounds on streams of their own show that they take turns.
 _LEAST_TURNS = 4
-#: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
-PIECE_NS, BYTE_NS = 200.0, 0.2
+#: To gather: nanoseconds for a byte (5 GB/s, one thread), and for a copy, in CUDA C++ and with a
+#: library of Python, where to stack 64 tensors and to take them apart takes 0.7 µs each.
+BYTE_NS = 0.2
+_PIECE_NS, _LIBRARY_PIECE_NS = 200.0, 700.0
 
 
 #: Between calls of copies the host does something else where it takes longer.
 _PAUSE_NS = 50_000
 #: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes
 #: for which that is assumed.
-_STAGED_RATES, _STAGED_BYTES = (2.0, 25.0), 8 << 20
+_STAGED_RATES, _STAGED_BYTES = (2.0, 25.0), 1 << 20
 
 
-def is_staged(task: Task) -> bool:
-    """Whether the host seems to copy the data into pinned memory itself before it submits them.
+def staged(tasks: Sequence[Task]) -> frozenset[int]:
+    """Return the places of copies whose data the library seems to copy into pinned memory first.
 
-    Libraries do so (CuPy's ``asarray``); the pause before the copy is as long as that takes.
+    The pause before such a copy is as long as that takes; none where most have no such pause.
     """
-    if task.kind != IN or task.memory is not MemoryKind.PINNED or task.bytes < _STAGED_BYTES:
-        return False
     slowest, fastest = _STAGED_RATES
-    return slowest * task.gap <= task.bytes <= fastest * task.gap
+    into = [
+        place
+        for place, task in enumerate(tasks)
+        if task.kind == IN and task.memory is MemoryKind.PINNED and task.bytes >= _STAGED_BYTES
+    ]
+    found = [
+        at for at in into if slowest * tasks[at].gap <= tasks[at].bytes <= fastest * tasks[at].gap
+    ]
+    return frozenset(found if 2 * len(found) > len(into) else ())
 
 
 def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
@@ -50,11 +59,9 @@ def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     and where rounds take turns on streams: there before the stream's next round.
     """
     once = wait_once(tasks)
-    tasks = [replace(task, gap=_SUBMITS_NS) if is_staged(task) else task for task in tasks]
-    tasks = [
-        replace(t, blocks=False) if i in once or (t.kind == IN and t.queued and is_pageable(t)) else t
-        for i, t in enumerate(tasks)
-    ]
+    tasks = [replace(task, gap=_SUBMITS_NS) if task.staged else task for task in tasks]
+    queued = {at for at, t in enumerate(tasks) if t.kind == IN and t.queued and is_pageable(t)}
+    tasks = [replace(t, blocks=t.blocks and at not in once | queued) for at, t in enumerate(tasks)]
     return [
         replace(
             task,
@@ -125,6 +132,26 @@ def is_pageable(task: Task) -> bool:
     return task.kind <= OUT and task.memory is MemoryKind.PAGEABLE
 
 
+def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+    """Return tasks that wait for no copy of pinned memory to the GPU; what needs it is behind it.
+
+    Calls that are asynchronous already are waited for where what the host submits next began behind
+    their end, as after ``tensor.to("cuda")``.
+    """
+    found: list[Task] = []
+    for task in tasks:
+        if found and task.waits and _is_pinned_in(found[-1]):
+            task = replace(task, waits=False)
+        if _is_pinned_in(task) and task.blocks:
+            task = replace(task, blocks=False, hold=_SUBMITS_NS)
+        found.append(task)
+    return found
+
+
+def _is_pinned_in(task: Task) -> bool:
+    return task.kind == IN and task.memory is MemoryKind.PINNED
+
+
 def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     """Return tasks whose copies to the GPU are submitted one round ahead, on their own stream.
 
@@ -172,7 +199,17 @@ def _number(round_: int, place: int) -> int:
     return 1 + (round_ << 20) + place
 
 
-def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) -> list[Task]:
+def piece_ns(language: str) -> float:
+    """Return what it takes to gather a copy, besides its bytes."""
+    return _PIECE_NS if language == CUDA else _LIBRARY_PIECE_NS
+
+
+def batch(
+    tasks: Sequence[Task],
+    lasts: Lasts,
+    most_bytes: int = _MOST_BYTES,
+    language: str = CUDA,
+) -> list[Task]:
     """Return tasks whose small copies that follow each other in a round are one copy.
 
     They are gathered in a buffer of their own, which is pinned.
@@ -181,7 +218,10 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
     ----------
     most_bytes
         Copies are gathered where the mean of those that follow each other is smaller.
+    language
+        Of the program.
     """
+    piece = piece_ns(language)
     found: list[Task] = []
     for _, same in groupby(tasks, key=lambda t: (t.kind, t.stream, t.round, t.memory)):
         run = list(same)
@@ -189,7 +229,7 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
         if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * most_bytes:
             found += run
             continue
-        gathering = PIECE_NS * len(run) + BYTE_NS * total
+        gathering = piece * len(run) + BYTE_NS * total
         gathering += sum(task.gap for task in run[1:] if task.gap >= _PAUSE_NS)
         first, last = run[0], run[-1]
         found.append(
@@ -253,4 +293,10 @@ def faster_kernels(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Ta
 
 #: What an edit makes of tasks.
 Edit = Callable[[Sequence[Task], Lasts], list[Task]]
-EDITS: dict[str, Edit] = {"pin": pin, "prefetch": prefetch, "batch": batch, "defer": defer}
+EDITS: dict[str, Edit] = {
+    "pin": pin,
+    "async": wait_later,
+    "prefetch": prefetch,
+    "batch": batch,
+    "defer": defer,
+}

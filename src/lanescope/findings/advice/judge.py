@@ -18,7 +18,6 @@ from lanescope.findings.advice.changes import (
     waited_once,
 )
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
-from lanescope.findings.advice.edits import is_staged
 from lanescope.findings.advice.kernels import launch_of
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
@@ -166,7 +165,7 @@ def _pinned_buffers(phase: Phase) -> Iterator[tuple[Direction, int, int]]:
         elif kind.memory is MemoryKind.PAGEABLE:
             yield kind.direction, round(kind.count), kind.typical_bytes
     tasks = () if phase.schedule is None else phase.schedule.tasks
-    staged = [task.bytes for task in tasks if is_staged(task)]
+    staged = [task.bytes for task in tasks if task.staged]
     if phase.schedule is not None and staged:
         count = round(len(staged) / phase.schedule.rounds)
         yield Direction.H2D, count, round(median(staged))
@@ -222,7 +221,9 @@ def simplest(changes: list[Change], before: float) -> list[Change]:
 
 
 def _against(change: Change, others: list[Change], before: float) -> Change:
-    fewer = [one for one in others if one.worth and set(one.steps) < set(change.steps)]
+    # to fetch ahead is to copy asynchronously, too
+    steps = {*change.steps, *((Step.ASYNC,) if Step.PREFETCH in change.steps else ())}
+    fewer = [one for one in others if one.worth and one is not change and set(one.steps) < steps]
     best = max(fewer, key=lambda one: one.round_gain_seconds.value, default=None)
     if not change.worth or best is None:
         return change
@@ -354,7 +355,7 @@ def _change(
         round_gain_seconds=gain,
         why=None,
         code=snippets(candidate.steps, phase.language),
-        kernels=phase.kernels.different if phase.kernels else 0,
+        kernels=phase.launches,
         waits_once=waited_once(candidate.steps, phase) > 0,
     )
     least = _LEAST_GAIN_OF_CALLS if change.asks else LEAST_GAIN
@@ -370,7 +371,8 @@ def why_not(gain: Estimate, before: float, least: float, *, once: bool) -> str |
     """Return why a gain is not worth a change, which has to gain a share of a round at least."""
     if gain.value < 0:
         return "it would take longer"
-    share, least = gain.value / before, max(least, LEAST_GAIN_ONCE if once else 0.0)
+    share = gain.value / before if before else 0.0
+    least = max(least, LEAST_GAIN_ONCE if once else 0.0)
     if share < least:
         of_what = " of what ran once" if once else ""
         return f"it gains {share:.1%}, and less than {least:.0%}{of_what} is not worth a change"

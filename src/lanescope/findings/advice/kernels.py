@@ -43,8 +43,6 @@ class Kernels:
         That each of them takes, of all rounds that were looked at; shape (kernels,).
     rounds
         Of so many.
-    different
-        In a round, by their names; those without a name count as one.
     shortest_seconds
         From the begin of a short one to that of the next.
     launch
@@ -55,7 +53,6 @@ class Kernels:
 
     seconds: npt.NDArray[np.float64] = field(repr=False)
     rounds: int
-    different: int
     shortest_seconds: float
     launch: Estimate | None
     source: str | None
@@ -82,8 +79,6 @@ def kernels_in(lane: Lane, number: IntArray) -> Kernels | None:
     if not work.any():
         return None
     rounds = int(number[-1]) + 1
-    names = np.unique(np.stack((number[work], lane.name[work])), axis=1)[0]
-    different = round(float(np.median(np.bincount(names, minlength=rounds))))
     follow = work[1:] & work[:-1] & (lane.stream[1:] == lane.stream[:-1])
     follow &= number[1:] == number[:-1]
     steps = lane.start_ns[1:] - lane.start_ns[:-1]
@@ -91,7 +86,6 @@ def kernels_in(lane: Lane, number: IntArray) -> Kernels | None:
     return Kernels(
         (lane.end_ns - lane.start_ns)[work] * 1e-9,
         rounds,
-        max(different, 1),
         _shortest(steps[follow]),
         launch,
         source,

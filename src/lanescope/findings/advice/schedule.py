@@ -18,6 +18,8 @@ from lanescope.trace.codes import IntArray, MemoryKind
 #: From a kernel's launch to its start on an idle GPU, and what a launch takes of the host's time;
 #: kernels have no calls in a trace.
 _LAUNCH_LAG_NS, _LAUNCH_NS = 5_000, 3_000
+#: The host does something else where it takes longer from launch to launch.
+_MOST_LAUNCH_NS = 50_000
 #: The least between the end of what is before on a stream and a start.
 _BETWEEN_NS = 1_000
 #: A call returns with its copy if it ends no earlier before it than this, or this share of it.
@@ -66,6 +68,8 @@ class Task:
         Whether its stream was free already when it was submitted.
     ahead
         Whether it is for a later round, so that the host waits for it in none before.
+    staged
+        Whether the host copies the data into pinned memory itself in the pause before.
     awaits
         Copies, by their number, for whose end the host waits before it submits this.
     """
@@ -87,6 +91,7 @@ class Task:
     queued: bool = False
     late: bool = False
     ahead: bool = False
+    staged: bool = False
     awaits: tuple[int, ...] = ()
 
 
@@ -190,12 +195,14 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
     first = min(lane.start_ns[0], lane.call_start_ns[0] or lane.start_ns[0])
     zero = float(min(max(first, before_ns), lane.start_ns[0]))
     host = latest = 0.0
+    behind = _copies_behind(lane)
     for row in range(len(lane)):
         start, end = float(lane.start_ns[row]) - zero, float(lane.end_ns[row]) - zero
         stream = int(lane.stream[row])
         kind = int(lane.kind[row])
         ready = max(free.get(stream, 0.0), engines.get(kind, 0.0))
-        called, returned = _call(lane, row, zero, host, ready)
+        launch = _launch_ns(lane, row, behind, zero, host)
+        called, returned = _call(lane, row, zero, host, ready, launch)
         # Between kernels nothing tells a wait from a launch that comes late, which is common.
         after_kernel = kind == WORK and bool(tasks) and tasks[-1].kind == WORK
         waits = host < latest <= called + 1_000 and not after_kernel
@@ -228,7 +235,30 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
     return Schedule(tuple(tasks), rounds, latest)
 
 
-def _call(lane: Lane, row: int, zero: float, host: float, ready: float) -> tuple[float, float]:
+def _copies_behind(lane: Lane) -> IntArray:
+    """Return the row of the next copy of each row, itself included; the length where none is."""
+    rows = np.where(lane.kind == WORK, len(lane), np.arange(len(lane)))
+    return np.minimum.accumulate(rows[::-1])[::-1]
+
+
+def _launch_ns(lane: Lane, row: int, behind: IntArray, zero: float, host: float) -> float:
+    """Return what the host takes for a launch.
+
+    Where it calls the next copy before the last kernel has ended, it has waited for none: its time
+    until then is that of the launches.
+    """
+    copy = int(behind[row])
+    if copy in (row, len(lane)) or not lane.call_start_ns[copy]:
+        return _LAUNCH_NS
+    if lane.call_start_ns[copy] >= lane.end_ns[copy - 1]:
+        return _LAUNCH_NS
+    each = (float(lane.call_start_ns[copy]) - zero - host) / (copy - row + 1)  # and to call it
+    return min(max(each, 0.0), _MOST_LAUNCH_NS)
+
+
+def _call(
+    lane: Lane, row: int, zero: float, host: float, ready: float, launch_ns: float
+) -> tuple[float, float]:
     """Return when the host submitted an operation and went on."""
     if lane.call_start_ns[row]:
         called = max(float(lane.call_start_ns[row]) - zero, host)
@@ -237,7 +267,8 @@ def _call(lane: Lane, row: int, zero: float, host: float, ready: float) -> tuple
     held_up = start - ready > _LAUNCH_LAG_NS  # by the host: its stream was free
     called = start - _LAUNCH_LAG_NS if held_up else host
     called = max(min(called, start), host)
-    return called, called + _LAUNCH_NS
+    # how long this launch took is in the pause before the next one that the GPU waited for
+    return called, called + (min(launch_ns, _LAUNCH_NS) if held_up else launch_ns)
 
 
 def replayed(tasks: Sequence[Task]) -> list[Placed]:

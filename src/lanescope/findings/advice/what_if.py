@@ -8,7 +8,13 @@ from functools import partial
 
 from lanescope.errors import InputError
 from lanescope.findings.advice.critical_path import Segment, critical_path
-from lanescope.findings.advice.edited import ACROSS_ROUNDS, opposed, predicted_lasts, round_seconds
+from lanescope.findings.advice.edited import (
+    ACROSS_ROUNDS,
+    in_language,
+    opposed,
+    predicted_lasts,
+    round_seconds,
+)
 from lanescope.findings.advice.edits import (
     EDITS,
     Edit,
@@ -23,7 +29,7 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import parse_size
 
-NAMES = "pin, prefetch, batch, batch=SIZE, defer, copies=FACTOR, kernels=FACTOR"
+NAMES = "pin, async, prefetch, batch, batch=SIZE, defer, copies=FACTOR, kernels=FACTOR"
 _MOST_TIMES = 1e6
 _PREDICTING = ("pin", "batch", "defer")
 
@@ -178,7 +184,7 @@ def _of_phase(
     def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         no_effect.clear()
         for one in edits:
-            changed = one.edit(tasks, lasts)
+            changed = in_language(one.edit, phase.language)(tasks, lasts)
             no_effect.extend([one.text] if list(tasks) == changed else [])
             tasks = changed
         return list(tasks)
