@@ -9,7 +9,7 @@ the stored watches and compares the gain with the one measured.
 with the programs, this list before `advise` was changed for them: what fails stays in it.
 ``measure DIR --programs unseen`` takes the programs of unseen.py and unseen.cu in their place,
 ``--programs later`` those of later.py and later.cu, ``--programs blind`` those of blind.py and
-blind.cu.
+blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pathlib import Path
 from statistics import median
 
 import blind
+import fresh
 import later
 import unseen
 
@@ -115,6 +116,15 @@ SETS = {
         forked=blind.IN_PYTORCH,
         functions=blind.PROGRAMS,
         tempting=blind.TEMPTING,
+    ),
+    "fresh": Programs(
+        fresh.CHANGES,
+        fresh.IN_CUDA,
+        "fresh.cu",
+        loops=(str(HERE / "fresh.py"),),
+        forked=fresh.IN_PYTORCH,
+        functions=fresh.PROGRAMS,
+        tempting=fresh.TEMPTING,
     ),
 }
 
