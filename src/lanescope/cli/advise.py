@@ -58,8 +58,8 @@ def advise(
         option(
             Value("--what-if"),
             metavar="EDITS",
-            help="Replay the measured rounds under edits: pin, prefetch, batch[=SIZE], defer, "
-            "copies=FACTOR, kernels=FACTOR, joined by commas.",
+            help="Replay the measured rounds under edits: pin, async, prefetch, batch[=SIZE], "
+            "defer, copies=FACTOR, kernels=FACTOR, joined by commas.",
         ),
     ] = None,
     page: Annotated[

@@ -247,6 +247,21 @@ def test_copies_in_turns_gain_by_going_both_directions_at_once():
     )
 
 
+@pytest.mark.parametrize(("sent", "advised"), [(0, True), (512, False), (1 * MB, True)])
+def test_results_that_the_host_may_answer_are_left_on_the_gpu_for_more_alone(sent, advised):
+    program = Program()
+    for _ in range(100):
+        if sent:
+            program.copy(sent, down=True, wait=False)
+        program.kernel(150.0)
+        program.copy(4, down=False, wait=True)
+        program.host(5.0)
+    defer = change(only(program), "defer")
+    assert 0.03 < defer.effect < 0.1
+    assert defer.worth is advised
+    assert ("does not come of" in " ".join(defer.conditions)) is not advised
+
+
 def test_copies_of_one_direction_alone_have_nothing_to_overlap_with():
     program = Program()
     for _ in range(30):

@@ -128,6 +128,20 @@ def test_copies_to_the_gpu_are_not_waited_for_once_asynchronous():
     assert [one.waits for one in wait_later(queued, lasts)] == [False] * 9
 
 
+def test_copies_back_are_not_waited_for_where_the_host_went_on_at_once():
+    def rounds(gap, size=1 << 20):
+        return [
+            task(WORK, 1e5, gap=gap, waits=True),
+            task(OUT, 2e5, size=size, blocks=False),
+        ] * ROUNDS
+
+    soon, later = rounds(5e3), rounds(1e5)
+    assert not any(one.waits for one in wait_later(soon, lasts)[1:])
+    assert wait_later(later, lasts) == later  # it did something with what came
+    looked_at = rounds(5e3, size=4)
+    assert wait_later(looked_at, lasts) == looked_at  # that is to `defer`
+
+
 def test_small_copies_that_follow_each_other_become_one():
     small = [task(IN, 1e3, size=4096, gap=10e3) for _ in range(64)]
     (one,) = batch(small, lasts)

@@ -247,6 +247,8 @@ def _hybrid(phase: Phase, predict: Predict) -> Found:
     return (*steps, Step.HYBRID), words + what, best
 
 
+#: Bytes that a host may have made of results that it has looked at.
+_MOST_ANSWER = 64 << 10
 #: Stands where nobody knows what pinning takes.
 REUSED = "The same buffers are used again and again: pinning takes longer than copying."
 #: The same of what ran once.
@@ -312,8 +314,16 @@ def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def is_answered(phase: Phase) -> bool:
+    """Whether the host sends little in each round, as what it makes of the results of the last."""
+    sent = sum(copy.bytes for copy in phase.copies if copy.direction is Direction.H2D)
+    return 0 < sent <= _MOST_ANSWER
+
+
 def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:
     found = []
+    if Step.DEFER in steps and is_answered(phase):
+        found.append("What a round sends to the GPU does not come of what it has read back.")
     cut = Step.STREAMS in steps or Step.HYBRID in steps
     works = phase.kernel_seconds is not None and phase.kernel_seconds.value > 0
     if cut and works:

@@ -62,7 +62,8 @@ _TRIED = (
 )
 _REMEDIES = {
     Step.PIN: "pin the host memory",
-    Step.ASYNC: "copy asynchronously, and do not wait for copies to the GPU, as kernels do",
+    Step.ASYNC: "copy asynchronously, and wait once for many copies: kernels wait for those that "
+    "they need",
     Step.PREFETCH: "copy the next round's data in while this one computes and comes back (two "
     "buffers, a stream for the copies)",
     Step.BATCH: "gather the small copies of a round into one, from a pinned buffer",

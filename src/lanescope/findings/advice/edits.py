@@ -29,6 +29,8 @@ _PIECE_NS, _LIBRARY_PIECE_NS = 200.0, 700.0
 
 #: Between calls of copies the host does something else where it takes longer.
 _PAUSE_NS = 50_000
+#: The host has done nothing with data that came back where it goes on sooner.
+_TOUCHES_NS = 20_000
 #: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes
 #: for which that is assumed.
 _STAGED_RATES, _STAGED_BYTES = (2.0, 25.0), 1 << 20
@@ -133,23 +135,27 @@ def is_pageable(task: Task) -> bool:
 
 
 def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
-    """Return tasks that wait for no copy of pinned memory to the GPU; what needs it is behind it.
+    """Return tasks that do not wait for each copy of pinned memory: what needs it is behind it.
 
     Calls that are asynchronous already are waited for where what the host submits next began behind
-    their end, as after ``tensor.to("cuda")``.
+    their end, as after ``tensor.to("cuda")``. Copies back are waited for at the end, where the host
+    did nothing with the data before it went on.
     """
     found: list[Task] = []
-    for task in tasks:
-        if found and task.waits and _is_pinned_in(found[-1]):
-            task = replace(task, waits=False)
-        if _is_pinned_in(task) and task.blocks:
-            task = replace(task, blocks=False, hold=_SUBMITS_NS)
-        found.append(task)
+    for one, behind in zip(tasks, [*tasks[1:], None], strict=True):
+        if found and one.waits and _needs_no_wait(found[-1], one):
+            one = replace(one, waits=False)
+        if one.blocks and _needs_no_wait(one, behind):
+            one = replace(one, blocks=False, hold=_SUBMITS_NS)
+        found.append(one)
     return found
 
 
-def _is_pinned_in(task: Task) -> bool:
-    return task.kind == IN and task.memory is MemoryKind.PINNED
+def _needs_no_wait(copy: Task, behind: Task | None) -> bool:
+    if copy.kind == WORK or copy.memory is not MemoryKind.PINNED:
+        return False
+    went_on = behind is not None and behind.gap < _TOUCHES_NS
+    return copy.kind == IN or (copy.bytes > LOOKED_AT and went_on)
 
 
 def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
