@@ -46,9 +46,9 @@ class Edited:
     after: Estimate
 
 
-#: Gains of programs that were changed as advised differ by so much of them from the prediction,
-#: in 15 of 16 runs of benchmarks/advise/closed_loop.py.
-_REPLAY_ERROR = 0.25
+#: Gains of programs that were changed as advised differ by so much of them from the prediction, in
+#: 36 of 40 runs of benchmarks/advise/closed_loop.py.
+_REPLAY_ERROR = 0.45
 #: These gain from one round to the next.
 ACROSS_ROUNDS = frozenset((Step.PREFETCH, Step.DEFER))
 _TRIED = (
