@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -11,6 +15,7 @@ from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
 from lanescope.copies.notation import copies_text
 from lanescope.engine import nccl, process
+from lanescope.engine.messages import received, send
 from lanescope.engine.processes import Processes
 from lanescope.engine.reasons import reason_for
 from lanescope.engine.worker import NCCL_VARIABLE, nccl_library
@@ -30,6 +35,19 @@ def all_reduce(gpus, size=1 << 20):
     ring = zip(places, [*places[1:], places[0]], strict=True)
     copies = tuple(Copy(a, b, size, Engine.NCCL, Operation.ALL_REDUCE) for a, b in ring)
     return Experiment("sum", "sum", copies, Timing.PROCESSES)
+
+
+def test_the_process_of_a_gpu_answers_where_there_is_no_nccl():
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-m", "lanescope.engine.worker", str(theirs.fileno())]
+    environment = os.environ | {NCCL_VARIABLE: "libnone.so"}
+    with ours, theirs:
+        worker = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+        theirs.close()
+        send(ours, {"do": "nccl_id"})
+        answer, _ = received(ours)
+    assert worker.wait(60) == 0
+    assert "libnone.so" in " ".join(answer["error"])
 
 
 @pytest.fixture

@@ -206,10 +206,6 @@ def main(descriptor: int) -> None:
             return
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
-
-
 def nccl_library() -> str:
     """Return NCCL from its Python package, else the name that the loader looks for."""
     if named := os.environ.get(NCCL_VARIABLE):
@@ -221,3 +217,7 @@ def nccl_library() -> str:
     folders = (package.submodule_search_locations or ()) if package else ()
     paths = (Path(folder, "lib", _NCCL) for folder in folders)
     return str(next(filter(Path.is_file, paths), _NCCL))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
