@@ -35,8 +35,8 @@ from lanescope.prediction.stored import named_parameters
 from lanescope.prediction.workload import MAPPED, Method, Workload
 
 MACHINES = Path(__file__).parents[1] / "results" / "h200-x1" / "machines"
-#: Folders of `MACHINES`; h200 is that of an earlier day, f an H100, e one of four H200s.
-NAMES = ("h200", "a", "b", "c", "d", "e", "f")
+#: Folders of `MACHINES`; h200 is that of an earlier day, e one of four H200s, f to i are H100s.
+NAMES = ("h200", "a", "b", "c", "d", "e", "f", "g", "h", "i")
 #: Its copies of pageable memory are of memory that no cache holds; the earlier ones' are not.
 PAGEABLE = "d"
 #: Upper ends of the sizes of a copy.

@@ -92,7 +92,7 @@ def test_sets_of_several_gpus_are_fitted_and_shown(lanescope_here, stored):
     done = lanescope_here("model", "fit", stored)
     assert done.returncode == 0, done.stderr
     assert (
-        "together: read 190, write 160, read and write 190 GB/s at most, 89% of it" in done.stdout
+        "together: read 190, write 160, read and write 190 GB/s at most (89% of it" in done.stdout
     )
     assert "1 sets have no numbers" not in done.stdout
     assert "One set has no numbers" in done.stdout

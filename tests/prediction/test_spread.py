@@ -30,7 +30,7 @@ def test_regimes_follow_from_method_and_size():
     assert copy_bytes(WORK, Method.EXPLICIT, 4) == 32 << 20
 
 
-@pytest.mark.native  # fifteen seconds
+@pytest.mark.native  # thirty seconds
 def test_what_ships_is_what_the_stored_runs_give_and_holds_on_machines_left_out():
     """Of each machine but `a`, on which something else was busy; docs/model.md has all of them."""
     known = list(STORED["all_ratios"]())
@@ -41,9 +41,10 @@ def test_what_ships_is_what_the_stored_runs_give_and_holds_on_machines_left_out(
         for key, (those, share) in STORED["left_out"](known).items()
         if key[0] != "a" and len(those) >= 30
     }
-    assert len(shares) >= 60
+    assert len(shares) >= 90
     assert {key: share for key, share in shares.items() if share < 0.9} == {
-        ("e", "many", 262144, "rounds"): pytest.approx(0.855, abs=0.01)
+        ("e", "many", 262144, "rounds"): pytest.approx(0.843, abs=0.01),
+        ("g", "single", None, "rounds"): pytest.approx(0.896, abs=0.01),
     }
 
 
