@@ -233,8 +233,9 @@ def test_a_run_is_listed_shown_again_and_has_a_page(lanescope_here, array, tmp_p
 
 
 def test_nothing_is_stored_and_no_page_made_if_so_wanted(lanescope_here, array, tmp_path):
-    done = lanescope_here(*QUICK, array, "--no-store")
-    assert (done.returncode, done.stderr) == (0, "")
+    for options in (["--no-store"], ["--no-store", "--no-page"]):
+        done = lanescope_here(*QUICK, array, *options)
+        assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(lanescope_here("runs", "--json").stdout or "[]") == []
     done = lanescope_here(*QUICK, array, "--no-page", "--out", tmp_path / "run")
     assert done.stderr == f"run:  {tmp_path / 'run'}\n"

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.combinations import Alone, Excludes, Needs, Rule, combines
+from lanescope.cli.combinations import NOT_STORED, Alone, Excludes, Needs, Rule, combines
 from lanescope.cli.options import JsonOption, NoPageOption, NoStoreOption, option
 from lanescope.cli.studies import (
-    NOT_STORED,
     Parameter,
     note,
     own_parameters,

@@ -98,6 +98,7 @@ class Idle:
         return f"{' and '.join(idle)} {has} no effect: {self.because}"
 
 
+NOT_STORED = Excludes("--no-store", ("--out",), "stores nothing")
 ONE_FORMAT = Excludes(
     "--json", ("--csv",), "and --csv exclude each other, and the run folder holds both"
 )

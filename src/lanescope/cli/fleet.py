@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.combinations import Excludes, Needs, combines
+from lanescope.cli.combinations import NOT_STORED, Excludes, Needs, combines
 from lanescope.cli.node import DEFAULT_WITHIN_NS
 from lanescope.cli.options import (
     WITHIN,
@@ -78,7 +78,7 @@ def _media() -> list[str]:
 
 
 @combines(
-    Excludes("--no-store", ("--out",), "stores nothing"),
+    NOT_STORED,
     Needs(("--over",), ("--pairs",), "is what pairs exchange data through"),
     Needs(("--resume",), ("--out",), "goes on with a check that is stored"),
     _ONE_FORM,

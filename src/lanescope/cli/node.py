@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.combinations import NOT_STORED, combines
 from lanescope.cli.options import (
     WITHIN,
     BusyOption,
@@ -51,7 +51,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-@combines(Excludes("--no-store", ("--out",), "stores nothing"))
+@combines(NOT_STORED)
 def node(
     expect: ExpectOption = None,
     expect_gpus: ExpectGpusOption = None,

@@ -18,11 +18,11 @@ from typer.core import TyperCommand
 
 from lanescope.cli.combinations import (
     LISTED,
+    NOT_STORED,
     ONE_FORMAT,
     PREDICTED,
     Alone,
     Combined,
-    Excludes,
     combines,
 )
 from lanescope.cli.examples import epilog
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 
 _ENTRIES = STUDIES | ANALYSES
-NOT_STORED = Excludes("--no-store", ("--out", "--no-page"), "stores nothing, and so has no page")
 
 
 class StudyCommand(TyperCommand):
