@@ -7,7 +7,6 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.machine.pcie import payload_gbs
-from lanescope.prediction.links import link_named
 from lanescope.prediction.machine_library import (
     BASE,
     gpu_named,
@@ -15,6 +14,7 @@ from lanescope.prediction.machine_library import (
     library_parameters,
     machine_of,
 )
+from lanescope.prediction.other_links import link_named
 from lanescope.prediction.parameters import Origin
 from lanescope.prediction.stored import dumps, named_parameters, parse
 

@@ -7,7 +7,7 @@ import pytest
 from lanescope.errors import LanescopeError
 from lanescope.torch import offload_activations
 from lanescope.torch.activations import OffloadedActivations
-from tests.pytorch.links import CopyingLink
+from tests.pytorch.copying_link import CopyingLink
 
 torch = pytest.importorskip("torch")
 KIB = 1 << 10

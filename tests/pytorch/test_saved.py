@@ -10,7 +10,7 @@ import pytest
 
 from lanescope.torch import saved
 from lanescope.torch.saved import Pool
-from tests.pytorch.links import CopyingLink
+from tests.pytorch.copying_link import CopyingLink
 
 MIB = 1 << 20
 

@@ -13,7 +13,7 @@ from lanescope.codec.fields import Positive, build, shown
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
 from lanescope.machine.pcie import payload_gbs
-from lanescope.prediction.links import Exchange, exchanged, link_named
+from lanescope.prediction.other_links import Exchange, exchanged, link_named
 from lanescope.prediction.parameters import Direction, LinkParameters, Origin
 from lanescope.units.bandwidth import transfer_seconds
 

@@ -260,7 +260,7 @@ class Predict(Analysis):
         peaks = peaks_of(self.peak_flops, self.memory_gbs)
         others = []
         if self.on:
-            from lanescope.prediction.links import with_link
+            from lanescope.prediction.other_links import with_link
 
             others = [with_link(known, link) for link in self.on]
         ranking = rank(work, known, by, counts)

@@ -15,7 +15,6 @@ from lanescope.compression.transfers import Record
 from lanescope.errors import LanescopeError
 from lanescope.torch.deciding import Decisions, Watch
 from lanescope.torch.headers import Header, pack_note, read_note
-from lanescope.torch.links import ByChannel
 from lanescope.torch.parts import ALIGNMENT
 from lanescope.torch.pieces import (
     Tensor,
@@ -27,6 +26,7 @@ from lanescope.torch.pieces import (
     room_for,
 )
 from lanescope.torch.plain_runs import Kind, PlainRuns
+from lanescope.torch.rank_links import ByChannel
 from lanescope.torch.routes import Done, Messages, Notes, Work, bytes_of, name_of
 
 _NONE = 0

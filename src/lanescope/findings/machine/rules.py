@@ -8,12 +8,12 @@ from lanescope.copies import Purpose
 from lanescope.document.finding import Finding
 from lanescope.findings.machine.evidence import below, matrix_of
 from lanescope.findings.machine.gpus import slow_gpus
-from lanescope.findings.machine.links import trained_down
 from lanescope.findings.machine.memory import host_memory_bound
 from lanescope.findings.machine.numa import far_numa
 from lanescope.findings.machine.opposing import asymmetric_opposing
 from lanescope.findings.machine.pairs import slow_pairs
 from lanescope.findings.machine.peers import iommu_or_acs, staged_through_host
+from lanescope.findings.machine.trained_down import trained_down
 from lanescope.machine import Machine
 from lanescope.machine.part_names import is_gpu
 from lanescope.results.result import Result

@@ -5,7 +5,7 @@ import pytest
 
 from lanescope.store.store import read_run
 from lanescope.trace.limits import DIRECTIONS, NVLINK_DIRECTIONS
-from lanescope.trace.links import measured_links, measured_nodes
+from lanescope.trace.measured_links import measured_links, measured_nodes
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "check"
 

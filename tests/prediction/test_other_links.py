@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lanescope.errors import InputError
 from lanescope.machine.pcie import PcieLink, payload_gbs
-from lanescope.prediction.links import link_label, link_named, with_link
+from lanescope.prediction.other_links import link_label, link_named, with_link
 from lanescope.prediction.parameters import Origin
 from lanescope.prediction.stored import named_parameters
 from tests.studies.link_parameters import fitted
