@@ -31,7 +31,7 @@ from lanescope.prediction.replay import Replay, replay
 from lanescope.prediction.samples import read_measured
 from lanescope.prediction.seconds import transfer_seconds
 from lanescope.prediction.spread import Spread, copy_bytes, regime_of
-from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import MAPPED, Method, Workload
 
 MACHINES = Path(__file__).parents[1] / "results" / "h200-x1" / "machines"

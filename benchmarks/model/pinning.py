@@ -71,7 +71,7 @@ def measured(driver: Driver) -> Iterator[tuple[int, int, float, float]]:
 
 def compare(file: Path, parameters: str) -> None:
     """Print a line for each size."""
-    from lanescope.prediction.stored import named_parameters
+    from lanescope.prediction.stored_parameters import named_parameters
 
     pinning = named_parameters(parameters).pinning
     if pinning is None:

@@ -23,7 +23,7 @@ import numpy as np
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
-from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import MAPPED, Method, Workload
 
 MIB = 1 << 20

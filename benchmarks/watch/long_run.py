@@ -138,7 +138,7 @@ def finish(folder: Path, gpus: int, records: int) -> None:
     from lanescope.findings.trace.evaluate import evaluate_watch
     from lanescope.store.folder import RunFolder
     from lanescope.studies.watch_report.document import watch_page_html
-    from lanescope.studies.watch_report.values import summary_json
+    from lanescope.studies.watch_report.json_values import summary_json
     from lanescope.trace.watch_folder import WatchFolder
 
     import_all()

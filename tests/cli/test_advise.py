@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.prediction.stored import save
+from lanescope.prediction.stored_parameters import save
 from lanescope.store.folder import State
 from lanescope.store.store import RunWriter
 from tests.findings.advice.made_up import LINK

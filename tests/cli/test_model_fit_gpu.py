@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lanescope.machine import discover
-from lanescope.prediction.stored import load
+from lanescope.prediction.stored_parameters import load
 from lanescope.studies.ocean.case import GridCase
 from lanescope.studies.ocean.mapped_traffic import mapped_traffic
 from lanescope.studies.ocean.profiles import ocean

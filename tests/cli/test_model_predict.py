@@ -13,7 +13,7 @@ import lanescope.machine as lanescope_machine
 from lanescope.cli.app import app
 from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
-from lanescope.prediction.stored import FILE, machine_key, save
+from lanescope.prediction.stored_parameters import FILE, machine_key, save
 from tests.studies.link_parameters import fitted
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text()

@@ -10,7 +10,7 @@ import pytest
 from lanescope.cli.app import app
 from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
-from lanescope.prediction.stored import save as save_parameters
+from lanescope.prediction.stored_parameters import save as save_parameters
 from lanescope.prediction.workload import Method
 from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.ocean.measured import save

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from lanescope.prediction.stored import save
+from lanescope.prediction.stored_parameters import save
 from lanescope.prediction.workload import Method
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S

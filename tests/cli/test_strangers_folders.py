@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.codec.atomic import write_atomically
-from lanescope.prediction.stored import named_parameters, save
+from lanescope.prediction.stored_parameters import named_parameters, save
 from lanescope.store.folder import State
 from lanescope.store.store import RunWriter
 from tests.report import factory

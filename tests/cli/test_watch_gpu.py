@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lanescope.trace.store import read_watch
-from lanescope.trace.stored import in_memory
+from lanescope.trace.stored_columns import in_memory
 from lanescope.trace.summarise import bursts
 from tests.cli.test_live_cli import at_a_terminal
 from tests.native.test_gpu import GPUS

@@ -9,7 +9,7 @@ from lanescope.copies.limit import route
 from lanescope.machine import LinkKind
 from lanescope.machine.discovery import discover, machine_from_snapshot
 from lanescope.machine.snapshot import Snapshot
-from lanescope.prediction.stored import machine_key
+from lanescope.prediction.stored_parameters import machine_key
 
 RECORDED = Path(__file__).parent.parent / "data" / "h200-x2"
 

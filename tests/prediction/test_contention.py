@@ -30,7 +30,13 @@ from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
 from lanescope.prediction.shared_links import share, shared_links
-from lanescope.prediction.stored import contended_by, dumps, parse, store_fit, with_contention
+from lanescope.prediction.stored_parameters import (
+    contended_by,
+    dumps,
+    parse,
+    store_fit,
+    with_contention,
+)
 from lanescope.prediction.workload import Method, Workload
 from lanescope.units.estimate import Estimate
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu

@@ -24,7 +24,7 @@ from lanescope.prediction.parameters import (
 from lanescope.prediction.points import _PACES, MOST_BYTES, Kind, plan
 from lanescope.prediction.samples import read_measured, write_measured
 from lanescope.prediction.seconds import mapped_seconds, transfer_seconds
-from lanescope.prediction.stored import dumps, named_parameters
+from lanescope.prediction.stored_parameters import dumps, named_parameters
 from lanescope.units.estimate import Estimate
 from tests.prediction.made_up_points import FACTS, measured
 

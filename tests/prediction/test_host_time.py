@@ -9,7 +9,7 @@ import pytest
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.host_time import with_host_time
 from lanescope.prediction.predictor import predictor_for
-from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import Method, Workload
 
 H200, K20 = named_parameters("h200"), named_parameters("k20")

@@ -16,7 +16,7 @@ from lanescope.prediction.machine_library import (
 )
 from lanescope.prediction.other_links import link_named
 from lanescope.prediction.parameters import Origin
-from lanescope.prediction.stored import dumps, named_parameters, parse
+from lanescope.prediction.stored_parameters import dumps, named_parameters, parse
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text(encoding="utf-8")
 MEASURED = named_parameters(BASE)

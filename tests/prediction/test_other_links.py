@@ -8,7 +8,7 @@ from lanescope.errors import InputError
 from lanescope.machine.pcie import PcieLink, payload_gbs
 from lanescope.prediction.other_links import link_label, link_named, with_link
 from lanescope.prediction.parameters import Origin
-from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.stored_parameters import named_parameters
 from tests.studies.link_parameters import fitted
 
 generations = st.integers(1, 6)

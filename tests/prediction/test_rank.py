@@ -13,7 +13,7 @@ from lanescope.prediction.predictor import NAMES, Prediction, predictor_named
 from lanescope.prediction.rank import closed_form, rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.roofline import peaks_of
-from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import Method, Workload
 from lanescope.studies.predict import stream_counts
 from lanescope.units.estimate import Estimate

@@ -10,11 +10,11 @@ from lanescope.findings.trace import evidence as medians
 from lanescope.findings.trace.evidence import median
 from lanescope.findings.trace.tiny import BATCH_GAP_NS, batches
 from lanescope.trace import rectangles as intervals
-from lanescope.trace import sorted_rows, stored
+from lanescope.trace import sorted_rows, stored_columns
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
 from lanescope.trace.sorted_rows import SortedRows
-from lanescope.trace.stored import StoredColumn, search, search_all
+from lanescope.trace.stored_columns import StoredColumn, search, search_all
 
 TYPES = {"start_ns": np.int64, "end_ns": np.int64, "what": np.int8}
 
@@ -27,7 +27,7 @@ def small(monkeypatch):
     monkeypatch.setattr(sorted_rows, "_APART", 8)
     monkeypatch.setattr(intervals, "_CHUNK", 50)
     monkeypatch.setattr(medians, "_MOST_SORTED", 20)
-    monkeypatch.setattr(stored, "_SEARCHED", 40)
+    monkeypatch.setattr(stored_columns, "_SEARCHED", 40)
 
 
 def made(random, count, keys):

@@ -13,7 +13,7 @@ from lanescope.trace.columns import write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.run import WatchManifest
 from lanescope.trace.store import read_watch
-from lanescope.trace.stored import StoredColumn
+from lanescope.trace.stored_columns import StoredColumn
 from lanescope.trace.summarise import summarise
 from lanescope.trace.time_checks import MARGIN_NS, Span, impossible_note
 from lanescope.trace.timeline import Counters, MemoryKind, Operations, Process, Timeline, What

@@ -107,7 +107,7 @@ def made(analysis: type[Analysis], given: dict[str, Any]) -> tuple[Analysis, lis
 
 def _machine_or_parameters(own: dict[str, Any]) -> Iterator[str]:
     """Take --machine of 'model predict' for link parameters, as it was, where it is no machine."""
-    from lanescope.prediction.stored import names_parameters
+    from lanescope.prediction.stored_parameters import names_parameters
 
     name = own["machine"]
     if name is None or own["parameters"] is not None:

@@ -277,7 +277,7 @@ def report_watch(
     from lanescope.codec.atomic import write_text
     from lanescope.findings.trace.evaluate import evaluate_watch
     from lanescope.studies.watch_report.document import watch_page_html
-    from lanescope.studies.watch_report.values import summary_json
+    from lanescope.studies.watch_report.json_values import summary_json
 
     if others:
         raise InputError(

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from lanescope._core import native
 from lanescope.calls import shown
 from lanescope.compression import gpu
+from lanescope.compression.array_values import Known, known_values, why_no_array
 from lanescope.compression.meanings import STORED, cupy_type, meaning_of, stored_type
 from lanescope.compression.stream import Codec, StreamInfo
-from lanescope.compression.values import Known, known_values, why_no_array
 from lanescope.errors import InputError
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.compression import gpu
+from lanescope.compression.array_values import known_values, room_for_values, why_no_array
 from lanescope.compression.bases import base_of_stream, base_of_values, require_coder
 from lanescope.compression.meanings import STORED, numpy_type, stored_type
 from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
@@ -23,7 +24,6 @@ from lanescope.compression.stream import (
     input_errors,
     require_size,
 )
-from lanescope.compression.values import known_values, room_for_values, why_no_array
 from lanescope.errors import InputError
 from lanescope.units.sizes import Size, size_of
 

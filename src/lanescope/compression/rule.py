@@ -55,7 +55,7 @@ class HostLinks:
 
 def links_of_this_machine() -> LinkModel | None:
     """Return its stored link parameters, or None where it has none."""
-    from lanescope.prediction.stored import named_parameters
+    from lanescope.prediction.stored_parameters import named_parameters
 
     try:
         return HostLinks(named_parameters())

@@ -27,7 +27,7 @@ from lanescope.prediction.fit import LinkFacts, fit
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.samples import FILE as SAMPLES
 from lanescope.prediction.samples import Measured, read_measured, write_measured
-from lanescope.prediction.stored import dumps, link_text, machine_key, parse
+from lanescope.prediction.stored_parameters import dumps, link_text, machine_key, parse
 from lanescope.store.folder import RunFolder
 
 FACTS = "fit.json"

@@ -20,7 +20,7 @@ from lanescope.prediction.rates import Level, Rates, Rules
 from lanescope.prediction.replayed import Replayed
 from lanescope.prediction.shared_links import SharedLinks, shared_links
 from lanescope.prediction.simulation import Simulation
-from lanescope.prediction.stored import contended_by
+from lanescope.prediction.stored_parameters import contended_by
 from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.units.estimate import Estimate
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from lanescope.trace.codes import Direction, FloatArray, IntArray, MemoryKind, What
 from lanescope.trace.operations import Operations
-from lanescope.trace.stored import PIECE
+from lanescope.trace.stored_columns import PIECE
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.units.bandwidth import bandwidths_gbs
 

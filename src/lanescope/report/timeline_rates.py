@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.trace.codes import BoolArray, IntArray
-from lanescope.trace.stored import in_memory
+from lanescope.trace.stored_columns import in_memory
 from lanescope.trace.timeline import Counters
 
 _BIN_COST = 4

@@ -218,7 +218,7 @@ def link_parameters(given: Parameters) -> LinkParameters:
     InputError
         If there are none of that name.
     """
-    from lanescope.prediction.stored import named_parameters
+    from lanescope.prediction.stored_parameters import named_parameters
 
     return given if isinstance(given, LinkParameters) else named_parameters(given)
 

@@ -31,7 +31,7 @@ from lanescope.prediction.fit_run import (
 from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
 from lanescope.prediction.points import plan
 from lanescope.prediction.samples import SETTLED, Measured, disturbed, unsettled
-from lanescope.prediction.stored import FILE, dumps, save, store_fit
+from lanescope.prediction.stored_parameters import FILE, dumps, save, store_fit
 from lanescope.report.format import (
     bytes_text,
     gbs_text,

@@ -29,7 +29,7 @@ from lanescope.prediction.predictor import predictor_for, predictor_named
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
 from lanescope.prediction.roofline import bounds_as_printed, bounds_of, peaks_of, too_fast
-from lanescope.prediction.stored import named_parameters
+from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import Workload
 from lanescope.studies.analysis import (
     PARAMETERS,

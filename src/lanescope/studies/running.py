@@ -19,7 +19,7 @@ from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.prediction.engine import ModelBackend
-from lanescope.prediction.stored import with_contention
+from lanescope.prediction.stored_parameters import with_contention
 from lanescope.results.result import Result
 from lanescope.store.folder import MANIFEST, SCHEMA_VERSION, State
 from lanescope.store.folders import new_or_temporary_folder

@@ -18,7 +18,7 @@ from lanescope.kinds import StrPath
 from lanescope.store.store import PAGE
 from lanescope.studies.analysis import AnalysisResult
 from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
-from lanescope.studies.watch_report.values import summary_json
+from lanescope.studies.watch_report.json_values import summary_json
 from lanescope.trace.run import WatchRun
 from lanescope.units.durations import Seconds
 from lanescope.units.sizes import Size, size_of

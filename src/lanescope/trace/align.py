@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.trace.codes import Direction, FloatArray, IntArray, among
 from lanescope.trace.operations import KINDS, Operations
-from lanescope.trace.stored import search
+from lanescope.trace.stored_columns import search
 from lanescope.trace.timeline import PCIE, Counters
 
 #: A burst needs whole samples between its edges to know how full a sample is.

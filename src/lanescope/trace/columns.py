@@ -27,7 +27,13 @@ from lanescope.trace.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind
 from lanescope.trace.sorted_rows import scratch_file
-from lanescope.trace.stored import MOST_IN_MEMORY, ParquetRecords, in_memory, pieces_of, with_stored
+from lanescope.trace.stored_columns import (
+    MOST_IN_MEMORY,
+    ParquetRecords,
+    in_memory,
+    pieces_of,
+    with_stored,
+)
 from lanescope.trace.time_checks import FAR_NS, Span
 from lanescope.trace.timeline import PCIE, CountedLink, Counters, Process, Timeline
 

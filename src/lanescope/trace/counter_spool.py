@@ -23,7 +23,7 @@ from lanescope.codec.files import fields_of, open_file, reading
 from lanescope.errors import InputError
 from lanescope.trace.codes import LATEST_NS, BoolArray, IntArray
 from lanescope.trace.spool_header import LONGEST_HEADER, CutOffError, header_of, merge_directions
-from lanescope.trace.stored import MOST_IN_MEMORY, SpoolRecords, in_memory, with_stored
+from lanescope.trace.stored_columns import MOST_IN_MEMORY, SpoolRecords, in_memory, with_stored
 from lanescope.trace.timeline import LINKS, PCIE, CountedLink, Counters
 
 __all__ = [
@@ -120,8 +120,8 @@ def sidecar_of(spool: Path) -> Path:
 def read_counters(path: Path) -> Counters:
     """Read a spool of counters, whole or cut off.
 
-    Long ones are read as they are used, see `lanescope.trace.stored`. A column that the spool
-    does not have is 0: `merge_directions` brings two such together.
+    Long ones are read as they are used, see `lanescope.trace.stored_columns`. A column that the
+    spool does not have is 0: `merge_directions` brings two such together.
 
     Raises
     ------

@@ -29,7 +29,7 @@ from lanescope.trace.codes import (
     on_host,
 )
 from lanescope.trace.sorted_rows import SortedRows
-from lanescope.trace.stored import StoredColumn, pieces_of
+from lanescope.trace.stored_columns import StoredColumn, pieces_of
 
 #: Rows of a piece: 17 MB.
 _PIECE = 1 << 17
@@ -43,9 +43,9 @@ _DEFAULTS = {"source_device": -1, "destination_device": -1, "thread": UNKNOWN_TH
 class Operations:
     """Operations of all processes, one row each; columns of equal length.
 
-    Of long watches columns are `lanescope.trace.stored.StoredColumn`, and so are those of what
-    `where` chooses: work on them by `pieces`. Not slotted, as derived columns are computed once
-    and kept.
+    Of long watches columns are `lanescope.trace.stored_columns.StoredColumn`, and so are those of
+    what `where` chooses: work on them by `pieces`. Not slotted, as derived columns are computed
+    once and kept.
 
     Attributes
     ----------

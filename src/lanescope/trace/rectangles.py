@@ -11,7 +11,7 @@ import numpy as np
 
 from lanescope.trace.codes import Direction, FloatArray, IntArray
 from lanescope.trace.operations import Operations
-from lanescope.trace.stored import pieces_of, search
+from lanescope.trace.stored_columns import pieces_of, search
 from lanescope.trace.timeline import Counters
 
 #: Intervals that are worked on at once.

@@ -11,7 +11,7 @@ import numpy as np
 
 from lanescope.trace.codes import IntArray
 from lanescope.trace.operations import KINDS, Operations
-from lanescope.trace.stored import in_memory
+from lanescope.trace.stored_columns import in_memory
 
 
 class ManagedKind(IntEnum):

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.errors import InputError
-from lanescope.trace.stored import Column, StoredColumn
+from lanescope.trace.stored_columns import Column, StoredColumn
 
 #: So many rows are sorted at once; fewer stay in memory.
 MOST_ROWS = 1 << 18

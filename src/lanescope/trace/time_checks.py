@@ -21,7 +21,7 @@ from lanescope.trace.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import Managed
 from lanescope.trace.sorted_rows import SortedRows
-from lanescope.trace.stored import StoredColumn, pieces_of
+from lanescope.trace.stored_columns import StoredColumn, pieces_of
 from lanescope.trace.timeline import Counters, Process
 
 __all__ = ["FAR_NS", "Span", "impossible_note"]

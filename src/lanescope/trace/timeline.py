@@ -28,7 +28,7 @@ from lanescope.trace.probe import Probe
 from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
-from lanescope.trace.stored import PIECE, pieces_of
+from lanescope.trace.stored_columns import PIECE, pieces_of
 
 __all__ = [
     "NVLINK",
@@ -61,8 +61,8 @@ _Pid = Annotated[int, Bound("a process id", lambda pid: PIDS[0] <= pid <= PIDS[1
 class Counters:
     """Bytes that crossed the link of one GPU, on the wire, interval by interval.
 
-    Columns are arrays, or of long watches `lanescope.trace.stored.StoredColumn`: work on them
-    by `pieces`.
+    Columns are arrays, or of long watches `lanescope.trace.stored_columns.StoredColumn`: work on
+    them by `pieces`.
 
     Attributes
     ----------

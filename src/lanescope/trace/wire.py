@@ -19,7 +19,7 @@ import numpy as np
 
 from lanescope.machine.pcie import DEFAULT_MAX_PAYLOAD_BYTES, PcieLink
 from lanescope.trace.codes import FloatArray, IntArray
-from lanescope.trace.stored import search_all
+from lanescope.trace.stored_columns import search_all
 from lanescope.trace.timeline import Counters
 
 #: Header bytes of what carries data to the GPU (completions), and of what leaves it

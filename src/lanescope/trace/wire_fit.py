@@ -11,7 +11,7 @@ from lanescope.machine.pcie import PcieLink
 from lanescope.trace.codes import Direction, FloatArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import MovedBetween, between, moved
-from lanescope.trace.stored import pieces_of, search, search_all
+from lanescope.trace.stored_columns import pieces_of, search, search_all
 from lanescope.trace.timeline import NVLINK, PCIE, Counters, Timeline
 from lanescope.trace.wire import (
     NONE,

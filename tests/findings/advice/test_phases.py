@@ -12,7 +12,7 @@ from lanescope.prediction.workload import Method
 from lanescope.trace.codes import MemoryKind
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.store import read_watch
-from lanescope.trace.stored import with_stored
+from lanescope.trace.stored_columns import with_stored
 from tests.findings.advice.programs import MANAGED, PAGEABLE, Program, looped, overlapped
 from tests.trace import captures
 

@@ -17,7 +17,7 @@ from lanescope.findings.code import CUDA, CUPY, PYTORCH, kernels_of, languages
 from lanescope.findings.trace.far_node import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
-from lanescope.prediction.stored import machine_key
+from lanescope.prediction.stored_parameters import machine_key
 from lanescope.trace.codes import Direction as CopyDirection
 from lanescope.trace.codes import What
 from lanescope.trace.limits import Ceilings

@@ -14,7 +14,7 @@ import numpy as np
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.errors import InputError
-from lanescope.prediction import stored
+from lanescope.prediction import stored_parameters
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.samples import SETTLED, median_of
 from lanescope.prediction.workload import STREAMED, Method
@@ -240,7 +240,7 @@ def save(validation: Validation, run: RunFolder) -> None:
         dataclasses.replace(validation, parameters=None)
     )
     if known is not None:
-        content["parameters"] = json.loads(stored.dumps(known))
+        content["parameters"] = json.loads(stored_parameters.dumps(known))
     run.write_json(FILE, content)
 
 
@@ -276,7 +276,7 @@ def load(path: Path) -> Validation:
     with fields_of(path, again):
         require_version(table.get("schema"), SCHEMA, path, writer=table.get("tool_version"))
         if (known := table.get("parameters")) is not None:
-            known = stored.parameters_of(known, f"in {path}")
+            known = stored_parameters.parameters_of(known, f"in {path}")
         fields = {key: value for key, value in table.items() if key != "schema"}
         found = build(Validation, fields | {"parameters": known})
         _require_whole(found)

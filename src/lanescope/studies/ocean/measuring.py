@@ -11,7 +11,7 @@ from lanescope._version import __version__
 from lanescope.errors import MissingPartError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.stored import machine_key
+from lanescope.prediction.stored_parameters import machine_key
 from lanescope.prediction.workload import Method
 from lanescope.store.folder import RunFolder
 from lanescope.studies.ocean.case import Difference, Expected, GridCase

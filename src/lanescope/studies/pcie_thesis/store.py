@@ -27,7 +27,7 @@ from lanescope.studies.pcie_thesis.plan import Program, Turn, turns
 from lanescope.studies.pcie_thesis.steps import Step, steps_json
 from lanescope.trace.run import WatchRun
 from lanescope.trace.store import is_watch, read_watch
-from lanescope.trace.stored import in_memory
+from lanescope.trace.stored_columns import in_memory
 
 #: The verb of such runs.
 REPRODUCE = "reproduce"

@@ -26,10 +26,10 @@ from lanescope.document.blocks import (
     Tone,
 )
 from lanescope.findings.trace.evaluate import Evaluation
+from lanescope.report.column_text import finding_text
 from lanescope.report.document_page import document_page
 from lanescope.report.format import seconds_text, sum_text
 from lanescope.report.timeline_html import timeline_of
-from lanescope.report.values import finding_text
 from lanescope.store.folder import state_sentence
 from lanescope.studies.watch_report.blocks import (
     NOTHING,

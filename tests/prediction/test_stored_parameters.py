@@ -14,7 +14,7 @@ from lanescope.machine.files import machine_named
 from lanescope.machine.machine import Gpu, Link
 from lanescope.machine.pcie import PcieLink
 from lanescope.prediction.parameters import Origin
-from lanescope.prediction.stored import (
+from lanescope.prediction.stored_parameters import (
     FILE,
     dumps,
     load,

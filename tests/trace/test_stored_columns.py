@@ -18,7 +18,7 @@ from lanescope.trace import (
     rectangles,
     sorted_rows,
     store,
-    stored,
+    stored_columns,
 )
 from lanescope.trace import rectangles as intervals
 from lanescope.trace import trace_stream as stream
@@ -27,7 +27,7 @@ from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.store import read_spools
-from lanescope.trace.stored import StoredColumn, in_memory, search
+from lanescope.trace.stored_columns import StoredColumn, in_memory, search
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.windows import WINDOWS_NS
@@ -82,7 +82,7 @@ def all_on_disk(monkeypatch):
     monkeypatch.setattr(sorted_rows, "_APART", 4)
     monkeypatch.setattr(intervals, "_CHUNK", 30)
     monkeypatch.setattr(finding, "_MOST_SORTED", 10)
-    monkeypatch.setattr(stored, "_SEARCHED", 20)
+    monkeypatch.setattr(stored_columns, "_SEARCHED", 20)
     monkeypatch.setattr(stream, "_BLOCK", 1 << 14)
     monkeypatch.setattr(Operations.pieces, "__defaults__", (100,))
     monkeypatch.setattr(Counters.pieces, "__defaults__", (1000,))
