@@ -285,3 +285,19 @@ def test_a_long_pause_of_one_round_is_in_no_replay():
     (phase,) = find_phases(program.operations(), kernels=True)
     mean = ends_after(phase.schedule.tasks) / phase.schedule.rounds
     assert mean * 1e-9 == pytest.approx(phase.period_seconds.value, rel=0.1)
+
+
+def test_a_wait_that_lets_the_host_work_on_results_stays():
+    def rounds(gap, **columns):
+        return [
+            task(OUT, 2e6, size=1 << 26),
+            task(IN, 1e5, size=4096, **columns),
+            task(WORK, 1e5, gap=gap, waits=not columns),
+        ] * ROUNDS
+
+    for columns in ({}, {"blocks": True}):
+        busy, soon = rounds(5e6, **columns), rounds(5e3, **columns)
+        assert wait_later(busy, lasts) == busy
+        assert not any(one.waits or one.blocks for one in wait_later(soon, lasts))
+    elsewhere = [replace(one, stream=int(one.kind == OUT)) for one in rounds(5e6, blocks=True)]
+    assert not any(one.blocks for one in wait_later(elsewhere, lasts))

@@ -139,14 +139,22 @@ def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
 
     Calls that are asynchronous already are waited for where what the host submits next began behind
     their end, as after ``tensor.to("cuda")``. Copies back are waited for at the end, where the host
-    did nothing with the data before it went on.
+    did nothing with the data before it went on; so are those before a copy that it waits for.
     """
     found: list[Task] = []
+    back: list[Task] = []  # copies back for which the host has not waited yet
     for one, behind in zip(tasks, [*tasks[1:], None], strict=True):
-        if found and one.waits and _needs_no_wait(found[-1], one):
-            one = replace(one, waits=False)
-        if one.blocks and _needs_no_wait(one, behind):
-            one = replace(one, blocks=False, hold=_SUBMITS_NS)
+        if one.waits:
+            if found and all(_needs_no_wait(copy, one) for copy in (found[-1], *back)):
+                one = replace(one, waits=False)
+            back = []
+        if one.blocks:
+            before = [copy for copy in back if copy.stream == one.stream]
+            back = [copy for copy in back if copy.stream != one.stream]
+            if all(_needs_no_wait(copy, behind) for copy in (one, *before)):
+                one = replace(one, blocks=False, hold=_SUBMITS_NS)
+        elif one.kind == OUT:
+            back.append(one)
         found.append(one)
     return found
 
