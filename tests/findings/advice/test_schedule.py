@@ -301,3 +301,17 @@ def test_a_wait_that_lets_the_host_work_on_results_stays():
         assert not any(one.waits or one.blocks for one in wait_later(soon, lasts))
     elsewhere = [replace(one, stream=int(one.kind == OUT)) for one in rounds(5e6, blocks=True)]
     assert not any(one.blocks for one in wait_later(elsewhere, lasts))
+
+
+def test_the_hosts_long_pauses_stay_where_results_are_left_on_the_gpu():
+    def rounds(gap):
+        return [
+            task(WORK, 1e5),
+            task(OUT, 1e3, size=4, gap=gap, blocks=True, waits=True),
+        ] * ROUNDS
+
+    assert ends_after(defer(rounds(1e6), lasts)) >= ROUNDS * 1e6
+    assert ends_after(defer(rounds(1e4), lasts)) == pytest.approx(ROUNDS * 1e5, rel=0.01)
+    behind = [replace(one, needs=(1,), awaits=(2,)) for one in rounds(0.0)[1:3]]
+    (work, _) = defer(behind, lasts)
+    assert (work.needs, work.awaits) == ((1, 1), (2, 2))

@@ -264,27 +264,39 @@ def batch(
 def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     """Return tasks without the few bytes that each round reads back: they are read at the end.
 
-    Small pieces of more than `LOOKED_AT` in a round are data, which stay.
+    Small pieces of more than `LOOKED_AT` in a round are data, which stay; so do long pauses of the
+    host before what is not read.
     """
     small: dict[int, int] = defaultdict(int)
     for task in tasks:
         small[task.round] += task.bytes if _is_small_back(task) else 0
     found: list[Task] = []
-    total, released = 0, False
+    total = 0
+    left: list[Task] = []  # out since the last task that stays
     for task in tasks:
         if _is_small_back(task) and small[task.round] <= LOOKED_AT:
-            total, released = total + task.bytes, True
+            total += task.bytes
+            left.append(task)
             continue
-        found.append(replace(task, waits=False) if released else task)
-        released = False
+        found.append(_without(left, replace(task, waits=False)) if left else task)
+        left = []
     if total:
-        stream = found[-1].stream if found else 0
+        stream, number = tasks[-1].stream, tasks[-1].round
         pinned = MemoryKind.PINNED
         seconds = lasts(OUT, total)
-        number = found[-1].round if found else 0
         last = Task(OUT, total, pinned, stream, number, False, 0, 0, seconds, True, _WAKES_NS)
-        found.append(last)
+        found.append(_without(left, last))
     return found
+
+
+def _without(left: Sequence[Task], behind: Task) -> Task:
+    """Return what is behind tasks that are left out, with what else the host and it wait for."""
+    return replace(
+        behind,
+        gap=behind.gap + sum(task.gap for task in left if task.gap >= _PAUSE_NS),
+        needs=(*(number for task in left for number in task.needs), *behind.needs),
+        awaits=(*(number for task in left for number in task.awaits), *behind.awaits),
+    )
 
 
 def _is_small_back(task: Task) -> bool:
