@@ -315,3 +315,64 @@ def test_the_hosts_long_pauses_stay_where_results_are_left_on_the_gpu():
     behind = [replace(one, needs=(1,), awaits=(2,)) for one in rounds(0.0)[1:3]]
     (work, _) = defer(behind, lasts)
     assert (work.needs, work.awaits) == ((1, 1), (2, 2))
+
+
+def in_turns(streams=2, kernel=1e6, back=1):
+    """Rounds on another stream each, of pageable memory in asynchronous calls that hold."""
+    held = {"blocks": True, "memory": PAGEABLE}
+    return [
+        replace(one, stream=one.round % streams, queued=one.kind != WORK)
+        for number in range(ROUNDS)
+        for one in (
+            task(IN, 2e6, number, size=1 << 25, **held),
+            task(WORK, kernel, number),
+            *(task(OUT, 2e6 / back, number, size=(1 << 25) // back, **held) for _ in range(back)),
+        )
+    ]
+
+
+def test_fetching_ahead_waits_no_earlier_for_copies_back_of_rounds_in_turns():
+    pinned = pin(in_turns(), lasts)
+    edited = prefetch(pinned, lasts)
+    assert not any(one.awaits for one in edited if one.ahead)
+    assert [one.awaits for one in edited if one.awaits] == [
+        one.awaits for one in pinned if one.awaits
+    ]
+    assert ends_after(edited) < 0.9 * ends_after(pinned)
+
+
+def test_what_was_waited_for_by_itself_still_is_where_rounds_take_turns():
+    more = [
+        one
+        for copy in in_turns()
+        for one in (copy, replace(copy, queued=False, bytes=4, hold=-1e3))
+        if one.queued or one.kind == OUT
+    ]
+    assert [one.blocks for one in pin(more, lasts) if one.kind == OUT] == [False, True] * ROUNDS
+
+
+def test_what_waits_for_gathered_copies_waits_for_all_of_them():
+    edited = batch(pin(in_turns(back=64), lasts), lasts)
+    assert sum(one.kind == OUT for one in edited) == ROUNDS
+    numbers = [one.number for one in edited if one.kind == OUT]
+    assert [one.awaits for one in edited if one.awaits] == [(n,) for n in numbers[:-2]]
+    small = [
+        replace(one, bytes=4096) for one in serial() for _ in range(4 if one.kind == IN else 1)
+    ]
+    ahead = batch(prefetch(small, lasts), lasts)
+    needed = [one.needs for one in ahead if one.kind == WORK and one.needs]
+    assert needed == [(one.number,) for one in ahead if one.kind == IN]
+
+
+def test_work_on_each_stream_waits_for_the_copies_before_it():
+    streams = [
+        replace(one, stream=stream)
+        for number in range(ROUNDS)
+        for stream in (7, 8)
+        for one in (task(IN, 1e6, number, size=1 << 25), task(WORK, 1e5, number))
+    ]
+    placed = replayed(prefetch(streams, lasts))
+    copies = [one.end for one in placed if one.task.kind == IN]
+    works = [one.start for one in placed if one.task.kind == WORK]
+    assert all(start >= end for start, end in zip(works, copies, strict=True))
+    assert works[0] < copies[1]  # and for no copy behind it

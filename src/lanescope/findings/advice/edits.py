@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -86,7 +87,7 @@ def _waited_later(tasks: Sequence[Task]) -> list[Task]:
     """
     streams: dict[int, set[int]] = defaultdict(set)
     for task in tasks:
-        if task.kind == OUT and task.queued and task.blocks and is_pageable(task):
+        if _is_held_back(task):
             streams[task.round].add(task.stream)
     if not _take_turns(streams):
         return list(tasks)
@@ -97,8 +98,8 @@ def _waited_later(tasks: Sequence[Task]) -> list[Task]:
         if before is not None and before.round < task.round:
             task = replace(task, awaits=(before.number,))
             del open_[task.stream]
-        if task.stream in streams[task.round] and task.kind == OUT and task.blocks:
-            task = replace(task, blocks=False, number=_number(0, place))
+        if _is_held_back(task):
+            task = replace(task, blocks=False, number=-1 - place)  # no number of `prefetch`
             open_[task.stream] = task
         found.append(task)
     return found
@@ -117,16 +118,18 @@ def wait_once(tasks: Sequence[Task]) -> frozenset[int]:
     Their calls are asynchronous, and the host stays in them because of the memory alone; it does
     nothing with the data before the next copy.
     """
-
-    def held(task: Task) -> bool:
-        return task.kind == OUT and task.queued and task.blocks and is_pageable(task)
-
     return frozenset(
         place
         for place, (one, behind) in enumerate(pairwise(tasks))
-        if held(one) and held(behind) and (one.round, one.stream) == (behind.round, behind.stream)
+        if _is_held_back(one) and _is_held_back(behind)
+        and (one.round, one.stream) == (behind.round, behind.stream)
         and not behind.waits and behind.gap < _PAUSE_NS
     )  # fmt: skip
+
+
+def _is_held_back(task: Task) -> bool:
+    """Whether the host stays in an asynchronous call that copies back for the memory alone."""
+    return task.kind == OUT and task.queued and task.blocks and is_pageable(task)
 
 
 def is_pageable(task: Task) -> bool:
@@ -171,14 +174,13 @@ def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
 
     Those of pageable memory stay where they are: the host waits in their calls all the same.
     """
-    rounds: dict[int, list[Task]] = defaultdict(list)
-    ahead: dict[int, list[Task]] = defaultdict(list)
-    for task in tasks:
+    rounds: dict[int, list[tuple[int, Task]]] = defaultdict(list)  # with their places
+    ahead: dict[int, list[tuple[int, Task]]] = defaultdict(list)
+    for place, task in enumerate(tasks):
         moves = task.kind == IN and task.memory is not MemoryKind.PAGEABLE
-        (ahead if moves else rounds)[task.round].append(task)
+        (ahead if moves else rounds)[task.round].append((place, task))
     if not ahead:
         return list(tasks)
-    place_of = {id(task): place for place, task in enumerate(tasks)}
     stream = max((task.stream for task in tasks), default=0) + 1
     found: list[Task] = []
     count = max((task.round for task in tasks), default=-1) + 1
@@ -192,21 +194,38 @@ def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
                 hold=_SUBMITS_NS,
                 lag=0.0,
                 ahead=True,
+                awaits=(),
+                number=_number(number + 1, place),
             )
-            for copy in ahead[number + 1]
+            for place, (_, copy) in enumerate(ahead[number + 1])
         ]
-        for place, copy in enumerate(copies):
-            found.append(replace(copy, number=_number(number + 1, place)))
-        rest = rounds[number]
-        if rest:
-            needed = tuple(_number(number, place) for place in range(len(ahead[number])))
-            first = rest[0]
-            # what waits behind the copies that went ahead waited for these
-            behind = bool(ahead[number]) and place_of[id(first)] > place_of[id(ahead[number][0])]
-            waited = any(copy.waits for copy in ahead[number]) or (first.waits and not behind)
-            rest = [replace(first, needs=needed, waits=waited), *rest[1:]]
-        found += rest
+        found += copies + _behind(rounds[number], ahead[number])
     return found
+
+
+def _behind(rest: Sequence[tuple[int, Task]], ahead: Sequence[tuple[int, Task]]) -> list[Task]:
+    """Return what is left of a round whose copies went ahead, both with their places.
+
+    On each stream what was behind a copy needs it. What the host waited for before such a copy it
+    waits for before the rest.
+    """
+    if not (rest and ahead):
+        return [task for _, task in rest]
+    found: list[Task] = []
+    before = [at for at, _ in ahead]
+    needed: dict[int, int] = defaultdict(int)  # by stream: so many of the copies
+    for place, task in rest:
+        copies = bisect(before, place)
+        new = range(needed[task.stream], copies)
+        needed[task.stream] = max(copies, needed[task.stream])
+        numbers = tuple(_number(task.round, copy) for copy in new)
+        found.append(replace(task, needs=(*task.needs, *numbers)) if numbers else task)
+    first = found[0]
+    # what waits behind the copies that went ahead waited for these
+    waits = first.waits and rest[0][0] < ahead[0][0]
+    waited = any(copy.waits for _, copy in ahead) or waits
+    awaited = (*first.awaits, *(number for _, copy in ahead for number in copy.awaits))
+    return [replace(first, waits=waited, awaits=awaited), *found[1:]]
 
 
 def _number(round_: int, place: int) -> int:
@@ -237,6 +256,7 @@ def batch(
     """
     piece = piece_ns(language)
     found: list[Task] = []
+    becomes: dict[int, int] = {}  # numbers of copies that are gathered
     for _, same in groupby(tasks, key=lambda t: (t.kind, t.stream, t.round, t.memory)):
         run = list(same)
         total = sum(task.bytes for task in run)
@@ -246,9 +266,14 @@ def batch(
         gathering = piece * len(run) + BYTE_NS * total
         gathering += sum(task.gap for task in run[1:] if task.gap >= _PAUSE_NS)
         first, last = run[0], run[-1]
+        number = max((task.number for task in run), key=abs)
+        becomes |= {task.number: number for task in run if task.number}
         found.append(
             replace(
                 first,
+                number=number,
+                needs=tuple(other for task in run for other in task.needs),
+                awaits=tuple(other for task in run for other in task.awaits),
                 bytes=total,
                 memory=MemoryKind.PINNED,
                 gap=first.gap + gathering,
@@ -258,7 +283,16 @@ def batch(
                 hold=last.hold if last.blocks else _SUBMITS_NS,
             )
         )
-    return found
+    return [_renumbered(task, becomes) for task in found] if becomes else found
+
+
+def _renumbered(task: Task, becomes: Mapping[int, int]) -> Task:
+    """Return a task that waits for what copies were gathered in."""
+    needs, awaits = (
+        tuple(dict.fromkeys(becomes.get(number, number) for number in numbers))
+        for numbers in (task.needs, task.awaits)
+    )
+    return replace(task, needs=needs, awaits=awaits)
 
 
 def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
