@@ -9,9 +9,11 @@ import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.findings.advice.critical_path import Activity, critical_path, shares
+from lanescope.findings.advice.edited import round_seconds
+from lanescope.findings.advice.edits import prefetch
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
-from lanescope.findings.advice.schedule import replayed
+from lanescope.findings.advice.schedule import Schedule, replayed
 from lanescope.findings.advice.what_if import parse_edits, what_if
 from tests.findings.advice.made_up import LINK
 from tests.findings.advice.programs import PAGEABLE, looped
@@ -66,6 +68,29 @@ def test_pauses_of_the_host_are_on_the_path_where_the_gpu_waits_for_them():
 def test_calls_that_do_not_block_lead_back_to_what_the_host_waited_for():
     tasks = [task(IN, 10.0, blocks=True), task(WORK, 1.0, gap=2.0), task(WORK, 7.0, gap=30.0)]
     assert spent(tasks) == {Activity.H2D: 10.0, Activity.HOST: 32.0, Activity.KERNELS: 7.0}
+
+
+def test_fetching_ahead_what_is_pageable_changes_nothing():
+    program = looped(8, 10 * MB, 500.0, host=PAGEABLE, between=500.0)
+    (found,) = edited(program, "prefetch")
+    assert found.no_effect == ("prefetch",)
+    assert found.after_seconds.value == found.seconds
+
+
+def test_no_round_is_predicted_to_be_shorter_than_its_work_on_a_stream():
+    """Kernels of the first round, which does not count, run while those of others do."""
+    tasks = tuple(
+        one
+        for number in range(8)
+        for one in (
+            task(IN, 1e3, number, size=50_000),
+            replace(task(WORK, 1e6 if number else 5e6, number), stream=number % 4),
+        )
+    )
+    busiest = 5e6 + 1e6  # of rounds 0 and 4
+    _, after = round_seconds(Schedule(tasks, 8, 7e6), prefetch, LINK, ahead=True)
+    assert after.low == pytest.approx(busiest / 8 * 1e-9, rel=1e-3)
+    assert after.low <= after.value <= after.high
 
 
 def test_pinning_takes_pageable_copies_off_the_path():

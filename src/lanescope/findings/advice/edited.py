@@ -19,7 +19,7 @@ from lanescope.findings.advice.edits import (
     batch,
     is_pageable,
 )
-from lanescope.findings.advice.lanes import IN, OUT
+from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import (
     LEAST_ROUNDS,
@@ -153,12 +153,15 @@ def round_seconds(
     before = _unedited_ns(schedule)
 
     def after(lasts: Lasts) -> float:
-        placed = replayed(opposed(edit(schedule.tasks, lasts), parameters))
+        tasks = opposed(edit(schedule.tasks, lasts), parameters)
+        placed = replayed(tasks)
         end = max((one.end for one in placed), default=0.0)
-        if not ahead or schedule.rounds < LEAST_ROUNDS:
+        fetched = ahead and any(task.ahead for task in tasks)
+        if not fetched or schedule.rounds < LEAST_ROUNDS:
             return end
         first = max((one.end for one in placed if not one.task.round), default=0.0)
-        return (end - first) * schedule.rounds / (schedule.rounds - 1)
+        each = (end - first) / (schedule.rounds - 1)
+        return max(each * schedule.rounds, _busiest_ns(tasks))
 
     value, low, high = (after(predicted_lasts(parameters, end)) for end in _ENDS)
     least = min(_busiest_ns(edit(schedule.tasks, lambda kind, size: 0.0)), low, value)
@@ -202,10 +205,10 @@ def _worked_until(placed: Sequence[Placed], kind: int) -> Callable[[float], floa
 
 
 def _busiest_ns(tasks: Sequence[Task]) -> float:
-    """Return how long the busiest stream works on copies of a direction, or on kernels."""
+    """Return how long the busiest stream works on kernels, or all on copies of a direction."""
     spent: dict[tuple[int, int], float] = defaultdict(float)
     for task in tasks:
-        spent[task.stream, task.kind] += task.lasts
+        spent[task.stream if task.kind == WORK else 0, task.kind] += task.lasts
     return max(spent.values(), default=0.0)
 
 
