@@ -298,6 +298,29 @@ def test_a_loop_whose_sizes_vary_is_one_phase_and_stretches_of_a_size_are_not():
     assert [phase.rounds for phase in mixed] == [30, 30]
 
 
+def test_what_a_program_does_at_its_end_does_not_split_a_loop_whose_sizes_vary():
+    program = varied(60, lambda number: (12 + number * 7 % 19) * MB)
+    program.copy(8, down=False, wait=True)
+    (phase,) = phases(program)
+    assert phase.rounds == 60
+
+
+def test_two_loops_in_turns_with_far_more_kernels_in_one_are_two_phases():
+    program = Program()
+    for number in range(60):
+        size, launches = (24 * MB, 50) if number % 2 else (12 * MB, 1)
+        program.copy(size, down=True, wait=True)
+        for _ in range(launches):
+            program.kernel(100.0)
+        program.copy(size, down=False, wait=True)
+        program.wait()
+        program.host(100.0)
+    assert sorted((phase.rounds, phase.launches) for phase in phases(program)) == [
+        (30, 1),
+        (30, 50),
+    ]
+
+
 def test_where_no_phase_has_much_of_the_time_the_one_with_the_most_is_told():
     program = varied(
         100,

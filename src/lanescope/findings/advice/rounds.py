@@ -186,7 +186,8 @@ def like_rounds(lane: Lane, found: Rounds) -> list[IntArray]:
 def _varying(lane: Lane, found: Rounds, groups: list[IntArray]) -> list[IntArray]:
     """Join groups whose rounds do the same with other sizes, and take turns in no order.
 
-    Batches of graphs, or of sentences of any length, are of one loop.
+    Batches of graphs, or of sentences of any length, are of one loop. Where one launches far more
+    kernels than the other they are two.
     """
     sizes = np.stack([_bytes(lane, found, kind) for kind in (IN, OUT)], axis=1)
     joined: list[IntArray] = []
@@ -206,17 +207,25 @@ def _comparable(one: FloatArray, other: FloatArray) -> bool:
 
 
 def _same_loop(lane: Lane, found: Rounds, one: IntArray, other: IntArray) -> bool:
-    if _copies_of(lane, found, one[-1]) != _copies_of(lane, found, other[-1]):
+    # the middle ones: with the last one goes what a program does at its end
+    mine, theirs = (_rows(lane, found, int(group[group.size // 2])) for group in (one, other))
+    if _copies_of(mine) != _copies_of(theirs):
+        return False
+    launches = [np.array([float((rows.kind == WORK).sum())]) for rows in (mine, theirs)]
+    if not _comparable(*launches):
         return False
     number = np.sort(np.concatenate((one, other)))
-    mine = np.isin(number, one)
-    turns = int((mine[1:] != mine[:-1]).sum())
+    is_one = np.isin(number, one)
+    turns = int((is_one[1:] != is_one[:-1]).sum())
     return turns >= max(_TURNS * min(one.size, other.size), _LEAST_TURNS)
 
 
-def _copies_of(lane: Lane, found: Rounds, number: int) -> list[tuple[int, ...]]:
+def _rows(lane: Lane, found: Rounds, number: int) -> Lane:
+    return lane.rows(slice(int(found.first[number]), int(found.last[number])))
+
+
+def _copies_of(rows: Lane) -> list[tuple[int, ...]]:
     """Return the copies of a round, without their sizes."""
-    rows = lane.rows(slice(int(found.first[number]), int(found.last[number])))
     copies = rows.rows(rows.kind <= OUT)
     columns = (copies.kind, copies.memory, copies.asynchronous)
     return list(zip(*(column.tolist() for column in columns), strict=True))
