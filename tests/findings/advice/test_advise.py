@@ -498,7 +498,7 @@ def test_a_single_run_has_to_gain_more_than_pinning_takes():
     little = only(looped(1, 1 * MB, 5000.0, host=PAGEABLE))  # of 5.2 ms, 0.16 ms
     assert little.advised == ()
     assert "of what ran once is not worth a change" in change(little, "pin").why
-    much = only(looped(1, 100 * MB, 2000.0, host=PAGEABLE))
+    much = only(looped(1, 2000 * MB, 2000.0, host=PAGEABLE))  # 0.33 of 10 s
     assert change(much, "pin").worth
     pinning = Curve((1 * MB, 1000 * MB), (Estimate.exactly(1e-3), Estimate.exactly(1.0)))
     known = only(looped(1, 100 * MB, host=PAGEABLE), parameters=replace(LINK, pinning=pinning))
@@ -575,3 +575,19 @@ def test_a_python_program_without_kernels_gets_pytorch_code_and_a_note():
     assert advice.phases[0].advised[0].code[0].language == "PyTorch"
     assert any("the code is PyTorch's" in note for note in advice.notes)
     assert not any("PyTorch" in note for note in advise(run, LINK, Simple()).notes)
+
+
+def test_what_ran_once_has_to_gain_two_percent_of_the_watch_whatever_pinning_takes():
+    program = Program()
+    program.copy(500 * MB, down=True, host=PAGEABLE, wait=True)  # 0.04 of the 10 s that ran
+    program.copy(4, down=False, wait=True)
+    program.host(100.0)
+    for _ in range(60):
+        program.copy(1 * MB, down=True, wait=True)
+        program.kernel(90_000.0)
+        program.copy(1 * MB, down=False, wait=True)
+    (once,) = (one for one in advice_of(program).phases if one.phase.rounds_in_run == 1)
+    pin = change(once, "pin")
+    assert pin.gain_seconds is None
+    assert pin.effect > 0.2
+    assert "2% of the watched time" in pin.why

@@ -152,12 +152,11 @@ def _if_it_matters(one: PhaseAdvice, watched_seconds: float) -> PhaseAdvice:
         return one
     why = f"it ran once, and gains less than {_LEAST_GAIN_ONCE:.0%} of the watched time"
     least = _LEAST_GAIN_ONCE * watched_seconds
-    changes = (
-        c
-        if c.gain_seconds is None or c.gain_seconds.value >= least
-        else replace(c, why=c.why or why)
-        for c in one.changes
+    # where nobody knows what pinning takes the run gains no more than the round
+    gains = (
+        (c, c.round_gain_seconds if c.gain_seconds is None else c.gain_seconds) for c in one.changes
     )
+    changes = (c if gain.value >= least else replace(c, why=c.why or why) for c, gain in gains)
     return replace(one, changes=tuple(changes))
 
 
