@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lanescope.findings.advice import phases as phases_module
 from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.rounds import round_times
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method
 from lanescope.trace.codes import MemoryKind
@@ -319,6 +321,30 @@ def test_two_loops_in_turns_with_far_more_kernels_in_one_are_two_phases():
         (30, 1),
         (30, 50),
     ]
+
+
+def test_of_many_kinds_of_rounds_fewer_of_each_are_timed(monkeypatch):
+    timed = []
+    monkeypatch.setattr(
+        phases_module,
+        "round_times",
+        lambda *rows, **columns: timed.append(1) or round_times(*rows, **columns),
+    )
+
+    def count(kinds, rounds):
+        timed.clear()
+        program = varied(
+            kinds * rounds,
+            lambda number: round(1.3 ** (number // rounds % 10) * MB),
+            lambda number: round(1.3 ** (number // rounds // 10) * MB),
+        )
+        phases(program)
+        return len(timed)
+
+    monkeypatch.setattr(phases_module, "_KINDS_IN_FULL", 4)
+    monkeypatch.setattr(phases_module, "MOST_ROUNDS", 40)
+    assert count(2, 40) == 80
+    assert count(40, 40) <= 4 * 40 + 40 * phases_module._LEAST_TIMED
 
 
 def test_where_no_phase_has_much_of_the_time_the_one_with_the_most_is_told():

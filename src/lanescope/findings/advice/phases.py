@@ -33,6 +33,8 @@ from lanescope.units.estimate import Estimate
 
 #: Of a phase so many rounds, evenly spread, are looked at in detail.
 MOST_ROUNDS = 300
+#: Where there are more kinds of rounds than this, fewer of each are timed, but so many at least.
+_KINDS_IN_FULL, _LEAST_TIMED = 64, 16
 #: Of each process and GPU so many phases are told, those with the most time.
 MOST_PHASES = 6
 #: A phase with less of the time of a process on a GPU is not told, unless all have less.
@@ -86,7 +88,9 @@ def _phases_of(sample: Sample, *, kernels: bool) -> list[Phase]:
                 new = _Found(lane, found, which, sample.pid, sample.gpu, moved)
                 _add(groups, new, apart=len(sample.parts) == 1, place=place)
     scale = sample.bytes_in_run / max(sample.bytes_seen, 1)
-    phases = [_phase(group, scale, kernels=kernels) for group in groups]
+    most = MOST_ROUNDS * _KINDS_IN_FULL // max(len(groups), _KINDS_IN_FULL)
+    most = max(most, _LEAST_TIMED)
+    phases = [_phase(group, scale, kernels=kernels, most=most) for group in groups]
     return sorted(phases, key=lambda phase: -phase.run_seconds)
 
 
@@ -105,9 +109,9 @@ def _alike(one: _Found, other: _Found) -> bool:
     return all(abs(a - b) <= 0.1 * max(a, b) for a, b in pairs)
 
 
-def _phase(group: list[_Found], scale: float, *, kernels: bool) -> Phase:
-    """Return a phase from its rounds."""
-    times = [t for found in group for t in _times_of(found, kernels=kernels)]
+def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Phase:
+    """Return a phase from its rounds, of which at most so many are timed at each end."""
+    times = [t for found in group for t in _times_of(found, kernels=kernels, most=most)]
     count = sum(found.which.size for found in group)
     one = max(group, key=lambda found: found.which.size)
     copies = copy_kinds(one.lane, one.rounds, _spread(one.which))
@@ -161,15 +165,15 @@ def _schedule(found: _Found) -> Schedule | None:
     return schedule_of(found.lane, found.rounds.first, found.rounds.last, found.which)
 
 
-def _spread(which: IntArray) -> IntArray:
-    """Return at most `MOST_ROUNDS` of some rounds, evenly spread, the last one among them."""
-    step = max(-(-which.size // MOST_ROUNDS), 1)
+def _spread(which: IntArray, most: int = MOST_ROUNDS) -> IntArray:
+    """Return at most so many of some rounds, evenly spread, the last one among them."""
+    step = max(-(-which.size // most), 1)
     return which[::-1][::step][::-1]
 
 
-def _times_of(found: _Found, *, kernels: bool) -> list[RoundTimes]:
+def _times_of(found: _Found, *, kernels: bool, most: int) -> list[RoundTimes]:
     times = []
-    for number in _spread(found.which).tolist():
+    for number in _spread(found.which, most).tolist():
         first, last = int(found.rounds.first[number]), int(found.rounds.last[number])
         before = int(found.lane.end_ns[max(first - 256, 0) : first].max()) if first else 0
         times.append(round_times(found.lane.rows(slice(first, last)), before, kernels=kernels))
