@@ -15,11 +15,12 @@ from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import Schedule, replayed
 from lanescope.findings.advice.what_if import parse_edits, what_if
+from lanescope.trace.codes import MemoryKind
 from tests.findings.advice.made_up import LINK
 from tests.findings.advice.programs import PAGEABLE, looped
 from tests.findings.advice.test_schedule import lasts, serial, task
 
-MB = 10**6
+MB, PAGED = 10**6, MemoryKind.PAGEABLE
 
 
 def edited(program, text, parameters=LINK):
@@ -91,6 +92,20 @@ def test_no_round_is_predicted_to_be_shorter_than_its_work_on_a_stream():
     _, after = round_seconds(Schedule(tasks, 8, 7e6), prefetch, LINK, ahead=True)
     assert after.low == pytest.approx(busiest / 8 * 1e-9, rel=1e-3)
     assert after.low <= after.value <= after.high
+
+
+def test_no_round_is_predicted_to_be_shorter_than_what_the_host_does_in_it():
+    """The first round, which does not count, ends late: the next one's copy goes before its own."""
+    tasks = tuple(
+        one
+        for number in range(3)
+        for one in (
+            task(IN, 3e4, number, size=1 << 18, gap=7e5 if number else 0.0, memory=PAGED),
+            task(IN, 3e5, number, size=1 << 24, blocks=True),
+        )
+    )
+    _, after = round_seconds(Schedule(tasks, 3, 2.4e6), prefetch, LINK, ahead=True)
+    assert after.value >= 2 * 7e5 / 3 * 1e-9
 
 
 def test_pinning_takes_pageable_copies_off_the_path():

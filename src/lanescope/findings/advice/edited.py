@@ -161,7 +161,7 @@ def round_seconds(
             return end
         first = max((one.end for one in placed if not one.task.round), default=0.0)
         each = (end - first) / (schedule.rounds - 1)
-        return max(each * schedule.rounds, _busiest_ns(tasks))
+        return max(each * schedule.rounds, _busiest_ns(tasks), _host_ns(tasks))
 
     value, low, high = (after(predicted_lasts(parameters, end)) for end in _ENDS)
     least = min(_busiest_ns(edit(schedule.tasks, lambda kind, size: 0.0)), low, value)
@@ -210,6 +210,11 @@ def _busiest_ns(tasks: Sequence[Task]) -> float:
     for task in tasks:
         spent[task.stream if task.kind == WORK else 0, task.kind] += task.lasts
     return max(spent.values(), default=0.0)
+
+
+def _host_ns(tasks: Sequence[Task]) -> float:
+    """Return what the host takes for itself, as if it waited for nothing."""
+    return sum(task.gap + max(task.hold, 0.0) for task in tasks)
 
 
 def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
