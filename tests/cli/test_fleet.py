@@ -1,8 +1,11 @@
 """``lanescope fleet`` as it is typed."""
 
+import pytest
+
 import json
 
 
+@pytest.mark.native  # six seconds
 def test_a_single_node_is_checked_and_reported_again(lanescope, tmp_path, no_gpus):
     folder = tmp_path / "fleet"
     done = lanescope("fleet", "check", "--within", "20s", "--out", folder, "--strict")

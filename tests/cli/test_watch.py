@@ -155,6 +155,7 @@ def test_doctor_says_what_stands_in_the_direction(lanescope):
     assert trace["remedy"]
 
 
+@pytest.mark.native  # six seconds
 def test_a_stored_watch_makes_its_page_again(lanescope, tmp_path):
     out = tmp_path / "run"
     lanescope("watch", "-q", "--json", tmp_path / "told.json", "--out", out, "--", "true")
@@ -197,6 +198,7 @@ def test_turns_before_one_that_fails_are_told(lanescope, tmp_path):
     assert len(json.loads(told.read_text())["turns"]["plain"]) == 1
 
 
+@pytest.mark.native  # four seconds
 def test_a_watch_compares_with_a_watch_alone(lanescope, results_folder):
     watches = results_folder / "h100-x1/advise"
     first, second = (watches / name / "watches/train-pageable" for name in ("first", "second"))

@@ -222,7 +222,7 @@ def test_a_set_that_an_engine_took_in_turns_tells_nothing(two_gpus):
 def test_new_rounds_are_within_the_spread(noise):
     random = np.random.default_rng(1)
     sets, off, spreads = sets_of([MEMORY]), [], []
-    for _ in range(10):
+    for _ in range(6):
         rounds = noisy(sets, noise, random)
         (found,) = fit_contention(rounds, "a test")
         spreads.append(found.spread)
