@@ -1,8 +1,8 @@
 """``lanescope fleet`` as it is typed."""
 
-import pytest
-
 import json
+
+import pytest
 
 
 @pytest.mark.native  # six seconds
