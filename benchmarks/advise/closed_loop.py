@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
+from types import ModuleType
 
 import blind
 import fresh
@@ -87,46 +88,26 @@ def one_name(changes: dict[str, set[str]]) -> dict[str, tuple[set[str], ...]]:
     return {name: (steps,) if steps else () for name, steps in changes.items()}
 
 
+def set_of(module: ModuleType, changes: dict[str, tuple[set[str], ...]]) -> Programs:
+    """Return the programs of a module, and of the file of CUDA C++ beside it."""
+    name = module.__name__
+    return Programs(
+        changes,
+        module.IN_CUDA,
+        f"{name}.cu",
+        loops=(str(HERE / f"{name}.py"),),
+        forked=module.IN_PYTORCH,
+        functions=module.PROGRAMS,
+        tempting=getattr(module, "TEMPTING", {}),
+    )
+
+
 SETS = {
     "first": Programs(
         one_name(CHANGES), IN_CUDA, "programs.cu", loops=("-m", "lanescope.examples", "loop")
     ),
-    "unseen": Programs(
-        one_name(unseen.CHANGES),
-        unseen.IN_CUDA,
-        "unseen.cu",
-        loops=(str(HERE / "unseen.py"),),
-        forked=unseen.IN_PYTORCH,
-        functions=unseen.PROGRAMS,
-    ),
-    "later": Programs(
-        later.CHANGES,
-        later.IN_CUDA,
-        "later.cu",
-        loops=(str(HERE / "later.py"),),
-        forked=later.IN_PYTORCH,
-        functions=later.PROGRAMS,
-        tempting=later.TEMPTING,
-    ),
-    "blind": Programs(
-        blind.CHANGES,
-        blind.IN_CUDA,
-        "blind.cu",
-        loops=(str(HERE / "blind.py"),),
-        forked=blind.IN_PYTORCH,
-        functions=blind.PROGRAMS,
-        tempting=blind.TEMPTING,
-    ),
-    "fresh": Programs(
-        fresh.CHANGES,
-        fresh.IN_CUDA,
-        "fresh.cu",
-        loops=(str(HERE / "fresh.py"),),
-        forked=fresh.IN_PYTORCH,
-        functions=fresh.PROGRAMS,
-        tempting=fresh.TEMPTING,
-    ),
-}
+    "unseen": set_of(unseen, one_name(unseen.CHANGES)),
+} | {module.__name__: set_of(module, module.CHANGES) for module in (later, blind, fresh)}
 
 
 def main() -> None:

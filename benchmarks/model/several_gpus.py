@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
+from statistics import mean, pstdev
 
 from lanescope.prediction.contention import (
     Rate,
@@ -79,6 +80,7 @@ def compare(folder: Path, added: str = "") -> None:
             total = sum(each)
             print(f"round {number}: {one.gbs():.1f}, {total:.1f}, {errors[-1]:+.1%}; {copies}")
     print(f"\n{len(errors)} sets, errors from {min(errors):+.1%} to {max(errors):+.1%}")
+    print(f"mean {mean(errors):+.1%}, standard deviation {pstdev(errors):.1%}")
     few = sum(abs(error) <= _WANTED for error in errors)
     covered = sum(abs(1 / (1 + error) - 1) <= spread for error in errors)
     print(f"{few} within {_WANTED:.0%}; {covered} measured within the spread of {spread:.1%}")

@@ -31,8 +31,8 @@ _OWN_LINK = 0.8
 _PAIR = 2
 _MOST_SPREAD = 0.5
 #: A round differs from its run's others by this share (standard deviation), which counts as so
-#: many rounds of this machine's own, and a run from the fit's run by that share: by four machines
-#: with 24 rounds each, whose runs were 0.2 to 2.7 % off and their rounds 1.3 to 4.7 %.
+#: many rounds of this machine's own, and a run from the fit's run by that share: the last lines of
+#: benchmarks/results/*/contention/compared.txt, four machines with 24 rounds each.
 _OF_ROUNDS, _AS_ROUNDS = 0.032, 6
 _OF_RUNS = 0.025
 _SIGMAS = 1.96

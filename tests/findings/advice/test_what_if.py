@@ -89,7 +89,7 @@ def test_no_round_is_predicted_to_be_shorter_than_its_work_on_a_stream():
         )
     )
     busiest = 5e6 + 1e6  # of rounds 0 and 4
-    _, after = round_seconds(Schedule(tasks, 8, 7e6), prefetch, LINK, ahead=True)
+    _, after = round_seconds(Schedule(tasks, 8, 7e6), prefetch, LINK)
     assert after.low == pytest.approx(busiest / 8 * 1e-9, rel=1e-3)
     assert after.low <= after.value <= after.high
 
@@ -104,7 +104,7 @@ def test_no_round_is_predicted_to_be_shorter_than_what_the_host_does_in_it():
             task(IN, 3e5, number, size=1 << 24, blocks=True),
         )
     )
-    _, after = round_seconds(Schedule(tasks, 3, 2.4e6), prefetch, LINK, ahead=True)
+    _, after = round_seconds(Schedule(tasks, 3, 2.4e6), prefetch, LINK)
     assert after.value >= 2 * 7e5 / 3 * 1e-9
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
-from lanescope.findings.advice.edits import BYTE_NS, piece_ns, wait_once
+from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, wait_once
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.findings.advice.state import Predict, State, best_streams
@@ -125,8 +125,7 @@ def _gathered(phase: Phase, many: tuple[Direction, ...]) -> Workload:
 def _gather_seconds(phase: Phase, many: tuple[Direction, ...]) -> float:
     """Return what the host takes for that in a round, as the replay has it."""
     small = [kind for kind in phase.copies if kind.direction in many]
-    piece = piece_ns(phase.language)
-    return sum(piece * kind.count + BYTE_NS * kind.bytes for kind in small) * 1e-9
+    return sum(PIECE_NS * kind.count + BYTE_NS * kind.bytes for kind in small) * 1e-9
 
 
 def _gathering(phase: Phase, many: tuple[Direction, ...]) -> str:
@@ -248,7 +247,7 @@ def _hybrid(phase: Phase, predict: Predict) -> Found:
 
 
 #: Bytes that a host may have made of results that it has looked at.
-_MOST_ANSWER = 64 << 10
+_MOST_FED_BACK = 64 << 10
 #: Stands where nobody knows what pinning takes.
 REUSED = "The same buffers are used again and again: pinning takes longer than copying."
 #: The same of what ran once.
@@ -314,15 +313,15 @@ def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def is_answered(phase: Phase) -> bool:
+def may_feed_back(phase: Phase) -> bool:
     """Whether the host sends little in each round, as what it makes of the results of the last."""
     sent = sum(copy.bytes for copy in phase.copies if copy.direction is Direction.H2D)
-    return 0 < sent <= _MOST_ANSWER
+    return 0 < sent <= _MOST_FED_BACK
 
 
 def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:
     found = []
-    if Step.DEFER in steps and is_answered(phase):
+    if Step.DEFER in steps and may_feed_back(phase):
         found.append("What a round sends to the GPU does not come of what it has read back.")
     cut = Step.STREAMS in steps or Step.HYBRID in steps
     works = phase.kernel_seconds is not None and phase.kernel_seconds.value > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -88,10 +88,8 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
             continue
         if steps == (Step.ASYNC,) and phase.synchronous:
             continue  # the model tells of all calls that wait
-        ahead = Step.PREFETCH in steps
         try:
-            edit = edit_of(steps, phase.language)
-            before, after = round_seconds(schedule, edit, parameters, ahead=ahead)
+            before, after = round_seconds(schedule, edit_of(steps), parameters)
         except NotMeasuredError:
             continue
         yield Edited(steps, _remedy(steps, phase, schedule), schedule.rounds, before, after)
@@ -111,39 +109,26 @@ def _unedited_ns(schedule: Schedule) -> float:
     return ends_after(schedule.tasks)
 
 
-def edit_of(steps: tuple[Step, ...], language: str) -> Edit:
-    """Return all steps as one edit of a program in a language."""
-    edits = [in_language(EDITS[step], language) for step in steps]
+def edit_of(steps: tuple[Step, ...]) -> Edit:
+    """Return all steps as one edit."""
 
     def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
-        for edit in edits:
-            tasks = edit(tasks, lasts)
+        for step in steps:
+            tasks = EDITS[step](tasks, lasts)
         return list(tasks)
 
     return edited
 
 
-def in_language(edit: Edit, language: str) -> Edit:
-    """Return an edit as a program of a language would make it."""
-    if (edit.func if isinstance(edit, partial) else edit) is not batch:
-        return edit
-    return partial(batch, language=language, **(edit.keywords if isinstance(edit, partial) else {}))
-
-
 def round_seconds(
-    schedule: Schedule, edit: Edit, parameters: LinkParameters | None, *, ahead: bool
+    schedule: Schedule, edit: Edit, parameters: LinkParameters | None
 ) -> tuple[float, Estimate]:
     """Return what a round takes before and after an edit, in seconds.
 
     The interval is that of the copies whose time is predicted, wider by what the replay without
     an edit is off from what was measured, and by `_REPLAY_ERROR` of the gain; it ends at what
-    the busiest stream works on what the edit leaves as it is.
-
-    Parameters
-    ----------
-    ahead
-        Whether the edit fetches data ahead: the first round of the schedule has none before it, and
-        does not count.
+    the busiest stream works on what the edit leaves as it is. Where data is fetched ahead the first
+    round, which has none before it, does not count.
 
     Raises
     ------
@@ -156,8 +141,7 @@ def round_seconds(
         tasks = opposed(edit(schedule.tasks, lasts), parameters)
         placed = replayed(tasks)
         end = max((one.end for one in placed), default=0.0)
-        fetched = ahead and any(task.ahead for task in tasks)
-        if not fetched or schedule.rounds < LEAST_ROUNDS:
+        if schedule.rounds < LEAST_ROUNDS or not any(task.ahead for task in tasks):
             return end
         first = max((one.end for one in placed if not one.task.round), default=0.0)
         each = (end - first) / (schedule.rounds - 1)

@@ -10,7 +10,6 @@ from itertools import groupby, pairwise
 
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Task
-from lanescope.findings.code import CUDA
 from lanescope.findings.trace.tiny import LOOKED_AT
 from lanescope.trace.codes import MemoryKind
 
@@ -22,10 +21,8 @@ _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: So many rounds on streams of their own show that they take turns.
 _LEAST_TURNS = 4
-#: To gather: nanoseconds for a byte (5 GB/s, one thread), and for a copy, in CUDA C++ and with a
-#: library of Python, where to stack 64 tensors and to take them apart takes 0.7 µs each.
-BYTE_NS = 0.2
-_PIECE_NS, _LIBRARY_PIECE_NS = 200.0, 700.0
+#: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
+PIECE_NS, BYTE_NS = 200.0, 0.2
 
 
 #: Between calls of copies the host does something else where it takes longer.
@@ -75,11 +72,11 @@ def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         )
         if is_pageable(task)
         else task
-        for task in _waited_later(tasks)
+        for task in _waits_in_turns(tasks)
     ]
 
 
-def _waited_later(tasks: Sequence[Task]) -> list[Task]:
+def _waits_in_turns(tasks: Sequence[Task]) -> list[Task]:
     """Return tasks that wait for copies back when their stream is used again, if rounds take turns.
 
     Calls that are asynchronous, on another stream each round, are those of a program that has
@@ -232,17 +229,7 @@ def _number(round_: int, place: int) -> int:
     return 1 + (round_ << 20) + place
 
 
-def piece_ns(language: str) -> float:
-    """Return what it takes to gather a copy, besides its bytes."""
-    return _PIECE_NS if language == CUDA else _LIBRARY_PIECE_NS
-
-
-def batch(
-    tasks: Sequence[Task],
-    lasts: Lasts,
-    most_bytes: int = _MOST_BYTES,
-    language: str = CUDA,
-) -> list[Task]:
+def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) -> list[Task]:
     """Return tasks whose small copies that follow each other in a round are one copy.
 
     They are gathered in a buffer of their own, which is pinned.
@@ -251,10 +238,7 @@ def batch(
     ----------
     most_bytes
         Copies are gathered where the mean of those that follow each other is smaller.
-    language
-        Of the program.
     """
-    piece = piece_ns(language)
     found: list[Task] = []
     becomes: dict[int, int] = {}  # numbers of copies that are gathered
     for _, same in groupby(tasks, key=lambda t: (t.kind, t.stream, t.round, t.memory)):
@@ -263,7 +247,7 @@ def batch(
         if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * most_bytes:
             found += run
             continue
-        gathering = piece * len(run) + BYTE_NS * total
+        gathering = PIECE_NS * len(run) + BYTE_NS * total
         gathering += sum(task.gap for task in run[1:] if task.gap >= _PAUSE_NS)
         first, last = run[0], run[-1]
         number = max((task.number for task in run), key=abs)

@@ -13,7 +13,7 @@ from lanescope.findings.advice.changes import (
     REUSED,
     candidates,
     conditions,
-    is_answered,
+    may_feed_back,
     present,
     small_copies,
     waited_once,
@@ -39,7 +39,7 @@ LEAST_GAIN = 0.01
 _LEAST_GAIN_OF_CALLS = 0.03
 #: The same of results that are left on the GPU, where the host sends as little in each round: what
 #: it sends may come of them.
-_LEAST_GAIN_OF_ANSWERED = 0.1
+_LEAST_GAIN_OF_FEEDBACK = 0.1
 #: The same of what ran once: nothing tells how much it differs from time to time.
 LEAST_GAIN_ONCE = 0.05
 #: A change has to gain so much more of a round than one that asks one less of the program
@@ -363,8 +363,8 @@ def _change(
         waits_once=waited_once(candidate.steps, phase) > 0,
     )
     least = _LEAST_GAIN_OF_CALLS if change.asks else LEAST_GAIN
-    if Step.DEFER in change.steps and is_answered(phase):
-        least = _LEAST_GAIN_OF_ANSWERED
+    if Step.DEFER in change.steps and may_feed_back(phase):
+        least = _LEAST_GAIN_OF_FEEDBACK
     return replace(change, why=why_not(gain, before, least, once=phase.rounds == 1))
 
 

@@ -189,7 +189,8 @@ def _varying(lane: Lane, found: Rounds, groups: list[IntArray]) -> list[IntArray
     Batches of graphs, or of sentences of any length, are of one loop. Where one launches far more
     kernels than the other they are two.
     """
-    sizes = np.stack([_bytes(lane, found, kind) for kind in (IN, OUT)], axis=1)
+    launches = np.add.reduceat((lane.kind == WORK).astype(np.int64), found.first)
+    sizes = np.stack([*(_bytes(lane, found, kind) for kind in (IN, OUT)), launches], axis=1)
     joined: list[IntArray] = []
     for group in groups:
         for place, other in enumerate(joined[:_MOST_LOOPS]):
@@ -208,11 +209,8 @@ def _comparable(one: FloatArray, other: FloatArray) -> bool:
 
 def _same_loop(lane: Lane, found: Rounds, one: IntArray, other: IntArray) -> bool:
     # the middle ones: with the last one goes what a program does at its end
-    mine, theirs = (_rows(lane, found, int(group[group.size // 2])) for group in (one, other))
-    if _copies_of(mine) != _copies_of(theirs):
-        return False
-    launches = [np.array([float((rows.kind == WORK).sum())]) for rows in (mine, theirs)]
-    if not _comparable(*launches):
+    mine, theirs = (_copies_of(lane, found, int(group[group.size // 2])) for group in (one, other))
+    if mine != theirs:
         return False
     number = np.sort(np.concatenate((one, other)))
     is_one = np.isin(number, one)
@@ -220,12 +218,9 @@ def _same_loop(lane: Lane, found: Rounds, one: IntArray, other: IntArray) -> boo
     return turns >= max(_TURNS * min(one.size, other.size), _LEAST_TURNS)
 
 
-def _rows(lane: Lane, found: Rounds, number: int) -> Lane:
-    return lane.rows(slice(int(found.first[number]), int(found.last[number])))
-
-
-def _copies_of(rows: Lane) -> list[tuple[int, ...]]:
+def _copies_of(lane: Lane, found: Rounds, number: int) -> list[tuple[int, ...]]:
     """Return the copies of a round, without their sizes."""
+    rows = lane.rows(slice(int(found.first[number]), int(found.last[number])))
     copies = rows.rows(rows.kind <= OUT)
     columns = (copies.kind, copies.memory, copies.asynchronous)
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -10,7 +10,6 @@ from lanescope.errors import InputError
 from lanescope.findings.advice.critical_path import Segment, critical_path
 from lanescope.findings.advice.edited import (
     ACROSS_ROUNDS,
-    in_language,
     opposed,
     predicted_lasts,
     round_seconds,
@@ -40,11 +39,6 @@ class NamedEdit:
 
     text: str
     edit: Edit
-
-    @property
-    def fetches_ahead(self) -> bool:
-        """Whether the first round of a schedule gains nothing by it, as none is before it."""
-        return self.text == "prefetch"
 
     @property
     def predicts(self) -> bool:
@@ -184,13 +178,12 @@ def _of_phase(
     def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         no_effect.clear()
         for one in edits:
-            changed = in_language(one.edit, phase.language)(tasks, lasts)
+            changed = one.edit(tasks, lasts)
             no_effect.extend([one.text] if list(tasks) == changed else [])
             tasks = changed
         return list(tasks)
 
-    ahead = any(one.fetches_ahead for one in edits)
-    seconds, after = round_seconds(schedule, edited, parameters, ahead=ahead)
+    seconds, after = round_seconds(schedule, edited, parameters)
     tasks = opposed(edited(schedule.tasks, predicted_lasts(parameters)), parameters)
     return PhaseWhatIf(
         phase,
