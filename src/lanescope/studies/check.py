@@ -56,6 +56,7 @@ class Check(Study):
 
     verb: ClassVar[str] = "check"
     title: ClassVar[str] = "Check"
+    sampling: ClassVar[Plan] = Plan(budget_seconds=0.5)
     listable: ClassVar[bool] = True
 
     cases: Annotated[
