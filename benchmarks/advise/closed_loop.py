@@ -22,7 +22,7 @@ import multiprocessing
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -120,15 +120,20 @@ def main() -> None:
     parser.add_argument("--parameters", help="link parameters; default: those in the folder")
     parser.add_argument("--turns", type=int, default=3, help="of each form, in turns")
     parser.add_argument("--programs", choices=SETS, default="first", help="of measure")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="of these programs, of measure")
     given = parser.parse_args()
     if given.verb == "measure":
-        measure(given.folder, given.turns, SETS[given.programs])
+        programs = SETS[given.programs]
+        unknown = [name for name in given.only or () if name not in programs.changes]
+        if unknown:
+            parser.error(f"--only: no {', '.join(unknown)} in {given.programs}")
+        measure(given.folder, given.turns, programs, given.only or list(programs.changes))
     else:
         compare(given.folder, given.parameters or str(given.folder / "link-parameters.json"))
 
 
-def measure(folder: Path, turns: int, programs: Programs) -> None:
-    """Run all programs in turns, then watch each before its change."""
+def measure(folder: Path, turns: int, programs: Programs, names: Sequence[str]) -> None:
+    """Run each of the programs named in turns, then watch it before its change."""
     folder.mkdir(parents=True, exist_ok=True)
     binary = folder.resolve() / "programs"
     source = str(HERE / programs.source)
@@ -137,7 +142,7 @@ def measure(folder: Path, turns: int, programs: Programs) -> None:
     with (folder / "steps.csv").open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["program", "turn", "form", "seconds", "checksum"])
-        for name in programs.changes:
+        for name in names:
             for turn in range(turns):
                 for form in programs.forms(name):
                     if name in programs.forked:
