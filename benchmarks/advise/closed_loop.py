@@ -9,8 +9,8 @@ the stored watches and compares the gain with the one measured.
 with the programs, this list before `advise` was changed for them: what fails stays in it.
 ``measure DIR --programs unseen`` takes the programs of unseen.py and unseen.cu in their place,
 ``--programs later`` those of later.py and later.cu, ``--programs blind`` those of blind.py and
-blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu, ``--programs workloads`` those of
-workloads.py and workloads.cu.
+blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu, ``--programs sixth`` those of
+sixth.py and sixth.cu.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from types import ModuleType
 import blind
 import fresh
 import later
+import sixth
 import unseen
-import workloads
 
 HERE = Path(__file__).parent
 STEPS = 60
@@ -109,7 +109,7 @@ SETS = {
         one_name(CHANGES), IN_CUDA, "programs.cu", loops=("-m", "lanescope.examples", "loop")
     ),
     "unseen": set_of(unseen, one_name(unseen.CHANGES)),
-} | {module.__name__: set_of(module, module.CHANGES) for module in (later, blind, fresh, workloads)}
+} | {module.__name__: set_of(module, module.CHANGES) for module in (later, blind, fresh, sixth)}
 
 
 def main() -> None:

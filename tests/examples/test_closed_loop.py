@@ -37,7 +37,7 @@ def test_each_program_is_a_loop_or_in_cuda(closed_loop):
         "later": closed_loop.later,
         "blind": closed_loop.blind,
         "fresh": closed_loop.fresh,
-        "workloads": closed_loop.workloads,
+        "sixth": closed_loop.sixth,
     }
     assert modules.keys() == closed_loop.SETS.keys()
     for name, module in modules.items():
@@ -57,8 +57,8 @@ def test_no_program_is_in_two_sets(closed_loop):
 def test_where_nothing_is_to_be_gained_a_tempting_change_is_run_too(closed_loop):
     later, unseen = closed_loop.SETS["later"], closed_loop.SETS["unseen"]
     blind, fresh = closed_loop.SETS["blind"], closed_loop.SETS["fresh"]
-    workloads = closed_loop.SETS["workloads"]
-    assert workloads.forms("loader") == workloads.forms("writer") == ("before", "after")
+    sixth = closed_loop.SETS["sixth"]
+    assert sixth.forms("loader") == sixth.forms("writer") == ("before", "after")
     assert fresh.forms("language") == fresh.forms("beam") == ("before", "after")
     assert blind.forms("sampler") == blind.forms("triple") == ("before", "after")
     assert later.forms("ring") == later.forms("decode") == ("before", "after")

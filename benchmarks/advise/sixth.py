@@ -1,7 +1,7 @@
 """A sixth set of programs for the closed loop of advise, in PyTorch and CuPy.
 
-``python benchmarks/advise/workloads.py NAME --form before|after`` runs one. The CUDA C++ ones are
-in workloads.cu. They, `CHANGES` and `TEMPTING` were written without a look at the code of `advise`,
+``python benchmarks/advise/sixth.py NAME --form before|after`` runs one. The CUDA C++ ones are
+in sixth.cu. They, `CHANGES` and `TEMPTING` were written without a look at the code of `advise`,
 or at what it says of them; nor had they run on a GPU. What a comment here says of time is what
 their writer expected.
 

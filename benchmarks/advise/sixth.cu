@@ -1,7 +1,7 @@
-// Three CUDA C++ programs for the closed loop of advise, the sixth set; see workloads.py.
+// Three CUDA C++ programs for the closed loop of advise, the sixth set; see sixth.py.
 //
-//     nvcc -O3 -std=c++17 -arch=native -cudart static -o workloads benchmarks/advise/workloads.cu
-//     workloads reader|fit|writer before|after [STEPS]
+//     nvcc -O3 -std=c++17 -arch=native -cudart static -o sixth benchmarks/advise/sixth.cu
+//     sixth reader|fit|writer before|after [STEPS]
 //
 // reader: chunks of records read into two pinned buffers, each sent and worked on by a stream of
 // its own, but all waited for before the next is read; after: only the buffer that is filled.
@@ -348,5 +348,5 @@ int main(int argc, char** argv) {
     Writer writer(after);
     return time_steps(argv[1], after, steps, [&] { return writer.step(); });
   }
-  return std::fprintf(stderr, "workloads reader|fit|writer before|after [STEPS]\n"), 2;
+  return std::fprintf(stderr, "sixth reader|fit|writer before|after [STEPS]\n"), 2;
 }
