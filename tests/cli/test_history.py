@@ -118,7 +118,10 @@ def test_a_baseline_is_compared_after_the_report(stored: Path):
     assert "PREDICTED, not measured: B." in done.stdout
     assert "Each path in both runs" in done.stdout
     as_json = run([*arguments, "a", "--json"])
-    assert json.loads(as_json.stdout)["verb"] == "check"
+    content = json.loads(as_json.stdout)
+    assert content["verb"] == "check"
+    assert content["exit_code"] == as_json.code == done.code
+    assert content["baseline"] in done.stdout.partition("\n")[0]
     assert "Each path in both runs" in as_json.stderr
 
 

@@ -12,7 +12,7 @@ from lanescope.exit_codes import ExitCode
 from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Result, Source, Status, Verdict
 from lanescope.store.folder import State
-from lanescope.store.run import Manifest, Run
+from lanescope.store.run import Against, Manifest, Run
 from lanescope.store.store import read_run
 from lanescope.studies.catalogue import check_experiments
 from lanescope.studies.runs.document import page_html
@@ -75,6 +75,29 @@ def test_no_gpu_at_all_is_not_measured(run_with):
     assert outcome(run).exit_code == 0
     assert outcome(run, strict=True).exit_code == ExitCode.NOT_MEASURED
     assert outcome(run, strict=True).summary.startswith("There is no driver.")
+
+
+@pytest.mark.parametrize(
+    ("status", "strict", "code", "word", "ends"),
+    [
+        (Status.HEALTHY, False, ExitCode.OK, Word.HEALTHY, 0),
+        (Status.HEALTHY, False, ExitCode.SLOW, Word.SLOWER, 1),
+        (Status.HEALTHY, False, ExitCode.NOT_MEASURED, Word.NOT_COMPARED, 3),
+        (Status.NOT_MEASURED, True, ExitCode.SLOW, Word.SLOWER, 1),
+        (Status.NOT_MEASURED, True, ExitCode.NOT_MEASURED, Word.NOT_MEASURED, 3),
+        (Status.BUSY, True, ExitCode.NOT_MEASURED, Word.NOT_COMPARED, 3),
+        (Status.SLOW, False, ExitCode.NOT_MEASURED, Word.SLOW, 1),
+    ],
+)
+def test_a_baseline_counts_too(run_with, status, strict, code, word, ends):
+    run = replace(run_with(status), against=Against(code, "1 path slower, most a by 5.0%."))
+    found = outcome(run, strict=strict)
+    assert (found.word, found.exit_code) == (word, ends)
+    sentence = "Against the baseline: 1 path slower, most a by 5.0%."
+    first = word in (Word.SLOWER, Word.NOT_COMPARED)
+    assert (found.summary.startswith if first else found.summary.endswith)(sentence)
+    content = json.loads(run_json(run, strict=strict))
+    assert (content["exit_code"], content["baseline"]) == (ends, "1 path slower, most a by 5.0%.")
 
 
 def test_an_unfinished_run_is_not_healthy(run_with):

@@ -280,7 +280,7 @@ def bench(
     if list_cases:
         _list()
         return
-    from lanescope.cli.compared import baseline_named
+    from lanescope.cli.compared import baseline_named, compared_with, print_blocks
     from lanescope.cli.nodes import nodes_for
     from lanescope.cli.output import progress_on_terminal
     from lanescope.copies.requirements import require_fits
@@ -310,10 +310,9 @@ def bench(
                 progress=progress,
                 nodes=nodes,
             )
+        run, blocks = compared_with(compare, run)
         code = _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
-        if compare is not None:
-            compared = compare(run, json or csv)
-            code = code or compared
+        print_blocks(blocks, error=json or csv)
         raise typer.Exit(code)
 
 

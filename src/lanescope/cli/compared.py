@@ -6,30 +6,28 @@ import dataclasses
 import json as encoder
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lanescope.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from lanescope.document.blocks import Block
+    from lanescope.history.document import Comparison
     from lanescope.history.records import Record
-    from lanescope.store.run import Run
+    from lanescope.store.run import Against, Run
+    from lanescope.studies.runs.compare import Change
     from lanescope.trace.run import WatchRun
 
 #: Smaller effects count as none.
 THRESHOLD = 0.02
 
 
-def compare_runs(
-    before: Run, after: Run, threshold: float, *, json: bool = False, error: bool = False
-) -> ExitCode:
+def compare_runs(before: Run, after: Run, threshold: float, *, json: bool = False) -> ExitCode:
     """Print what changed from one run to another; return the exit code."""
-    from lanescope.studies.runs.compare import changes, comparison, headline
-
-    found = changes(before, after)
+    against, blocks, found = _against_run(before, after, threshold)
     if json:
         content = {
-            "summary": headline(found, threshold),
+            "summary": against.summary,
             "threshold": threshold,
             "predicted": [run.predicted for run in (before, after)],
             "changes": [
@@ -45,11 +43,21 @@ def compare_runs(
         }
         print(encoder.dumps(content, indent=2))
     else:
-        print_blocks(comparison(before, after, threshold), error=error)
-    if not found:
-        return ExitCode.NOT_MEASURED
+        print_blocks(blocks)
+    return against.exit_code
+
+
+def _against_run(
+    before: Run, after: Run, threshold: float
+) -> tuple[Against, Sequence[Block], Sequence[Change]]:
+    from lanescope.store.run import Against
+    from lanescope.studies.runs.compare import changes, comparison, headline
+
+    found = changes(before, after)
     slower = any(one.is_slower(threshold) for one in found)
-    return ExitCode.SLOW if slower else ExitCode.OK
+    code = ExitCode.SLOW if slower else ExitCode.OK
+    against = Against(code if found else ExitCode.NOT_MEASURED, headline(found, threshold))
+    return against, comparison(before, after, threshold), found
 
 
 def compare_watches(
@@ -73,36 +81,52 @@ def compare_watches(
 
 
 def judge_by_history(
-    records: Sequence[Record],
-    index: Path | None,
-    threshold: float,
-    *,
-    json: bool = False,
-    error: bool = False,
+    records: Sequence[Record], index: Path | None, threshold: float, *, json: bool = False
 ) -> ExitCode:
     """Print how runs lie in the history of their hardware; return the exit code."""
-    from lanescope.history.document import against_history, comparison_blocks, comparison_headline
-    from lanescope.history.index import History, default_index
-
-    found = []
-    with History(index or default_index()) as history:
-        for record in records:
-            found += against_history(record, history, threshold)
+    against, blocks, found = _against_history(records, index, threshold)
     if json:
         content = {
-            "summary": comparison_headline(found),
+            "summary": against.summary,
             "threshold": threshold,
             "paths": [dataclasses.asdict(one) for one in found],
         }
         print(encoder.dumps(content, indent=2))
     else:
-        print_blocks(comparison_blocks(found), error=error)
+        print_blocks(blocks)
+    return against.exit_code
+
+
+def _against_history(
+    records: Sequence[Record], index: Path | None, threshold: float
+) -> tuple[Against, Sequence[Block], Sequence[Comparison]]:
+    from lanescope.history.document import against_history, comparison_blocks, comparison_headline
+    from lanescope.history.index import History, default_index
+    from lanescope.store.run import Against
+
+    found: list[Comparison] = []
+    with History(index or default_index()) as history:
+        for record in records:
+            found += against_history(record, history, threshold)
+    code = ExitCode.SLOW if any(one.slower for one in found) else ExitCode.OK
     if all(one.shift is None for one in found):
-        return ExitCode.NOT_MEASURED
-    return ExitCode.SLOW if any(one.slower for one in found) else ExitCode.OK
+        code = ExitCode.NOT_MEASURED
+    return Against(code, comparison_headline(found)), comparison_blocks(found), found
 
 
-def baseline_named(name: str) -> Callable[[Run, bool], ExitCode]:
+#: Compares a run: what it comes to, and what is printed of it.
+Compare: TypeAlias = "Callable[[Run], tuple[Against, Sequence[Block]]]"
+
+
+def compared_with(compare: Compare | None, run: Run) -> tuple[Run, Sequence[Block]]:
+    """Return a run that knows how it compares with a baseline, and what is printed of that."""
+    if compare is None:
+        return run, ()
+    against, blocks = compare(run)
+    return dataclasses.replace(run, against=against), blocks
+
+
+def baseline_named(name: str) -> Compare:
     """Return what compares a run with a stored one, or with ``history``.
 
     Raises
@@ -116,14 +140,12 @@ def baseline_named(name: str) -> Callable[[Run, bool], ExitCode]:
 
         with History(default_index()):
             pass  # what is wrong with it is said before anything is measured
-        return lambda run, error: judge_by_history(
-            [record_of_run(run)], None, THRESHOLD, error=error
-        )
+        return lambda run: _against_history([record_of_run(run)], None, THRESHOLD)[:2]
     from lanescope.store.folders import find_run
     from lanescope.store.store import read_run
 
     before = read_run(find_run(name))
-    return lambda run, error: compare_runs(before, run, THRESHOLD, error=error)
+    return lambda run: _against_run(before, run, THRESHOLD)[:2]
 
 
 def print_blocks(blocks: Sequence[Block], *, error: bool = False) -> None:

@@ -30,6 +30,7 @@ _STYLE = {
 _OUTCOME_STYLE = {
     Word.MISSING: "bold red",
     Word.SLOW: "bold red",
+    Word.SLOWER: "bold red",
     Word.HEALTHY: "bold green",
     Word.PREDICTED: "bold cyan",
 }

@@ -216,7 +216,8 @@ def compare(
     if watches[0] is not None and watches[1] is not None:
         raise typer.Exit(compare_watches(watches[0], watches[1], threshold, json=json))
     if watches[0] is not None or watches[1] is not None:
-        raise InputError(f"{before} and {after} are a watch and none; name two runs of one kind")
+        one, other = (before, after) if watches[1] is None else (after, before)
+        raise InputError(f"{one} is a watch and {other} is none; name two runs of one kind")
     raise typer.Exit(compare_runs(_read(before), _read(after), threshold, json=json))
 
 

@@ -279,7 +279,7 @@ def carry_out(
     no_store: bool = False,
 ) -> None:
     """Carry out a study, or list what it would measure; ends with an exit code."""
-    from lanescope.cli.compared import baseline_named
+    from lanescope.cli.compared import baseline_named, compared_with, print_blocks
     from lanescope.cli.nodes import nodes_for
     from lanescope.cli.output import progress_on_terminal, show_run
     from lanescope.studies.running import resolve_machine
@@ -322,10 +322,9 @@ def carry_out(
         elif study.estimates:
             _write_plots(run, plan)
         page = not (no_page or no_store)
+        run, blocks = compared_with(compare, run)
         code = show_run(run, json=json, csv=csv, strict=strict, page=page)
-        if compare is not None:
-            compared = compare(run, json or csv)
-            code = code or compared
+        print_blocks(blocks, error=json or csv)
         raise typer.Exit(code)
 
 

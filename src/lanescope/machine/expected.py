@@ -143,6 +143,7 @@ def _parts(
         else:
             model = f" ({part.name})" if isinstance(part, Gpu) else ""
             yield f"{kind} {name}{model} is expected and not there.{why}"
+            why = ""  # one reason for all
     for name in found:
         if name not in expected and kind != "link":
             yield f"{kind} {name} is there and not expected."

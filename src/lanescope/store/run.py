@@ -13,6 +13,7 @@ from lanescope.calls import checked
 from lanescope.codec.fields import Moment
 from lanescope.copies.case import Case
 from lanescope.errors import InputError
+from lanescope.exit_codes import ExitCode
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.results.result import Result, Source
@@ -58,6 +59,22 @@ class Manifest:
     unmeasured: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Against:
+    """How a run compares with a baseline.
+
+    Attributes
+    ----------
+    exit_code
+        0, 1 where a path is slower for certain, 3 where nothing could be compared.
+    summary
+        What changed, in a sentence.
+    """
+
+    exit_code: ExitCode
+    summary: str
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 @checked
 class Run:
@@ -67,11 +84,14 @@ class Run:
     ----------
     folder
         Where it is stored; None when it is not.
+    against
+        How it compares with a baseline, where it was compared; not stored.
     """
 
     manifest: Manifest
     results: tuple[Result, ...] = field(default=())
     folder: Path | None = None
+    against: Against | None = None
 
     @property
     def predicted(self) -> bool:

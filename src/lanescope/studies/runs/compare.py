@@ -183,7 +183,8 @@ def _other_machine(before: Run, after: Run) -> list[str]:
         said.append(f"A is of {names[0]} ({_gpus(gpus[0])}), B of {names[1]} ({_gpus(gpus[1])}).")
     drivers = [run.manifest.machine.driver for run in (before, after)]
     if drivers[0] != drivers[1]:
-        said.append(f"A has driver {drivers[0]}, B {drivers[1]}.")
+        one, other = ("no driver" if name is None else f"driver {name}" for name in drivers)
+        said.append(f"A has {one}, B {other}.")
     versions = [run.manifest.tool_version for run in (before, after)]
     if versions[0] != versions[1]:
         said.append(f"A was measured by lanescope {versions[0]}, B by {versions[1]}.")

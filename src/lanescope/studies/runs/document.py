@@ -150,6 +150,7 @@ def _paths(run: Run, *, verbose: bool) -> Sequence[Block]:
 _TONES = {
     Word.MISSING: Tone.BAD,
     Word.SLOW: Tone.BAD,
+    Word.SLOWER: Tone.BAD,
     Word.PREDICTED: Tone.PREDICTED,
     Word.HEALTHY: Tone.GOOD,
 }

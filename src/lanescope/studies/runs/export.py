@@ -97,6 +97,8 @@ class ExportedRun:
         ISO 8601 with the offset from UTC.
     predicted
         Whether any number is a prediction.
+    baseline
+        How it compares with the baseline, in a sentence; null without one.
     notes
         What was done otherwise than requested.
     missing
@@ -119,6 +121,7 @@ class ExportedRun:
     started: str
     state: State
     predicted: bool
+    baseline: str | None
     folder: str | None
     machine: Machine
     notes: tuple[str, ...]
@@ -157,6 +160,7 @@ def exported(run: Run, *, strict: bool = False) -> ExportedRun:
         started=manifest.started,
         state=manifest.state,
         predicted=run.predicted,
+        baseline=None if run.against is None else run.against.summary,
         folder=str(run.folder) if run.folder else None,
         machine=manifest.machine,
         notes=manifest.notes,

@@ -150,8 +150,12 @@ class Word(StrEnum):
     """The machine is not as ``--expect`` says."""
     SLOW = "slow"
     """A path is slower than it should be, or its number cannot be true."""
+    SLOWER = "slower"
+    """A path is slower than in the baseline."""
     NOT_MEASURED = "not measured"
     """With ``--strict``: something has no number."""
+    NOT_COMPARED = "not compared"
+    """Nothing can be compared with the baseline."""
     BUSY = "busy"
     """With ``--strict``: something has no number because other processes use it."""
     UNFINISHED = "unfinished"
@@ -169,6 +173,8 @@ class Word(StrEnum):
 _CODES = {
     Word.MISSING: ExitCode.NOT_AS_EXPECTED,
     Word.SLOW: ExitCode.SLOW,
+    Word.SLOWER: ExitCode.SLOW,
+    Word.NOT_COMPARED: ExitCode.NOT_MEASURED,
     Word.NOT_MEASURED: ExitCode.NOT_MEASURED,
     Word.BUSY: ExitCode.BUSY,
     Word.UNFINISHED: ExitCode.INTERRUPTED,
@@ -207,7 +213,10 @@ def outcome(run: Run, *, strict: bool = False) -> Outcome:
     found = diagnose(run.manifest.machine, run.results)
     word = _word(run, found, strict)
     code = _CODES.get(word, ExitCode.OK)
-    summary = " ".join((*_first(run, word), conclusion(run), *_together(found)))
+    against = () if run.against is None else (f"Against the baseline: {run.against.summary}",)
+    parts = (*_first(run, word), conclusion(run), *_together(found))
+    decides = word in (Word.SLOWER, Word.NOT_COMPARED)
+    summary = " ".join((*against, *parts) if decides else (*parts, *against))
     return Outcome(word, summary, None if run.manifest.state is State.RUNNING else code)
 
 
@@ -220,8 +229,13 @@ def _word(run: Run, found: tuple[Finding, ...], strict: bool) -> Word:
         return Word.SLOW
     if run.manifest.state is not State.COMPLETE:
         return Word.UNFINISHED
+    against = ExitCode.OK if run.against is None else run.against.exit_code
+    if against is ExitCode.SLOW:
+        return Word.SLOWER
     if strict and (Status.NOT_MEASURED in statuses or run.manifest.unmeasured):
         return Word.NOT_MEASURED
+    if against is not ExitCode.OK:
+        return Word.NOT_COMPARED
     if strict and Status.BUSY in statuses:
         return Word.BUSY
     if run.predicted:
