@@ -49,7 +49,7 @@ from lanescope.results.result import (
     Verdict,
 )
 from lanescope.store.folder import State
-from lanescope.store.run import Manifest
+from lanescope.store.run import Against, Manifest
 from lanescope.studies.nvbandwidth_cases import CaseOptions
 from lanescope.studies.taruc import Benchmark, Contention, Nurma, Only, Parameters, Sizes
 from tests.compression.gpu_stand_ins import stand_in
@@ -323,6 +323,7 @@ RIGHT: dict[str, Right] = {
     "manifest": a(Manifest),
     "results": several(a(lanescope.Result), empty=True),
     "Run.folder": maybe(path),
+    "against": maybe(a(Against)),
     "Manifest.machine": a(lanescope.Machine),
     "state": member(State),
     "schema_version": whole(),

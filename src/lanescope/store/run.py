@@ -60,6 +60,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
+@checked
 class Against:
     """How a run compares with a baseline.
 
