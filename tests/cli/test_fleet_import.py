@@ -18,7 +18,7 @@ def test_the_command_names_the_slow_node_by_exit_code(tmp_path, lanescope_here):
     done = lanescope_here("fleet", "import", str(results), "--out", str(out))
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("15 pairs of nodes. Worst: The network of node n4 is slow")
-    assert "RDMA_Write BW of perftest, 65536 B: 15 pairs" in done.stderr
+    assert "RDMA_Write BW of perftest, 65536 B, Gb/sec: 15 pairs" in done.stderr
     assert json.loads((out / "report.json").read_text())["suspects"][0]["host"] == "n4"
     assert "n4" in (out / "report.html").read_text()
     one = lanescope_here("fleet", "import", str(results / "n0--n1.txt"))

@@ -63,7 +63,7 @@ def test_of_perftest_units_are_read_and_hosts_are_in_the_files_name(tmp_path, un
     one = read_result(written(tmp_path, perftest_text(100.0, unit), "n1--n2.out"))
     assert (one.rate.first, one.rate.second, one.rate.medium) == ("n1", "n2", Medium.RDMA)
     assert one.rate.gbs == pytest.approx(gbs)
-    assert one.test == "RDMA_Write BW of perftest, 65536 B"
+    assert one.test == f"RDMA_Write BW of perftest, 65536 B, {unit}"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,7 @@ def test_of_perftest_units_are_read_and_hosts_are_in_the_files_name(tmp_path, un
             "no row with a result; it may be cut off",
         ),
         ("x.txt", perftest_text(), "call the file HOST--HOST.txt"),
+        ("a--a.txt", perftest_text(), "is of a and itself; a pair of nodes has two"),
         ("a--b.txt", perftest_text(unit="furlongs"), "no row with a rate"),
         ("a--b.txt", perftest_text()[:200], "no row with a rate"),
     ],
@@ -85,6 +86,20 @@ def test_of_perftest_units_are_read_and_hosts_are_in_the_files_name(tmp_path, un
 def test_what_cannot_be_read_is_said(tmp_path, name, text, words):
     with pytest.raises(InputError, match=words):
         read_result(written(tmp_path, text, name))
+
+
+def test_of_both_directions_the_slower_counts_and_of_tries_the_best(tmp_path):
+    for name, rate in (("a--b.txt", 390.0), ("b--a.txt", 200.0), ("b--a.out", 240.0)):
+        written(tmp_path, perftest_text(rate), name)
+    _, rates = imported([tmp_path])
+    assert [one.gbs for one in rates] == [pytest.approx(30.0)]
+
+
+def test_results_of_different_units_are_not_compared(tmp_path):
+    written(tmp_path, perftest_text(390.0), "a--b.txt")
+    written(tmp_path, perftest_text(46_000.0, "MB/sec"), "a--c.txt")
+    with pytest.raises(InputError, match="import each test by itself"):
+        imported([tmp_path])
 
 
 def test_results_of_different_tests_are_not_compared(tmp_path):

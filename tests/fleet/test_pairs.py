@@ -102,3 +102,9 @@ def test_a_node_that_a_text_does_not_name_has_the_rack_of_its_name():
 def test_a_wrong_list_of_nodes_is_one_sentence():
     with pytest.raises(InputError, match="no list of nodes"):
         racks_of(["a"], "SwitchName=s0 Nodes=n[1-x]")
+
+
+@pytest.mark.parametrize("text", ["n1 a\nn1 b", "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n1"])
+def test_a_node_in_two_racks_is_one_sentence(text):
+    with pytest.raises(InputError, match="n1 is in the racks a and b; name one"):
+        racks_of(["n1", "n2"], text)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lanescope.codec.files import read_text
 from lanescope.errors import InputError
-from lanescope.fleet.exchange import PairRate
+from lanescope.fleet.exchange import PairRate, best_tries
 from lanescope.fleet.media import Medium
 
 _RANK = re.compile(r"^#\s+Rank\s+\d+.*\s+on\s+(\S+)\s+device\s", re.M)
@@ -51,6 +51,8 @@ class Imported:
 def imported(files: Iterable[Path]) -> tuple[str, list[PairRate]]:
     """Return the test that some files hold results of, and the rates of their pairs.
 
+    The best of several tries counts.
+
     Raises
     ------
     InputError
@@ -66,7 +68,16 @@ def imported(files: Iterable[Path]) -> tuple[str, list[PairRate]]:
                 f"{file} is of another test ({one.test}) than {first_file} ({first.test}), and "
                 "their rates cannot be compared; import each test by itself"
             )
-    return first.test, [one.rate for _, one in found]
+    return first.test, _slower_directions([one.rate for _, one in found])
+
+
+def _slower_directions(rates: Iterable[PairRate]) -> list[PairRate]:
+    """Return a rate for each pair; of both orders, which may be two directions, the slower."""
+    found: dict[frozenset[str], PairRate] = {}
+    for one in best_tries(((one.first, one.second), one) for one in rates).values():
+        pair = frozenset((one.first, one.second))
+        found[pair] = min(found.get(pair, one), one, key=lambda rate: rate.gbs or 0.0)
+    return list(found.values())
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -116,12 +127,14 @@ def _of_perftest(file: Path, text: str, name: str) -> Imported:
         raise InputError(
             f"{file}: perftest does not name its hosts; call the file HOST--HOST{file.suffix}"
         )
+    first, second = hosts
+    if first == second:
+        raise InputError(f"{file} is of {first} and itself; a pair of nodes has two")
     unit, rows = _PERFTEST_UNIT.search(text), _PERFTEST_ROW.findall(text)
     if unit is None or unit[1] not in _UNITS or not rows:
         raise InputError(f"{file} has no row with a rate in Gb/sec or MB/sec; it may be cut off")
     size, _, _, average, _ = max(rows, key=lambda row: int(row[0]))
     gbs = float(average) * _UNITS[unit[1]]
     seconds = (int(size) * 1e-9 / gbs,) if gbs else ()
-    first, second = hosts
     rate = PairRate(first, second, gbs or None, int(size), seconds, medium=Medium.RDMA)
-    return Imported(f"{name} of perftest, {size} B", rate)
+    return Imported(f"{name} of perftest, {size} B, {unit[1]}", rate)

@@ -147,7 +147,7 @@ def racks_of(hosts: Sequence[str], topology: str | None = None) -> list[str]:
     Raises
     ------
     InputError
-        If the text has a list of nodes that is none.
+        If the text has a list of nodes that is none, or a node in two racks.
     """
     known = {} if topology is None else _by_text(topology)
     return [known.get(host) or _by_name(host) for host in hosts]
@@ -165,10 +165,14 @@ def _by_text(text: str) -> dict[str, str]:
         words = line.partition("#")[0].split()
         fields = dict(word.split("=", 1) for word in words if "=" in word)
         if "SwitchName" in fields:
-            for host in _expanded(fields.get("Nodes", "")):
-                known[host] = fields["SwitchName"]
+            hosts, rack = _expanded(fields.get("Nodes", "")), fields["SwitchName"]
         elif len(words) == 2:
-            known[words[0]] = words[1]
+            hosts, rack = [words[0]], words[1]
+        else:
+            continue
+        for host in hosts:
+            if known.setdefault(host, rack) != rack:
+                raise InputError(f"{host} is in the racks {known[host]} and {rack}; name one")
     return known
 
 
