@@ -83,6 +83,16 @@ def test_a_stored_run_is_a_record_with_rates_and_times():
     assert found == record_of_run(run)
 
 
+@pytest.mark.parametrize("name", ["h200-x2/sweep", "h200-x2/latency", "h100-x4/contention/copies"])
+def test_series_of_a_run_have_different_labels(name):
+    manifests = list((RESULTS / name).rglob("manifest.json"))
+    assert manifests
+    for manifest in manifests:
+        found = record_of_run(read_run(manifest.parent)).observations
+        assert len({one.series for one in found}) == len(found)
+        assert len({(one.label, one.devices) for one in found}) == len(found)
+
+
 def test_predictions_are_no_history(tmp_path):
     run = lanescope.check(machine="h200-x2", out=tmp_path / "run")
     with pytest.raises(InputError, match="holds predictions"):

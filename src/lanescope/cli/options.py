@@ -60,7 +60,7 @@ OutOption = Annotated[
     Path | None,
     option(Folder("--out"), metavar="DIR", help="Run folder to write; default: a new one."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the run as JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV.")]
 NoPageOption = Annotated[bool, typer.Option("--no-page", help="Write no page.")]
 NoStoreOption = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -192,7 +192,14 @@ def _of_rows(
         value, unit = (row.gbs, Unit.GBS) if row.gbs else (statistics.median_seconds, Unit.SECONDS)
         if value:
             yield _observation(
-                _name(row), row.copy.path, value, unit, statistics.half_width, host, keys, row.label
+                _name(row),
+                row.copy.path,
+                value,
+                unit,
+                statistics.half_width,
+                host,
+                keys,
+                _label(row),
             )
 
 
@@ -202,6 +209,16 @@ def _name(row: PathRow) -> str:
     says_size = experiment.name == copies_text(experiment.copies)
     usual = says_size or experiment.copies[0].bytes == CHECK_BYTES
     return experiment.name if usual else f"{experiment.name} {bytes_text(row.copy.bytes)}"
+
+
+def _label(row: PathRow) -> str:
+    """Return the path, with its size, and the set of its copy, where the row does not say them."""
+    experiment = row.result.experiment
+    if len(experiment.copies) > 1 and experiment.name == copies_text(experiment.copies):
+        return f"{row.label} in {experiment.name}"
+    size = bytes_text(row.copy.bytes)
+    usual = row.copy.bytes == CHECK_BYTES or size in row.label
+    return row.label if usual else f"{row.label}, {size}"
 
 
 def _observation(
@@ -232,5 +249,4 @@ def _unique(observations: Iterable[Observation]) -> Iterator[Observation]:
         if number == 1:
             yield one
         else:
-            series = f"{one.series} #{number}"
-            yield Observation(series, one.label, one.devices, one.value, one.unit, one.half_width)
+            yield replace(one, series=f"{one.series} #{number}", label=f"{one.label} #{number}")
