@@ -2,8 +2,11 @@ import dataclasses
 
 import pytest
 
-from lanescope.copies import Engine, Memory, Timing
-from lanescope.errors import InputError
+from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Timing
+from lanescope.copies.limit import limits
+from lanescope.errors import InputError, NotMeasuredError
+from lanescope.machine import Link, LinkKind
+from lanescope.prediction.engine import ModelBackend
 from lanescope.studies.catalogue import check_experiments, select, sweep_experiments
 
 
@@ -85,3 +88,31 @@ def test_sweep_times_pinned_memory_twice_and_pageable_by_the_host(two_gpus):
         kinds[host.memory].add(e.timing)
     assert kinds == {Memory.PINNED: {Timing.GATE, Timing.HOST}, Memory.PAGEABLE: {Timing.HOST}}
     assert len({e.name for e in points}) == len(points) == 2 * 2 * 3
+
+
+@pytest.mark.parametrize("gbs", [10.0, 307.2, 5000.0])
+def test_host_memory_of_any_described_speed_is_predicted(two_gpus, gbs):
+    node = dataclasses.replace(two_gpus.nodes[0], cache_bytes=None, memory_gbs=gbs)
+    far = dataclasses.replace(node, index=1, cores=((8,),), memory_gbs=None)
+    socket = Link("h0", "h1", LinkKind.SOCKET, payload_gbs=(200.0, 250.0))
+    machine = dataclasses.replace(
+        two_gpus, nodes=(node, far), links=(*two_gpus.links, socket), described=True
+    )
+    for case in select(check_experiments(machine), ["host-*/h0*"]):
+        with ModelBackend(machine).prepare(case) as session:
+            (seconds,) = session.sample()
+        assert case.copies[0].counted_bytes / seconds[0] / 1e9 == pytest.approx(
+            limits(machine, case)[0].gbs
+        )
+
+
+def test_a_host_copy_too_short_to_be_predicted_says_what_size_is_not(two_gpus):
+    machine = dataclasses.replace(two_gpus, described=True)
+    place = Place("h0", Memory.PAGEABLE)
+    short = Experiment("x", "x", (Copy(place, place, 1 << 20, Engine.CPU, cpus=(0,)),))
+    with (
+        pytest.raises(NotMeasuredError, match=r"1 MiB takes .* its limit") as caught,
+        ModelBackend(machine).prepare(short),
+    ):
+        pass
+    assert "Predict one of 96 MiB or more" in caught.value.remedy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from math import ceil
 from operator import attrgetter
 
 import numpy as np
@@ -16,9 +17,12 @@ from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.results.result import FloatArray, LinkEvidence, Source
 from lanescope.units.bandwidth import transfer_seconds
+from lanescope.units.sizes import size_text
+from lanescope.units.words import time_text
 
 #: Copies that take this long are predicted without a known latency: it is a per cent or so.
 _LATENCY_FREE_SECONDS = 1e-3
+_MIB = 1 << 20
 
 #: What limits may depend on: not how many bytes a copy moves, from which addresses, and on
 #: which CPUs.
@@ -110,9 +114,12 @@ def _seconds(machine: Machine, copy: Copy, bound: Limit) -> float:
         )
     transfer = transfer_seconds(copy.counted_bytes, rate)
     if _host_only(copy) and transfer < _LATENCY_FREE_SECONDS:
+        least = copy.bytes * _LATENCY_FREE_SECONDS / transfer
         raise NotMeasuredError(
-            "A host copy this short is call and cache, which the limits of links do not tell.",
-            "Run it on the machine.",
+            f"A host copy of {size_text(copy.bytes)} takes {time_text(transfer)} at its limit: a "
+            "good part of so short a time is call and cache, which limits do not tell.",
+            f"Predict one of {size_text(ceil(least / _MIB) * _MIB)} or more, or run it on the "
+            "machine.",
         )
     latency = _latency_seconds(machine, copy)
     if latency is None and transfer < _LATENCY_FREE_SECONDS:

@@ -7,13 +7,15 @@ import fnmatch
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import ceil
 
 from lanescope.calls import shown
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Purpose, Timing
 from lanescope.copies.place import Memory, Place
 from lanescope.errors import InputError, MissingPartError
-from lanescope.machine import Gpu, Machine, NumaNode
+from lanescope.machine import Gpu, LinkKind, Machine, NumaNode
+from lanescope.units.bandwidth import bytes_a_second
 
 MIB = 1 << 20
 
@@ -26,6 +28,8 @@ _MOST_GPUS = 16
 #: STREAM's rule: an array is at least four times the last-level caches.
 _CACHE_MULTIPLE = 4
 _SMALLEST_ARRAY = 64 * MIB
+#: Of a described machine an array takes so long at least: shorter copies are not predicted.
+_PREDICTED_SECONDS = 2e-3
 #: Three arrays together stay within half of a node's memory.
 _MEMORY_SHARE = 6
 
@@ -41,12 +45,12 @@ def check_experiments(machine: Machine, gpu_bytes: int = CHECK_BYTES) -> tuple[E
     experiments: list[Experiment] = []
     with_memory = [n for n in machine.nodes if n.memory_bytes != 0]
     for node in (n for n in with_memory if n.cores):
-        experiments += _host_memory(node, node, node)
+        experiments += _host_memory(machine, node, node, node)
     for source, destination in itertools.permutations(with_memory, 2):
         # The cores of the source push; memory without cores is read by the destination's.
         reader = source if source.cores else destination
         if reader.cores:
-            experiments += _host_memory(reader, source, destination)
+            experiments += _host_memory(machine, reader, source, destination)
     for gpu in machine.gpus:
         experiments += _host_and_gpu(machine, gpu, gpu_bytes)
         experiments += _far_and_gpu(machine, gpu, gpu_bytes)
@@ -130,7 +134,9 @@ def select(experiments: Sequence[Experiment], patterns: Sequence[str]) -> tuple[
     return tuple(e for e in experiments if not patterns or e.name in chosen)
 
 
-def _host_memory(reader: NumaNode, source: NumaNode, destination: NumaNode) -> list[Experiment]:
+def _host_memory(
+    machine: Machine, reader: NumaNode, source: NumaNode, destination: NumaNode
+) -> list[Experiment]:
     """Copy and triad by the cores of `reader`, from one node's memory to another's."""
     cpus = tuple(core[0] for core in reader.cores)
     teams = [("1-core", "one core", cpus[:1])]
@@ -139,7 +145,8 @@ def _host_memory(reader: NumaNode, source: NumaNode, destination: NumaNode) -> l
     remote = source is not destination
     path = f"{source.id}-{destination.id}" if remote else source.id
     where = f"{source.id} → {destination.id}" if remote else f"memory {source.id}"
-    size = min(_array_bytes(reader, node) for node in (source, destination))
+    least = _predicted_bytes(machine) if machine.described else _SMALLEST_ARRAY
+    size = min(_array_bytes(reader, node, least) for node in (source, destination))
     places = (Place(source.id, Memory.PAGEABLE), Place(destination.id, Memory.PAGEABLE))
     return [
         Experiment(
@@ -153,9 +160,20 @@ def _host_memory(reader: NumaNode, source: NumaNode, destination: NumaNode) -> l
     ]
 
 
-def _array_bytes(reader: NumaNode, node: NumaNode) -> int:
+def _predicted_bytes(machine: Machine) -> int:
+    """Size of an array that is long enough to be predicted at the fastest rate in the host."""
+    rates = [node.memory_gbs or 0.0 for node in machine.nodes]
+    rates += [
+        max(link.payload_gbs)
+        for link in machine.links
+        if link.kind is LinkKind.SOCKET and link.payload_gbs is not None
+    ]
+    return max(_SMALLEST_ARRAY, ceil(bytes_a_second(max(rates)) * _PREDICTED_SECONDS))
+
+
+def _array_bytes(reader: NumaNode, node: NumaNode, least: int) -> int:
     """Size of an array in a node's memory that outgrows the caches of the reading cores."""
-    wanted = max(_SMALLEST_ARRAY, _CACHE_MULTIPLE * (reader.cache_bytes or 0))
+    wanted = max(least, _CACHE_MULTIPLE * (reader.cache_bytes or 0))
     if node.memory_bytes is not None:
         wanted = min(wanted, node.memory_bytes // _MEMORY_SHARE)
     return max(wanted // MIB, 1) * MIB
