@@ -18,7 +18,7 @@ from lanescope.prediction.forms import Transfers
 from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
 from lanescope.prediction.predictor import Prediction, error_band
 from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds
-from lanescope.prediction.workload import STREAMED, Method, Workload
+from lanescope.prediction.workload import STREAMED, Method, Workload, copies_of
 from lanescope.units.estimate import Estimate
 
 #: Which of an estimate's three numbers is taken.
@@ -112,7 +112,7 @@ class Cut:
             (known.d2h, work.d2h_bytes, work.d2h_arrays, back),
         ):
             if counts and size and direction.call is not None:
-                copies = self.streams * arrays
+                copies = copies_of(size, arrays, self.streams) * arrays
                 key = id(direction), size / copies
                 if key not in self.called:
                     self.called[key] = direction.call.at(size / copies)
@@ -123,9 +123,10 @@ class Cut:
         self, direction: CopyCost, size: int, arrays: int, per_byte: float, pick: Pick
     ) -> Transfers:
         more = per_byte - pick(direction.per_byte)
-        part = size / self.streams
+        copies = copies_of(size, arrays, self.streams)
+        part = size / copies
         return Transfers(
-            self.seconds(direction, size, arrays * self.streams, pick) + size * more,
+            self.seconds(direction, size, arrays * copies, pick) + size * more,
             self.seconds(direction, part, arrays, pick) + part * more,
         )
 

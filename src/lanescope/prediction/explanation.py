@@ -206,9 +206,9 @@ def _extrapolated(best: Prediction, work: Workload, known: LinkParameters) -> st
     parts = best.streams if best.method in STREAMED else 1
     copies = []
     if best.method is not Method.IMPLICIT:
-        copies.append(work.h2d_bytes / (parts * work.h2d_arrays))
+        copies.append(work.h2d_bytes / (work.h2d_copies(parts) * work.h2d_arrays))
     if best.method not in (Method.IMPLICIT, Method.HYBRID):
-        copies.append(work.d2h_bytes / (parts * work.d2h_arrays))
+        copies.append(work.d2h_bytes / (work.d2h_copies(parts) * work.d2h_arrays))
     else:
         copies += [work.d2h_bytes * work.mapped_writes / parts]
         if best.method is Method.IMPLICIT:

@@ -197,12 +197,12 @@ def _slice(total: int, first: int, count: int, units: int) -> int:
 def _copies(
     workload: Workload, kind: TaskKind, part: tuple[int, int], units: int, stream: int = 0
 ) -> Iterator[Task]:
-    """One copy for each array of a direction."""
+    """One copy for each array of a direction; none where another part has them all."""
     first, count = part
     to_gpu = kind is TaskKind.H2D
     total = workload.h2d_bytes if to_gpu else workload.d2h_bytes
     arrays = workload.h2d_arrays if to_gpu else workload.d2h_arrays
-    if total == 0:
+    if total == 0 or not count:
         return
     for array in range(arrays):
         size = _slice(_slice(total, array, 1, arrays), first, count, units)
@@ -264,7 +264,8 @@ class _Parts:
         after: tuple[int, ...] = ()
         if self.workload.needs_previous and part - 1 in self.last_copy:
             after = (self.last_copy[part - 1],)
-        for task in _copies(self.workload, TaskKind.H2D, self.cut[part], self.units, part):
+        copied = self._copied(part, self.workload.h2d_copies(len(self.cut)), whole=0)
+        for task in _copies(self.workload, TaskKind.H2D, copied, self.units, part):
             self.last_copy[part] = len(self.tasks)
             self.tasks.append(replace(task, after=after) if after else task)
             after = ()
@@ -288,13 +289,27 @@ class _Parts:
                 writes=writes,
                 first=first,
                 count=count,
+                after=self._input(part),
             )
         )
+
+    def _copied(self, part: int, copies: int, whole: int) -> tuple[int, int]:
+        """Return the units that are copied with a part; all of them with `whole` if uncut."""
+        if copies == len(self.cut):
+            return self.cut[part]
+        return (0, self.units) if part == whole else (0, 0)
+
+    def _input(self, part: int) -> tuple[int, ...]:
+        """Return the copy on another part's stream that a kernel waits for."""
+        uncut = self.workload.h2d_bytes and self.workload.h2d_copies(len(self.cut)) == 1
+        return (self.last_copy[0],) if uncut and part else ()
 
     def _copy_back(self, part: int) -> None:
         if self.mapped:
             return
-        copies = list(_copies(self.workload, TaskKind.D2H, self.cut[part], self.units, part))
+        last = len(self.cut) - 1
+        copied = self._copied(part, self.workload.d2h_copies(len(self.cut)), whole=last)
+        copies = list(_copies(self.workload, TaskKind.D2H, copied, self.units, part))
         later = self.workload.returns_later
         # What is complete goes first: on one stream it would wait behind what is not.
         self.tasks += copies[later:]

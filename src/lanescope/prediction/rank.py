@@ -234,7 +234,8 @@ def _possible(workload: Workload, streams: Sequence[int]) -> tuple[int, ...]:
         )
         if size
     ]
-    most = min([*moved, workload.most_streams or min(moved)])
+    # A direction with few bytes is not cut, and forbids nothing; see `copies_of`.
+    most = min(max(moved) if min(moved) else 0, workload.most_streams or max(moved))
     counts = tuple(sorted({n for n in streams if 1 <= n <= most}))
     if not counts:
         raise InputError(

@@ -81,6 +81,6 @@ def copy_bytes(workload: Workload, method: Method, streams: int) -> int:
     """Return the bytes of one copy, of the direction with more of them."""
     parts = streams if method in STREAMED else 1
     return max(
-        workload.h2d_bytes // (workload.h2d_arrays * parts),
-        workload.d2h_bytes // (workload.d2h_arrays * parts),
+        workload.h2d_bytes // (workload.h2d_arrays * workload.h2d_copies(parts)),
+        workload.d2h_bytes // (workload.d2h_arrays * workload.d2h_copies(parts)),
     )

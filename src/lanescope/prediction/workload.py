@@ -31,6 +31,15 @@ STREAMED = (Method.STREAMS, Method.HYBRID)
 MAPPED = (Method.IMPLICIT, Method.HYBRID)
 
 
+def copies_of(size: int, arrays: int, streams: int) -> int:
+    """Return into how many copies each array of a direction is cut, of work in so many parts.
+
+    As many, but one where an array has fewer bytes than that: it goes to the GPU with the first
+    part, and back with the last one.
+    """
+    return streams if size // arrays >= streams else 1
+
+
 @dataclass(frozen=True, slots=True)
 @checked
 class Workload:
@@ -43,7 +52,8 @@ class Workload:
     kernel_seconds
         What the kernel takes with all of its data in the GPU's memory, in one launch.
     h2d_arrays, d2h_arrays
-        Into how many arrays the bytes of a direction are divided: as many copies for each stream.
+        Into how many arrays the bytes of a direction are divided: as many copies for each stream,
+        or in all, where an array has fewer bytes than there are streams.
     most_streams
         Into how many equal parts it can be cut; None: any number.
     needs_previous
@@ -85,6 +95,14 @@ class Workload:
     steps: float | None = None
     fresh_output: bool = False
     kernel_parts: tuple[tuple[int, float], ...] = ()
+
+    def h2d_copies(self, streams: int) -> int:
+        """Return into how many copies each array to the GPU is cut; see `copies_of`."""
+        return copies_of(self.h2d_bytes, self.h2d_arrays, streams)
+
+    def d2h_copies(self, streams: int) -> int:
+        """Return into how many copies each array back is cut; see `copies_of`."""
+        return copies_of(self.d2h_bytes, self.d2h_arrays, streams)
 
     def part_seconds(self, share: float) -> float:
         """Return what the kernel takes for a share of the work, alone.
