@@ -243,3 +243,27 @@ def test_predictors_by_name():
         predictor_named("equation")
     with pytest.raises(InputError, match="there are equations, equations-shared, replay"):
         predictor_named("oracle")
+
+
+def test_methods_that_are_level_are_listed_in_one_sentence():
+    told = FixedPredictor(
+        EXPLICIT=lambda n: (9.0, 5.0), STREAMS=lambda n: (5.0, 2.0), IMPLICIT=lambda n: (6.0, 2.0)
+    )
+    methods = (Method.EXPLICIT, Method.STREAMS, Method.IMPLICIT)
+    ranking = rank(replace(WORK, mapped_assumed=False), fitted(), told, [2], methods)
+    assert "; it overlaps those of Implicit and Explicit, so it is not decided" in why(ranking)
+
+
+@pytest.mark.parametrize("mapped_assumed", [False, True])
+def test_fewer_streams_than_the_fastest_are_said_to_be_nearly_as_fast(mapped_assumed):
+    work = Workload(64 << 20, 0, 1e-3, mapped_assumed=mapped_assumed)
+    ranking = rank(work, named_parameters("h200"), Replay(), ALL, (Method.STREAMS,))
+    words = "the fastest at 16 of up to 256, and 12 streams are within 1 % of it; the paper's"
+    assert words in why(ranking)
+    assert "by 1 % at most" not in why(ranking)
+
+
+def test_fewer_streams_than_the_fastest_of_another_winner():
+    told = FixedPredictor(HYBRID=lambda n: (5.0 - n / 1000, 0.1))
+    found = why(rank(WORK, fitted(), told, [1, 16], (Method.HYBRID,)))
+    assert "1 stream is within 1 % of the fastest, 16." in found

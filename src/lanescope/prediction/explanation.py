@@ -8,7 +8,7 @@ from lanescope.prediction.predictor import PUBLISHED_ERRORS, Prediction
 from lanescope.prediction.rank import NEARLY, Ranking
 from lanescope.prediction.workload import MAPPED, STREAMED, Method, Workload
 from lanescope.units.sizes import size_text
-from lanescope.units.words import time_text
+from lanescope.units.words import enumeration, time_text
 
 _PARTS = {
     "h2d": "the bytes to the GPU",
@@ -94,8 +94,9 @@ def _interval(ranking: Ranking) -> str:
         )
     if ranking.decided:
         return f"{sentence}; it lies below that of every other method."
-    names = " and ".join(method_text(p) for p in ranking.level)
-    return f"{sentence}; it overlaps that of {names}, so it is not decided which is fastest."
+    names = [method_text(p) for p in ranking.level]
+    those = f"that of {names[0]}" if len(names) == 1 else f"those of {enumeration(names)}"
+    return f"{sentence}; it overlaps {those}, so it is not decided which is fastest."
 
 
 def _assumed(ranking: Ranking) -> list[str]:
@@ -125,9 +126,14 @@ def _fewer(ranking: Ranking) -> list[str]:
     """Return which number of streams is the fastest, where fewer are nearly as good."""
     best = ranking.winner
     fastest = ranking.curves[best.method].fastest_streams
-    if fastest == best.streams:
+    if fastest == best.streams or (best.method is Method.STREAMS and _closed_form(ranking)):
         return []
-    return [f"{fastest} streams are the fastest, by {NEARLY * 100:.0f} % at most."]
+    return [f"{_nearly(best.streams)} the fastest, {fastest}."]
+
+
+def _nearly(streams: int) -> str:
+    verb = "stream is" if streams == 1 else "streams are"
+    return f"{streams} {verb} within {NEARLY * 100:.0f} % of"
 
 
 def _closed_form(ranking: Ranking) -> list[str]:
@@ -135,9 +141,11 @@ def _closed_form(ranking: Ranking) -> list[str]:
     curve = ranking.curves.get(Method.STREAMS)
     if found is None or curve is None:
         return []
+    fastest, best = curve.fastest_streams, curve.best.streams
+    fewer = f", and {_nearly(best)} it" if best != fastest else ""
     return [
-        f"For Streams the search finds the fastest at {curve.fastest_streams} of up to "
-        f"{curve.most_streams}; the paper's closed form gives {found:.3g}."
+        f"For Streams the search finds the fastest at {fastest} of up to {curve.most_streams}"
+        f"{fewer}; the paper's closed form gives {found:.3g}."
     ]
 
 
