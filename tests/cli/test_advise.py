@@ -103,6 +103,8 @@ def test_what_if_says_that_parameters_are_of_another_machine(lanescope_here):
     done = lanescope_here("advise", LOOP, "--what-if", "pin", "--parameters", "h200")
     assert "The run is of NVIDIA H100 80GB HBM3" in done.stdout
     assert "the parameters (h200) are of NVIDIA H200" in done.stdout
+    done = lanescope_here("advise", LOOP, "--what-if", "")
+    assert "--what-if names no edit; name one or several of pin, async" in done.stderr
     done = lanescope_here("advise", LOOP, "--what-if", "kernels=2", "--parameters", "nope")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no link parameters are named 'nope'" in done.stderr

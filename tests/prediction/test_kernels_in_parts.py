@@ -115,6 +115,12 @@ def test_parts_of_kernels_are_given_as_text_or_mapping(given):
     assert kernel_parts(given) == ((8, pytest.approx(25e-6)), (32, pytest.approx(9e-6)))
 
 
+@pytest.mark.parametrize("text", ["8", "=25us", "1=25us", "x=3us"])
+def test_what_is_no_time_of_a_part_is_quoted_as_it_was_given(text):
+    with pytest.raises(InputError, match=f"--kernel-part '{text}' is no number of parts"):
+        kernel_parts([text])
+
+
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x1"
 
 

@@ -1,7 +1,9 @@
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.units.durations import duration_text, parse_ns, parse_seconds
+from lanescope.kinds import kind_of
+from lanescope.units.durations import Seconds, duration_text, parse_ns, parse_seconds
+from lanescope.units.values import Duration
 
 
 @pytest.mark.parametrize(
@@ -21,10 +23,18 @@ def test_times(text, seconds):
 
 
 @pytest.mark.parametrize(
-    ("text", "ns"), [("100us", 100_000), ("2 ms", 2_000_000), ("1.5µs", 1500), ("1s", 10**9)]
+    ("text", "ns"),
+    [("100us", 100_000), ("2 ms", 2_000_000), ("1.5µs", 1500), ("2\u03bcs", 2000), ("1s", 10**9)],
 )
 def test_short_times(text, ns):
     assert parse_ns(text, "--interval") == ns
+
+
+@pytest.mark.parametrize("micro", ["us", "\u00b5s", "\u03bcs"])
+def test_options_take_every_sign_for_micro(micro):
+    read = Duration("--host-time", 1, 10**9, "up to a second, or 0", zero=True)
+    assert (read(f"13{micro}"), read(f"0 {micro}")) == (13_000, 0)
+    assert kind_of(Seconds).take(f"0{micro}") == 0.0
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.units import sizes
 from lanescope.units.sizes import doubling_sizes, is_decimal, parse_size, size_text
+from lanescope.units.values import Size
 
 
 @pytest.mark.parametrize(
@@ -19,10 +20,19 @@ from lanescope.units.sizes import doubling_sizes, is_decimal, parse_size, size_t
         ("2e9", 2_000_000_000),
         ("1.5E3 MB", 1_500_000_000),
         ("1e-3GB", 1_000_000),
+        ("1PiB", 1 << 50),
+        ("2pb", 2 * 10**15),
     ],
 )
 def test_sizes(text, size):
     assert parse_size(text) == size
+
+
+def test_the_largest_size_that_options_name_is_taken():
+    read = Size("--h2d", zero=True)
+    assert (read("1PiB"), read("0 PB")) == (1 << 50, 0)
+    with pytest.raises(InputError, match=r"from 1 B to 1 PiB, .* not '2PB'"):
+        read("2PB")
 
 
 def test_every_byte_counts():

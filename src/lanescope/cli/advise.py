@@ -16,7 +16,7 @@ from lanescope.cli.report import PAGES, TRACES
 from lanescope.cli.studies import note, renamed
 from lanescope.cli.watch import reporting_interruptions
 from lanescope.errors import InputError
-from lanescope.units.values import File, Folder, Value
+from lanescope.units.values import File, Folder, Unread, Value
 
 if TYPE_CHECKING:
     from lanescope.studies.advise import Advised
@@ -56,7 +56,7 @@ def advise(
     what_if: Annotated[
         str | None,
         option(
-            Value("--what-if"),
+            Unread("--what-if"),
             metavar="EDITS",
             help="Replay the measured rounds under edits: pin, async, prefetch, batch[=SIZE], "
             "defer, copies=FACTOR, kernels=FACTOR, joined by commas.",

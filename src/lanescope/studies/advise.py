@@ -46,7 +46,7 @@ from lanescope.studies.options import Option
 from lanescope.studies.what_if import WhatIf
 from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.units.estimate import Estimate
-from lanescope.units.values import Value
+from lanescope.units.values import Unread, Value
 from lanescope.units.words import shortened
 
 _MOST_COMMAND = 60
@@ -92,7 +92,7 @@ class Advise(Analysis):
         Option(Value("--predictor"), "NAME", "replay, equations or equations-shared.", "replay"),
     ] = "replay"
     what_if: Annotated[
-        str | None, Option(Value("--what-if"), "EDITS", "Replay the rounds under edits.")
+        str | None, Option(Unread("--what-if"), "EDITS", "Replay the rounds under edits.")
     ] = None
 
     def result(self, observer: Observer) -> Advised | WhatIf:

@@ -405,12 +405,13 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
         pairs = [(str(number), seconds) for number, seconds in given.items()]
     else:
         pairs = [(left, right) for left, _, right in (one.partition("=") for one in given)]
+    written = given if not isinstance(given, Mapping) else [f"{n}={s}" for n, s in pairs]
     found: dict[int, float] = {}
-    for number, seconds in pairs:
+    for (number, seconds), text in zip(pairs, written, strict=True):
         is_number = re.fullmatch(r"\s*[0-9]{1,4}\s*", number) is not None
         if seconds == "" or not is_number or not 2 <= int(number) <= _MOST_STREAMS:
             raise InputError(
-                f"--kernel-part {shown(f'{number}={seconds}')} is no number of parts from 2 to "
+                f"--kernel-part {shown(text)} is no number of parts from 2 to "
                 f"{_MOST_STREAMS} and a time; write the number, = and the time of one part, such "
                 "as 8=25us"
             )
@@ -420,7 +421,7 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
             else seconds
         )
         if not 0 < taken < _MOST_SECONDS:
-            raise InputError(f"--kernel-part {number}={seconds} is no time above 0 and up to a day")
+            raise InputError(f"--kernel-part {shown(text)} is no time above 0 and up to a day")
         found[int(number)] = taken
     return tuple(sorted(found.items()))
 

@@ -11,7 +11,10 @@ from lanescope.kinds import Kind, kind_of
 from lanescope.units.sizes import NUMBER
 
 _SECOND = 1_000_000_000
-_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": _SECOND}
+#: Keyboards and fonts have a Greek mu, too, which looks like the micro sign.
+_GREEK_MU = "\u03bc"
+_MICROS = ("us", "µs", f"{_GREEK_MU}s")
+_UNITS = {"ns": 1, "ms": 1_000_000, "s": _SECOND} | dict.fromkeys(_MICROS, 1_000)
 _UNITS |= {"min": 60 * _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND, "d": 86400 * _SECOND}
 
 
@@ -26,7 +29,7 @@ def parse_ns(text: str, option: str) -> int:
     >>> parse_ns("100us", "--interval"), parse_ns("1e-3s", "--interval")
     (100000, 1000000)
     """
-    match = re.fullmatch(rf"\s*({NUMBER})\s*([a-zµ]+)\s*", text)
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([a-zµ{_GREEK_MU}]+)\s*", text)
     scale = _UNITS.get(match[2]) if match else None
     if match is None or scale is None:
         raise InputError(f"{option} {shown(text)} is no time; write for example 100us, 1ms or 2s")
@@ -34,6 +37,15 @@ def parse_ns(text: str, option: str) -> int:
     if found < 1:
         raise InputError(f"{option} {shown(text)} is not above zero; write for example 100us")
     return found
+
+
+def is_zero(text: str) -> bool:
+    """Whether a text is no time at all: ``0``, with a unit of up to seconds or without.
+
+    >>> is_zero("0us"), is_zero("0.1us")
+    (True, False)
+    """
+    return re.fullmatch(rf"\s*0\s*(ns|{'|'.join(_MICROS)}|ms|s)?\s*", text) is not None
 
 
 def parse_seconds(text: str, option: str) -> float:
@@ -59,11 +71,7 @@ def duration_text(nanoseconds: int) -> str:
 
 def _taken(time: object) -> float:
     if isinstance(time, str):
-        return (
-            0.0
-            if re.fullmatch(r"\s*0\s*(ns|us|µs|ms|s)?\s*", time)
-            else parse_seconds(time, "time")
-        )
+        return 0.0 if is_zero(time) else parse_seconds(time, "time")
     seconds: float = kind_of(float).take(time)
     return seconds
 

@@ -14,7 +14,7 @@ from lanescope.kinds import Kind, Unfit, kind_of
 #: A number as people and programs write it.
 NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?"
 _UNITS = {"": 1, "B": 1}
-for _power, _letter in enumerate("KMGT", start=1):
+for _power, _letter in enumerate("KMGTP", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
     _UNITS[f"{_letter}IB"] = 1024**_power
 
@@ -28,7 +28,7 @@ _MOST_SHOWN = 60
 def parse_size(text: str) -> int:
     """Return a size in bytes.
 
-    KB, MB, GB are decimal, KiB, MiB, GiB binary; case does not matter, but that ``Gb`` is bits.
+    KB, MB and so on to PB are decimal, KiB to PiB binary; case does not matter, but that ``Gb`` is bits.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def in_bytes(text: str) -> str | None:
     >>> in_bytes("2 Gb"), in_bytes("2gb")
     ('2GB', None)
     """
-    match = re.fullmatch(rf"\s*({NUMBER})\s*([KMGT]i?)b\s*", text)
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([KMGTP]i?)b\s*", text)
     return None if match is None else f"{match[1]}{match[2]}B"
 
 

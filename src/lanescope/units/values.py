@@ -61,6 +61,15 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread(Value):
+    """Text that is read later, where it is known what it may say; empty text, too."""
+
+    def read(self, text: str) -> str:
+        """Return it."""
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class Whole(Value):
     """A whole number within bounds; `why` says where they come from."""
 
@@ -131,7 +140,7 @@ class Size(Value):
 
         if (instead := in_bytes(text)) is not None:
             self.refuse(text, f"bytes and no bits, as in {instead}")
-        if self.zero and re.fullmatch(r"\s*0\s*([KMGT]?i?B)?\s*", text, re.IGNORECASE):
+        if self.zero and re.fullmatch(r"\s*0\s*([KMGTP]?i?B)?\s*", text, re.IGNORECASE):
             return 0
         try:
             size = parse_size(text)
@@ -178,9 +187,9 @@ class Duration(Value):
 
     def read(self, text: str) -> int:
         """Return them."""
-        from lanescope.units.durations import parse_ns
+        from lanescope.units.durations import is_zero, parse_ns
 
-        if self.zero and re.fullmatch(r"\s*0\s*(ns|us|µs|ms|s)?\s*", text):
+        if self.zero and is_zero(text):
             return 0
         try:
             found = parse_ns(text, self.option)

@@ -138,12 +138,15 @@ def test_pinned_copies_cannot_be_predicted_without_parameters():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "'' is no edit"),
+        ("", "--what-if names no edit; name one or several of pin, async"),
         ("pinn", "'pinn' is no edit; name one or several of pin, async"),
         ("pin=3", "'pin=3' is no edit"),
         ("pin,pin", "names pin more than once"),
         ("batch=64KB,batch", "names batch more than once"),
-        ("batch=many", "many"),
+        ("batch=many", "--what-if: batch takes a size from 1 B to 1 PiB, .* not 'many'"),
+        ("batch=0", "--what-if: batch takes a size from 1 B to 1 PiB, .* not '0'"),
+        ("batch=64Kb", "--what-if: batch takes bytes and no bits, as in 64KB, not '64Kb'"),
+        ("copies=1e9", "from 0.000001 to 1000000, such as copies=2 or copies=0.5, not '1e9'"),
         ("kernels=fast", "such as kernels=2"),
         ("copies=0", "such as copies=2"),
         ("copies=nan", "such as copies=2"),

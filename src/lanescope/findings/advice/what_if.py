@@ -26,10 +26,11 @@ from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS, Placed, Schedule, Task, replayed
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.units.estimate import Estimate
-from lanescope.units.sizes import parse_size
+from lanescope.units.values import Size, quoted
 
 NAMES = "pin, async, prefetch, batch, batch=SIZE, defer, copies=FACTOR, kernels=FACTOR"
-_MOST_TIMES = 1e6
+_MOST_TIMES = 1_000_000
+_BATCH = Size("--what-if: batch")
 _PREDICTING = ("pin", "batch", "defer")
 
 
@@ -58,6 +59,8 @@ def parse_edits(text: str) -> tuple[NamedEdit, ...]:
     ['pin', 'batch=64KiB']
     """
     words = [word.strip() for word in text.split(",")]
+    if not any(words):
+        raise InputError(f"--what-if names no edit; name one or several of {NAMES}")
     found = tuple(NamedEdit(word, _edit(word)) for word in words)
     names = [word.partition("=")[0] for word in words]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -70,12 +73,12 @@ def _edit(word: str) -> Edit:
     if name in EDITS and not equals:
         return EDITS[name]
     if name == "batch":
-        return partial(batch, most_bytes=parse_size(value))
+        return partial(batch, most_bytes=_BATCH.read(value))
     if name == "copies":
         return partial(faster_copies, times=_times(name, value))
     if name == "kernels":
         return partial(faster_kernels, times=_times(name, value))
-    raise InputError(f"--what-if: {word!r} is no edit; name one or several of {NAMES}")
+    raise InputError(f"--what-if: {quoted(word)} is no edit; name one or several of {NAMES}")
 
 
 def _times(name: str, value: str) -> float:
@@ -85,8 +88,8 @@ def _times(name: str, value: str) -> float:
         times = 0.0
     if not 1 / _MOST_TIMES <= times <= _MOST_TIMES:
         raise InputError(
-            f"--what-if: {name} takes how many times as fast they run, such as {name}=2 or "
-            f"{name}=0.5, not {value!r}"
+            f"--what-if: {name} takes how many times as fast they run, from {1 / _MOST_TIMES:f} to "
+            f"{_MOST_TIMES}, such as {name}=2 or {name}=0.5, not {quoted(value)}"
         )
     return times
 
