@@ -99,6 +99,14 @@ def test_what_if_as_json_has_both_critical_paths(told):
     assert phase["predicted"]["seconds"] < phase["measured_seconds"]
 
 
+def test_what_if_words_a_loss_as_one(told):
+    said = told(LOOP, "--what-if", "kernels=0.01").stdout
+    assert re.search(r"becomes slower: the run loses \d+(\.\d+)? (µs|ms|s) by these edits", said)
+    assert re.search(r" -\d+(\.\d+)? (µs|ms|s) ", said)
+    assert re.search(r"-\d{4,} ns", said) is None
+    assert "loses" not in told(LOOP, "--what-if", "kernels=2").stdout
+
+
 def test_what_if_says_that_parameters_are_of_another_machine(lanescope_here):
     done = lanescope_here("advise", LOOP, "--what-if", "pin", "--parameters", "h200")
     assert "The run is of NVIDIA H100 80GB HBM3" in done.stdout

@@ -3,8 +3,11 @@ from __future__ import annotations
 import doctest
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lanescope.report import format as fmt
+from lanescope.units.words import time_text
 
 
 def test_examples_in_docstrings_hold():
@@ -80,3 +83,13 @@ def test_a_spread_shows_a_difference_that_is_there():
 )
 def test_missing_is_never_a_number(function):
     assert function(None) == fmt.MISSING
+
+
+@given(st.floats(1e-12, 1e6))
+def test_a_time_below_zero_is_written_as_the_same_time_above_it(seconds):
+    for text in (fmt.seconds_text, time_text):
+        assert text(-seconds) == f"-{text(seconds)}"
+
+
+def test_spans_of_losses_have_the_unit_of_the_larger_one():
+    assert fmt.time_spread_text(-2e-3, -1.5e-6) == "-2.00 to -0.00 ms"

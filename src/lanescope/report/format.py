@@ -41,13 +41,15 @@ def sum_text(count: float | None) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Return a time in the unit that suits it, such as ``1.42 µs``.
+    """Return a time in the unit that suits it, such as ``1.42 µs``; a loss is below zero.
 
-    >>> seconds_text(1.42e-6)
-    '1.42 µs'
+    >>> seconds_text(1.42e-6), seconds_text(-480e-6)
+    ('1.42 µs', '-480 µs')
     """
     if seconds is None:
         return MISSING
+    if seconds < 0:
+        return f"-{seconds_text(-seconds)}"
     rounded = seconds * (1 + 1e-9)  # 999.5 µs is 1.00 ms, though as a float it is a little less
     for scale, unit in _SECONDS:
         if rounded >= scale * 0.9995:
@@ -130,8 +132,9 @@ def time_spread_text(low: float | None, high: float | None) -> str:
     """
     if low is None or high is None:
         return MISSING
-    scale, unit = next((u for u in _SECONDS if high >= u[0] * 0.9995), _SECONDS[-1])
-    decimals = _decimals(high / scale)
+    longest = max(abs(low), abs(high))
+    scale, unit = next((u for u in _SECONDS if longest >= u[0] * 0.9995), _SECONDS[-1])
+    decimals = _decimals(longest / scale)
     return f"{low / scale:.{decimals}f} to {high / scale:.{decimals}f} {unit}"
 
 
@@ -144,13 +147,9 @@ def estimate_text(one: Estimate) -> str:
     if one.is_exact:
         return seconds_text(one.value)
     if one.low < 0:
-        value, low, high = map(_signed_seconds, (one.value, one.low, one.high))
+        value, low, high = map(seconds_text, (one.value, one.low, one.high))
         return f"{value} ({low} to {high})"
     return f"{seconds_text(one.value)} ({time_spread_text(one.low, one.high)})"
-
-
-def _signed_seconds(seconds: float) -> str:
-    return f"{'-' if seconds < 0 else ''}{seconds_text(abs(seconds))}"
 
 
 def count_text(count: int, singular: str, plural: str | None = None) -> str:

@@ -65,7 +65,8 @@ class WhatIf(PagedResult):
         )
         edits = ", ".join(self.edits)
         head = f"Measured rounds, replayed with {edits}. {predicted} In brackets 95 % intervals."
-        notes = map(Text, self.notes)
+        losses = [_loss(one) for one in self.phases if one.run_gain_seconds < 0]
+        notes = map(Text, [*losses, *self.notes])
         return Section("what-if", "What if", [Text(head), self._table(), *notes])
 
     def _phases(self, *, titled: bool) -> Iterator[Section]:
@@ -180,6 +181,12 @@ def _path_table(one: PhaseWhatIf) -> Table:
 def _title(one: PhaseWhatIf) -> str:
     phase = one.phase
     return f"Process {phase.pid} on g{phase.gpu}, phase {phase.number}"
+
+
+def _loss(one: PhaseWhatIf) -> str:
+    """Say that the edits make a phase slower."""
+    lost = fmt.seconds_text(-one.run_gain_seconds)
+    return f"{_title(one)} becomes slower: the run loses {lost} by these edits (predicted)."
 
 
 def _fields(one: PhaseWhatIf) -> dict[str, Any]:

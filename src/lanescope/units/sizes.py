@@ -28,7 +28,7 @@ _MOST_SHOWN = 60
 def parse_size(text: str) -> int:
     """Return a size in bytes.
 
-    KB, MB and so on to PB are decimal, KiB to PiB binary; case does not matter, but that ``Gb`` is bits.
+    KB to PB are decimal, KiB to PiB binary; case does not matter, but that ``Gb`` is bits.
 
     Raises
     ------

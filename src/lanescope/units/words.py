@@ -31,7 +31,11 @@ def time_text(seconds: float) -> str:
 
     >>> time_text(0.0142), time_text(3e-10)
     ('14.2 ms', '0.3 ns')
+    >>> time_text(-480e-6)
+    '-480 µs'
     """
+    if seconds < 0:
+        return f"-{time_text(-seconds)}"
     rounded = seconds * (1 + 1e-9)  # 999.5 µs is 1.00 ms, though as a float it is a little less
     for scale, unit in _TIMES:
         if rounded >= scale * 0.9995:
