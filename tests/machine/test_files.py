@@ -1,7 +1,9 @@
 import dataclasses
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -23,11 +25,12 @@ from lanescope.machine import (
     save_machine,
     shipped_names,
 )
-from lanescope.machine.files import dumps_machine, parse_machine
+from lanescope.machine.files import dumps_machine, parse_machine, require_sound
+from lanescope.report.tree import machine_tree
 
 texts = st.text(min_size=1, max_size=20)
 amounts = st.none() | st.integers(1, 1 << 50)
-rates = st.floats(0.1, 1e4)
+rates = st.floats(0.1, 500)
 pcie = st.builds(
     PcieLink,
     st.integers(1, 6),
@@ -140,6 +143,40 @@ pcie = { generation = 5, width = 16 }
         ("generation = 5, ", "", 15, "'generation' is missing"),
         ("pcie = { generation = 5, width = 16 }", "", 11, "'pcie' is missing"),
         ("[[links]]", "[[links]", 11, "not TOML"),
+        ("width = 16 }", "width = 3 }", 15, "number 1, field 'width' is 3, not 1, 2, 4"),
+        ("width = 16 }", "width = 8, max_width = 10 }", 15, "field 'max_width' is 10"),
+        ("width = 16 }", "width = 16, max_payload_bytes = 7 }", 15, "is 7, not 128, 256"),
+        ("width = 16 }", "width = 16, max_read_request_bytes = 100 }", 15, "is 100, not 128"),
+        ('name = "g"', 'name = "g"\npeers = [7]', 10, "field 'peers': there is no GPU 7"),
+        ('name = "g"', 'name = "g"\npeers = [0]', 10, "field 'peers' names g0 itself"),
+        ("cores = [[0], [1]]", "cores = [[0], [1, 0]]", 5, "'cores': thread 0 is in two places"),
+        ("cores = [[0], [1]]", "cores = [[0, 0]]", 5, "'cores': thread 0 is in two places"),
+        ("cores = [[0], [1]]", "cores = [[]]", 5, "'cores[0]' has no hardware thread"),
+        ("cores = [[0], [1]]", "cores = [[9999999999999]]", 5, "9999999999999 is the number of no"),
+        (
+            "\n[[gpus]]",
+            "[[nodes]]\nindex = 1\ncores = [[2], [1]]\n[[gpus]]",
+            8,
+            "thread 1 is in two places, h0's core 1 the first",
+        ),
+        (
+            "cores = [[0], [1]]",
+            "memory_gbs = 76800000000",
+            5,
+            "[[nodes]] number 1, field 'memory_gbs' is 7.68e+10, more than any machine has; it is "
+            "in GB/s (1e9 bytes a second)",
+        ),
+        ("cores = [[0], [1]]", "memory_bytes = 9000000000000000", 5, "'memory_bytes' is 9e+15"),
+        ('name = "g"', 'name = "g"\nmemory_gbs = 4800000', 10, "'memory_gbs' is 4.8e+06"),
+        ("width = 16 }", "width = 16 }\npayload_gbs = [29, 29200]", 16, "'payload_gbs' is 29200"),
+        (
+            'kind = "pcie"\npcie = { generation = 5, width = 16 }',
+            'kind = "nvlink"\nnvlink = { count = 18, link_gbs = 26562.5 }',
+            15,
+            "field 'link_gbs' is 26562.5",
+        ),
+        ("[[links]]", "[latencies]\nh2d_us = 1e30\n[[links]]", 12, "field 'h2d_us' is 1e+30"),
+        ("[[links]]", "[latencies]\npageable_gbs = 1e9\n[[links]]", 12, "'pageable_gbs' is 1e+09"),
         ('name = "x"', 'name = "x"\nswitches = [7]', 2, "'switches[0]' is 7, not a table"),
     ],
 )
@@ -187,3 +224,35 @@ def test_files_are_utf8_whatever_the_locale(tmp_path, two_gpus):
         check=True,
     )
     assert load_machine(path).cpu == "4 × CPU"
+
+
+def test_what_was_found_is_read_back_whatever_it_is():
+    odd = GOOD.replace("width = 16 }", "width = 3 }").replace(
+        'name = "g"', 'name = "g"\npeers = [4]'
+    )
+    assert parse_machine(odd, "m.toml", found=True).gpus[0].peers == (4,)
+    with pytest.raises(InputError, match="line 16"):
+        parse_machine(odd, "m.toml")
+
+
+def test_several_nodes_have_threads_of_the_same_numbers():
+    nodes = tuple(NumaNode(index, ((0,), (1,))) for index in (1000, 2000))
+    machine = Machine("two", nodes=nodes)
+    assert parse_machine(dumps_machine(machine), "m.toml").nodes == nodes
+
+
+def test_a_described_machine_of_a_program_is_looked_at_as_a_file_is(two_gpus):
+    node = dataclasses.replace(two_gpus.nodes[0], memory_gbs=1e9)
+    machine = dataclasses.replace(two_gpus, nodes=(node,), described=True)
+    with pytest.raises(InputError, match=r"nodes\[0\], field 'memory_gbs' is 1e\+09"):
+        require_sound(machine)
+
+
+def test_the_example_of_the_document_is_a_machine_with_one_of_each():
+    document = (Path(__file__).parents[2] / "docs" / "machine-files.md").read_text()
+    example = re.search(r"```toml\n(.*?)```", document, re.DOTALL)[1]
+    machine = parse_machine(example, "m.toml")
+    assert len(machine.gpus) == len(machine.links) == 1
+    one_core = dataclasses.replace(machine.nodes[0], cores=((0,),))
+    (node,) = machine_tree(dataclasses.replace(machine, nodes=(one_core,))).children[1:]
+    assert "h0: 1 core, 1 thread, " in str(node.label)

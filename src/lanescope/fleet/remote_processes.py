@@ -357,7 +357,7 @@ def _of_reports(ranks: MpiRanks | None, reports: Mapping[int, Message]) -> Nodes
                 "install one version on all"
             )
         hosts[report["host"]] = rank
-        machine = parse_machine(report["machine"], report["host"])
+        machine = parse_machine(report["machine"], report["host"], found=True)
         machines.append(dataclasses.replace(machine, described=False))
         busy += [{index: BusyError(*words) for index, *words in report["busy"]}]
     of_all = {

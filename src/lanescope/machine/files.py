@@ -18,6 +18,7 @@ from lanescope.codec.files import line_of, parse_toml, read_text
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import Link, LinkKind, Machine
+from lanescope.machine.possible import require_possible
 
 _HEADER = """\
 # A lanescope machine file. Units stand in the names: _bytes, _gbs (1e9 bytes a
@@ -72,7 +73,8 @@ def machine_in_folder(path: Path) -> Machine:
 
 
 def _loaded(path: Path, inner: int) -> Machine:
-    return parse_machine(read_text(path, f"machine file {path}", inner), str(path))
+    text = read_text(path, f"machine file {path}", inner)
+    return parse_machine(text, str(path), found=inner > 0)
 
 
 def save_machine(machine: Machine, path: StrPath) -> None:
@@ -91,13 +93,18 @@ def save_machine(machine: Machine, path: StrPath) -> None:
         ) from error
 
 
-def parse_machine(text: str, name: str) -> Machine:
+def parse_machine(text: str, name: str, *, found: bool = False) -> Machine:
     """Return the machine that a file's text describes; `name` is for messages.
+
+    Parameters
+    ----------
+    found
+        Whether it is a machine that lanescope found and stored itself: all that it has is possible.
 
     Raises
     ------
     InputError
-        If the text is broken.
+        If the text is broken, or describes what no machine has.
     """
     table = parse_toml(text, f"machine file {name}")
     try:
@@ -107,6 +114,8 @@ def parse_machine(text: str, name: str) -> Machine:
             _complete(link, number)
         machine = build(Machine, table)
         _require_consistent(machine)
+        if not found:
+            require_possible(machine)
     except FieldError as error:
         line = line_of(text, error)
         where = f"[[{error.table}]] number {error.number + 1}, " if error.number is not None else ""
@@ -123,7 +132,10 @@ def require_sound(machine: Machine) -> None:
         With the part and the field.
     """
     try:
-        _require_consistent(build(Machine, tomllib.loads(dumps_machine(machine))))
+        read = build(Machine, tomllib.loads(dumps_machine(machine)))
+        _require_consistent(read)
+        if machine.described:
+            require_possible(read)
     except FieldError as error:
         where = f"{error.table}[{error.number}], " if error.number is not None else ""
         raise InputError(f"machine {machine.name!r}: {where}{error}") from error

@@ -26,6 +26,10 @@ from lanescope.codec.fields import Bound
 #: Giga-transfers a second and lane, by generation.
 TRANSFER_RATE_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 
+#: Lanes that a link may have, and bytes that its packets and read requests may have at most.
+WIDTHS = (1, 2, 4, 8, 12, 16, 32)
+PACKET_BYTES = (128, 256, 512, 1024, 2048, 4096)
+
 #: What is assumed when nothing can be read: the usual payload, and the largest request, so
 #: that read requests never make a limit too low.
 DEFAULT_MAX_PAYLOAD_BYTES = 256

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
-from lanescope.machine.pcie import TRANSFER_RATE_GTS, PcieLink, for_kernels, payload_gbs
+from lanescope.machine.pcie import TRANSFER_RATE_GTS, WIDTHS, PcieLink, for_kernels, payload_gbs
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import (
     CopyCost,
@@ -20,7 +20,7 @@ from lanescope.prediction.parameters import (
 from lanescope.units.bandwidth import transfer_seconds
 from lanescope.units.estimate import Estimate
 
-_WIDTHS = (1, 2, 4, 8, 12, 16)
+_WIDTHS = WIDTHS[:-1]  # nobody has built one of 32
 
 
 @dataclass(frozen=True, slots=True)

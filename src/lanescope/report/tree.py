@@ -94,7 +94,8 @@ def _part_text(machine: Machine, part: str) -> str:
 
 def _node_text(node: NumaNode) -> str:
     threads = sum(len(core) for core in node.cores)
-    facts = [f"{len(node.cores)} cores, {threads} threads"]
+    cores = len(node.cores)
+    facts = [f"{fmt.count_text(cores, 'core')}, {fmt.count_text(threads, 'thread')}"]
     if node.memory_bytes is not None:
         size = f"{fmt.bytes_text(node.memory_bytes)} " if node.memory_bytes else "no "
         facts.append(f"{size}memory")
