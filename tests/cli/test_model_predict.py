@@ -149,7 +149,7 @@ def test_one_direction_is_enough(capsys):
             "--h2d 1MB --kernel 1ms --machine l4",
             "--machine l4 has parameters of its own; leave out --parameters",
         ),
-        ("--h2d 1MB --kernel 1ms --kernel-part 8", "--kernel-part '8=' is no number of parts"),
+        ("--h2d 1MB --kernel 1ms --kernel-part 8", "--kernel-part '8' is no number of parts"),
         ("--h2d 1MB --kernel 1ms --streams 0", "--streams '0' is no number of streams"),
         ("--h2d 1MB --kernel 1ms --on pcie9", "'pcie9' is no link"),
         ("--h2d 1MB --kernel 1ms --arrays-in 0", "--arrays-in takes a whole number from 1"),
