@@ -51,7 +51,8 @@ void encode(const Job& job, const std::vector<std::byte>& given) {
   Exact base(given.size() - values.size()), differences(kBlockBytes);
   if (base.size > 0) std::memcpy(base.data, given.data() + values.size(), base.size);
   std::vector<unsigned long long> sums(update ? blocks : 0);
-  Exact staging(DeviceShape<Strip>::kEncodeRoom * kStrips);
+  using Shape = ShapeOf<Strip, update>;
+  Exact staging(Shape::kEncodeBytes * kStrips);
   if (!values.empty()) std::memcpy(in.data, values.data(), values.size());
   std::vector<Entry> entries(blocks);
   unsigned long long used = 0;
@@ -73,8 +74,7 @@ void encode(const Job& job, const std::vector<std::byte>& given) {
 
 template <typename Strip, bool update>
 void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t bytes) {
-  using Shape = DeviceShape<Strip>;
-  constexpr std::size_t kStaging = Shape::kDecodeRoom + Shape::kTileBytes;
+  using Shape = ShapeOf<Strip, update>;
   const std::size_t blocks = blocks_of(bytes);
   std::vector<unsigned long long> sums(update ? blocks : 0);
   const std::size_t behind = update ? blocks * sizeof(unsigned long long) + bytes : 0;
@@ -93,7 +93,8 @@ void decode(const Job& job, const std::vector<std::byte>& coded, std::size_t byt
     put = {out.data, job.differing(), sums.data(), kept.data, &of_base};
   }
   std::vector<std::unique_ptr<Exact>> staging;
-  for (std::size_t i = 0; i < kStrips; ++i) staging.push_back(std::make_unique<Exact>(kStaging));
+  for (std::size_t i = 0; i < kStrips; ++i)
+    staging.push_back(std::make_unique<Exact>(Shape::kDecodeBytes));
   std::vector<Wrong> wrong(blocks);
   GroupShared shared{};
   emulated::Threads::only().run([&] {

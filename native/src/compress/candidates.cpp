@@ -51,6 +51,12 @@ bool takes(Codec codec, Dtype dtype) {
   return codec == Codec::raw || with_strip(codec, dtype, []<typename Strip>(Strip) {});
 }
 
+bool codes_in_order(Codec codec, Dtype dtype) {
+  bool found = false;
+  with_strip(codec, dtype, [&]<typename Strip>(Strip) { found = InOrder<Strip>; });
+  return found;
+}
+
 bool by_nvcomp(Codec codec) {
   return is_known(codec) && entry_of(codec).coder == Coder::nvcomp;
 }

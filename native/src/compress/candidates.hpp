@@ -9,6 +9,10 @@ namespace lanescope::compress {
 /// Whether lanescope's own code compresses values of a type by a codec, suitable or not.
 bool takes(Codec codec, Dtype dtype);
 
+/// Whether the kernels of updates by a codec keep nothing in memory meanwhile: they read values and
+/// base but once, and hold values in shared memory.
+bool codes_in_order(Codec codec, Dtype dtype);
+
 /// Whether blocks are coded by NVIDIA's nvCOMP, on a GPU: its chunks are what we know nothing of.
 bool by_nvcomp(Codec codec);
 

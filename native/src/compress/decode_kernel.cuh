@@ -25,21 +25,21 @@ inline __device__ void report(Fault* fault, unsigned int block, Wrong what) {
 /// Decodes on one group of warps a CTA: CTAs of several kernels share an SM, and one that has
 /// nothing to do any more makes room.
 template <typename Strip, bool update>
-__global__ void __launch_bounds__(kGroupThreads, DeviceShape<Strip>::kDecodeGroups)
+__global__ void __launch_bounds__(kGroupThreads, ShapeOf<Strip, update>::kDecodeGroups)
     decode_kernel(const Entry* entries, const std::byte* payloads, std::size_t room, std::byte* out,
                   std::size_t bytes, Fault* fault, Settings settings, std::uint32_t value_bytes,
                   Binding binding, Arrival arrival, Chosen chosen, PutBase put) {
-  using Shape = DeviceShape<Strip>;
+  using Shape = ShapeOf<Strip, update>;
   extern __shared__ uint4 shared_memory[];
   __shared__ GroupShared shared;
   const Group group = Group::only(&shared);
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
-                  group.warp * static_cast<int>(Shape::kDecodeRoom + Shape::kTileBytes);
+                  group.warp * static_cast<int>(Shape::kDecodeBytes);
   GroupDecoder<Strip, update> decoder{group,    staging,     payloads, room,
                                       settings, value_bytes, binding,  0};
   if constexpr (update) {
     decoder.put = put;
-    decoder.put.values += blockIdx.x * kBlockBytes;
+    if constexpr (!Shape::kOnce) decoder.put.values += blockIdx.x * kBlockBytes;
   }
   const std::size_t count = chosen.blocks != nullptr ? chosen.count : blocks_of(bytes);
   for (std::size_t place = blockIdx.x; place < count; place += gridDim.x) {
@@ -65,15 +65,14 @@ void launch_decode(const Launch& launch, const Decoding& decoding) {
 
 template <typename Strip>
 struct StripKernel<Decoding, Strip> {
-  using Shape = DeviceShape<Strip>;
   static Kernel<Decoding> get(bool update) { return update ? of<true>() : of<false>(); }
 
  private:
   template <bool update>
   static Kernel<Decoding> of() {
+    using Shape = ShapeOf<Strip, update>;
     return {reinterpret_cast<const void*>(&decode_kernel<Strip, update>), Shape::kDecodeGroups,
-            (Shape::kDecodeRoom + Shape::kTileBytes) * kStrips, true,
-            &launch_decode<Strip, update>};
+            Shape::kDecodeBytes * kStrips, true, &launch_decode<Strip, update>};
   }
 };
 

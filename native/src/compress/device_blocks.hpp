@@ -39,7 +39,8 @@ struct TakenBase {
   unsigned long long* sums = nullptr;  ///< Gets the sum of each block of the base; memory as that
                                        ///< of `Sink`. Null: nobody wants them.
   std::byte* differences = nullptr;    ///< In the encoding device's own memory, a block for each
-                                       ///< group that the device has room for.
+                                       ///< group that the device has room for. Null where the
+                                       ///< codec needs none (`codes_in_order`).
 };
 
 /// Where payloads go: memory that the encoding device can write, which may be its own, a peer's, or
@@ -95,7 +96,7 @@ struct PutBase {
   Differing differing = {};
   const unsigned long long* sums = nullptr;  ///< Those of `TakenBase`.
   std::byte* values = nullptr;  ///< In the decoding device's own memory, a block for each group
-                                ///< that the device has room for.
+                                ///< that the device has room for. Null where the codec needs none.
   Fault* fault = nullptr;       ///< What says that the base of a block is another one.
 };
 

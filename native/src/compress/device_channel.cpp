@@ -73,7 +73,8 @@ struct DeviceChannel::State {
   State(int from_device, int to_device, const ChannelOptions& given, Via by);
 
   /// Why nothing can be compressed now; empty if it can.
-  std::string hindrance(const void* source, const void* target, const void* base);
+  std::string hindrance(const void* source, const void* target, const void* base,
+                        const Choice& choice);
   bool has_rooms();
   Room& next_room();
   void next_mark(Room& room);
@@ -142,7 +143,7 @@ DeviceChannel::State::State(int from_device, int to_device, const ChannelOptions
 }
 
 std::string DeviceChannel::State::hindrance(const void* source, const void* target,
-                                            const void* base) {
+                                            const void* base, const Choice& choice) {
   if (!is_aligned(source) || !is_aligned(target) || !is_aligned(base))
     return "an array is not aligned to 16 bytes";
   const bool room = has_rooms();
@@ -152,7 +153,7 @@ std::string DeviceChannel::State::hindrance(const void* source, const void* targ
            std::to_string(options.slots) + " slabs of " + std::to_string(options.slab_bytes) +
            " bytes";
   for (UpdateLanes* lanes : {&taking, &putting})
-    if (base != nullptr && !lanes->are_there())
+    if (base != nullptr && !lanes->are_ready(keeps_blocks(choice)))
       return gpu(lanes->device()) + " has no memory for the differences of an update";
   return {};
 }
@@ -460,7 +461,7 @@ std::shared_ptr<Ticket> DeviceChannel::send(const std::byte* source, std::byte* 
   std::unique_ptr<Report> report;
   if (choice && bytes > 0) {
     facts.is_update = base != nullptr;
-    facts.why_raw = state.hindrance(source, target, base);
+    facts.why_raw = state.hindrance(source, target, base, *choice);
     if (facts.why_raw.empty()) report = state.reports.lend(facts.reported_parts());
     if (facts.why_raw.empty() && !report) facts.why_raw = "a GPU has no memory left";
   }

@@ -20,12 +20,12 @@ enum class Wrong : unsigned int {
 
 /// Values that a warp decodes, by way of shared memory: from there they are stored, 16 bytes a
 /// lane, and get into the checksum. Differences of an update are put onto its base.
-template <typename Strip, bool update>
+template <typename Strip, bool update, typename Shape>
 struct TileOut {
   using Word = typename Strip::Word;
-  using Shape = DeviceShape<Strip>;
+  static constexpr bool kManyRows = Shape::kOnce;
 
-  Word* tile;
+  Word* tile;            ///< Or all of the strip.
   std::byte* out;        ///< Of the strip.
   std::uint32_t values;  ///< Of the strip.
   std::uint32_t place;   ///< Of the strip in its block, in words of 8 bytes.
@@ -44,7 +44,7 @@ struct TileOut {
   }
 
   __device__ __forceinline__ Word* at(std::uint32_t first) const {
-    return tile + first % Shape::kTileValues;
+    return tile + (Shape::kOnce ? first : first % Shape::kTileValues);
   }
 
   __device__ __forceinline__ void done(DeviceWarp warp, std::uint32_t end) {
@@ -63,7 +63,7 @@ struct TileOut {
   static constexpr std::uint32_t kEach = Shape::kTileBytes / 16 / kLanes;
 
   __device__ __forceinline__ void store_tile(DeviceWarp warp, std::uint32_t begin) {
-    const auto* from = reinterpret_cast<const uint4*>(tile) + warp.lane;
+    const auto* from = reinterpret_cast<const uint4*>(at(begin / sizeof(Word))) + warp.lane;
     auto* to = reinterpret_cast<uint4*>(out + begin) + warp.lane;
     uint4 held[kEach];
 #pragma unroll
@@ -81,7 +81,7 @@ struct TileOut {
 
   /// The last values of a strip that is not whole.
   __device__ void store_part(DeviceWarp warp, std::uint32_t begin, std::uint32_t bytes) {
-    const auto* from = reinterpret_cast<const std::byte*>(tile);
+    const auto* from = reinterpret_cast<const std::byte*>(at(begin / sizeof(Word)));
 #pragma unroll 1
     for (std::uint32_t i = 16 * warp.lane; i < bytes; i += 16 * kLanes) {
       const std::uint32_t there = bytes - i < 16 ? bytes - i : 16;
@@ -98,20 +98,20 @@ struct TileOut {
 };
 
 /// Decodes blocks, one after another, by one group of warps; those of an update onto their base.
-template <typename Strip, bool update = false>
+template <typename Strip, bool update = false, typename Shape = ShapeOf<Strip, update>>
 struct GroupDecoder {
   using Word = typename Strip::Word;
-  using Shape = DeviceShape<Strip>;
 
   Group group;
-  std::byte* staging;  ///< In shared memory, this warp's: `Shape::kDecodeRoom` and a tile.
+  std::byte* staging;  ///< In shared memory, this warp's: `Shape::kDecodeRoom`, and a tile or all
+                       ///< of a strip.
   const std::byte* payloads;
   std::size_t room;
   Settings settings;
   std::uint32_t value_bytes;
   Binding binding;
   int turn;          ///< 0 and 1 by turns.
-  PutBase put = {};  ///< `values` is the group's own.
+  PutBase put = {};  ///< `values` is the group's own; null where a strip's lie in shared memory.
 
   /// Returns, in the leading thread, what is wrong.
   __device__ Wrong decode(const Entry& entry, std::byte* out, std::uint32_t bytes,
@@ -155,8 +155,9 @@ struct GroupDecoder {
 
   __device__ __forceinline__ OntoBase base_under(StripPart mine, std::size_t block) const {
     if constexpr (!update) return {};
+    std::byte* values = Shape::kOnce ? staging + Shape::kDecodeRoom : put.values + mine.begin;
     return {reinterpret_cast<const uint4*>(put.base + block * kBlockBytes + mine.begin),
-            reinterpret_cast<uint4*>(put.values + mine.begin), mine.begin / 8, put.differing};
+            reinterpret_cast<uint4*>(values), mine.begin / 8, put.differing};
   }
 
   /// How many bytes before a strip are read with it: from where its line of memory begins, or
@@ -265,7 +266,7 @@ struct GroupDecoder {
 
     auto* tile = reinterpret_cast<Word*>(staging + Shape::kDecodeRoom);
     const auto values = static_cast<std::uint32_t>(mine.bytes / sizeof(Word));
-    TileOut<Strip, update> to{tile, out + mine.begin, values, mine.begin / 8, 0, &onto};
+    TileOut<Strip, update, Shape> to{tile, out + mine.begin, values, mine.begin / 8, 0, &onto};
     to.look_ahead(group.lanes, 0);
     bool good;
     const std::uint32_t before = bytes_before(payload + begin);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compress/device_blocks.hpp"
+#include "compress/device_differences.cuh"
 #include "compress/device_group.cuh"
 #include "compress/device_progress.cuh"
 #include "compress/device_shape.hpp"
@@ -10,22 +11,43 @@
 namespace lanescope::compress {
 
 /// Codes blocks, one after another, by one group of warps; of an update their differences.
-template <typename Strip, bool update = false>
+template <typename Strip, bool update = false, typename Shape = ShapeOf<Strip, update>>
 struct GroupEncoder {
   using Word = typename Strip::Word;
-  using Shape = DeviceShape<Strip>;
 
   Group group;
-  std::byte* staging;  ///< In shared memory: `Shape::kEncodeRoom` for each warp.
+  std::byte* staging;  ///< In shared memory: `Shape::kEncodeRoom` for each warp, and then a tile of
+                       ///< differences for each.
   Sink sink;
   Settings settings;
   std::uint32_t value_bytes;
   std::uint32_t untold = kNoNote;    ///< 1 + the block that is stored, and not noted yet.
-  std::byte* differences = nullptr;  ///< Of an update: the group's own, of a block.
+  std::byte* differences = nullptr;  ///< Of an update: the group's own, of a block; null where
+                                     ///< values are read but once.
 
-  /// Calls `ahead` when the block's values were read for the last time, but where it is stored raw.
+  /// Calls `ahead` when the block's values were read for the last time, but where it is stored raw,
+  /// or they are read but once.
   template <typename Ahead>
   __device__ void encode(const std::byte* in, std::uint32_t bytes, std::size_t block, Ahead ahead) {
+    if constexpr (Shape::kOnce)
+      encode_once(in, bytes, block);
+    else
+      encode_twice(in, bytes, block, ahead);
+  }
+
+  /// After the last block.
+  __device__ void finish() {
+    if (sink.progress.stored == nullptr) return;
+    group.sync();
+    note();
+    if (group.leads()) leave_note(&group.shared->note, kOver);
+  }
+
+ private:
+  /// Looks over the block, and then codes it.
+  template <typename Ahead>
+  __device__ __forceinline__ void encode_twice(const std::byte* in, std::uint32_t bytes,
+                                               std::size_t block, Ahead ahead) {
     const StripPart mine = StripPart::of(group.warp, bytes);
     std::uint64_t first = first_value(in, bytes);
     bool constant;
@@ -56,8 +78,7 @@ struct GroupEncoder {
     if (descriptor.mode() == static_cast<std::uint8_t>(BlockMode::raw)) {
       copy_raw(in + mine.begin, mine.bytes, out + mine.begin);
     } else if (descriptor.mode() == static_cast<std::uint8_t>(BlockMode::constant)) {
-      if (group.leads())
-        *reinterpret_cast<uint4*>(out) = unit_of(first & low_bytes(value_bytes), 0);
+      store_constant(first, out);
     } else if constexpr (Shape::kCodes) {
       if (overfull)
         code_one_by_one(in, bytes, out);
@@ -66,15 +87,99 @@ struct GroupEncoder {
     }
   }
 
-  /// After the last block.
-  __device__ void finish() {
-    if (sink.progress.stored == nullptr) return;
-    group.sync();
-    note();
-    if (group.leads()) leave_note(&group.shared->note, kOver);
+  /// Codes differences as they are read: all warps at once, or, where that turns out to be too much
+  /// for the staging of one, then each warp in turn, with room for any. In one loop, since there is
+  /// too much of the codec to have it twice.
+  __device__ __forceinline__ void encode_once(const std::byte* in, std::uint32_t bytes,
+                                              std::size_t block) {
+    const StripPart mine = StripPart::of(group.warp, bytes);
+    const std::byte* base = sink.taken.base + block * kBlockBytes;
+    const bool possible = bytes % sizeof(Word) == 0;
+    std::byte* out = nullptr;
+#pragma unroll 1
+    for (int turn = -1; turn < static_cast<int>(kStrips); ++turn) {
+      const bool all = turn < 0;
+      std::uint64_t first = 0, sum = 0, base_sum = 0, other = 0;
+      std::uint32_t used = 0;
+      if (all || turn == group.warp) {
+        auto of = differences_of(in, base, mine);  // The first ones are on their way from here on.
+        if (all) {
+          first = first_difference(in, base, bytes);
+          of.pattern = repeat(first, value_bytes);
+          group.sync();  // All warps have stored what is theirs of the block before.
+          note();
+        }
+        if (!possible)
+          of.take_all();
+        else if (mine.bytes > 0)
+          used = Strip::encode(
+              group.lanes, of, static_cast<std::uint32_t>(mine.bytes / sizeof(Word)), settings,
+              staging_of(all ? group.warp : 0), Shape::kEncodeRoom * (all ? 1 : kStrips));
+        sum = of.sum;
+        base_sum = of.base_sum;
+        other = of.other;
+      }
+      if (all) {
+        sum = sum_of(sum);
+        base_sum = sum_of(base_sum);
+        if (group.lanes.lane == 0) {
+          group.shared->sums[0][group.warp] = sum;
+          group.shared->base_sums[group.warp] = base_sum;
+          group.shared->used[group.warp] = used;
+        }
+        const bool constant = !group.any(other != 0) && bytes > value_bytes;
+        untold = static_cast<std::uint32_t>(block) + 1;
+        bool overfull = false;
+        const std::uint32_t size = size_of_strips(overfull);
+        const bool coded = possible && padded(size) < padded(bytes);
+        const Descriptor descriptor = constant ? Descriptor::of(BlockMode::constant, value_bytes, 0)
+                                      : coded  ? Descriptor::of(BlockMode::coded, size, 0)
+                                               : Descriptor::of(BlockMode::raw, bytes, 0);
+        out = place(descriptor, bytes, block);
+        if (out == nullptr) return;
+        if (constant) return store_constant(first, out);
+        if (!coded)
+          return copy_differences(in + mine.begin, base + mine.begin, mine.bytes, out + mine.begin);
+        if (!overfull) return copy_strips(out);
+        store_around_strips(out);
+      } else if (turn == group.warp) {
+        store_words(used, out);
+      }
+      group.sync();
+    }
   }
 
- private:
+  __device__ __forceinline__ auto differences_of(const std::byte* in, const std::byte* base,
+                                                 StripPart part) const {
+    return DifferencesIn<Word, Shape::kDifferencesAtOnce>(
+        group.lanes,
+        staging + kStrips * Shape::kEncodeRoom +
+            static_cast<std::uint32_t>(group.warp) * Shape::kDifferencesTile,
+        in, base, part, sink.taken.differing);
+  }
+
+  __device__ __forceinline__ void copy_differences(const std::byte* in, const std::byte* base,
+                                                   std::uint32_t bytes, std::byte* out) const {
+    auto* units = reinterpret_cast<uint4*>(out);
+    for_unit_pairs(
+        group.lanes, in, base, bytes,
+        [&](uint4 values, uint4 of, std::uint32_t number) {
+          units[number] = take_unit(sink.taken.differing, values, of);
+        },
+        [&](uint4 values, uint4 of, std::uint32_t number, std::uint32_t) {
+          units[number] = take_unit(sink.taken.differing, values, of);
+        });
+  }
+
+  __device__ std::uint64_t first_difference(const std::byte* in, const std::byte* base,
+                                            std::uint32_t bytes) const {
+    return sink.taken.differing.take(first_value(in, bytes), first_value(base, bytes));
+  }
+
+  __device__ void store_constant(std::uint64_t first, std::byte* out) const {
+    if (group.leads()) *reinterpret_cast<uint4*>(out) = unit_of(first & low_bytes(value_bytes), 0);
+  }
+
   __device__ __forceinline__ void note() {
     if (sink.progress.stored == nullptr || untold == kNoNote) return;
     if (group.leads()) leave_note(&group.shared->note, untold);
@@ -150,6 +255,10 @@ struct GroupEncoder {
                            staging_of(group.warp), Shape::kEncodeRoom);
     if (group.lanes.lane == 0) group.shared->used[group.warp] = used;
     group.sync();
+    return size_of_strips(overfull);
+  }
+
+  __device__ __forceinline__ std::uint32_t size_of_strips(bool& overfull) const {
     std::uint32_t size = kStripTable;
 #pragma unroll
     for (std::size_t strip = 0; strip < kStrips; ++strip) {
@@ -280,6 +389,21 @@ struct GroupEncoder {
   /// For blocks that get smaller though one of their strips does not: each warp in turn codes its
   /// strip again, with room for any.
   __device__ void code_one_by_one(const std::byte* in, std::uint32_t bytes, std::byte* out) const {
+    store_around_strips(out);
+#pragma unroll 1
+    for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
+      group.sync();
+      const StripPart part = StripPart::of(strip, bytes);
+      if (strip != group.warp || part.bytes == 0) continue;
+      store_words(Strip::encode(group.lanes, reinterpret_cast<const Word*>(in + part.begin),
+                                static_cast<std::uint32_t>(part.bytes / sizeof(Word)), settings,
+                                staging_of(0), Shape::kEncodeRoom * kStrips),
+                  out);
+    }
+  }
+
+  /// Stores table and zeros at the end.
+  __device__ void store_around_strips(std::byte* out) const {
     auto* words = reinterpret_cast<std::uint32_t*>(out);
     if (group.leads())
       for (std::uint32_t i = 0; i < kStripTable / 4; ++i) words[i] = table(i);
@@ -288,19 +412,13 @@ struct GroupEncoder {
       const std::uint32_t i = end + static_cast<std::uint32_t>(group.lanes.lane);
       if (i < (end + 3) / 4 * 4) words[i] = 0;
     }
-#pragma unroll 1
-    for (int strip = 0; strip < static_cast<int>(kStrips); ++strip) {
-      group.sync();
-      const StripPart part = StripPart::of(strip, bytes);
-      if (strip != group.warp || part.bytes == 0) continue;
-      const std::uint32_t begin = group.shared->begin[strip];
-      const std::uint32_t used =
-          Strip::encode(group.lanes, reinterpret_cast<const Word*>(in + part.begin),
-                        static_cast<std::uint32_t>(part.bytes / sizeof(Word)), settings,
-                        staging_of(0), Shape::kEncodeRoom * kStrips);
-      for (std::uint32_t i = group.lanes.lane; i < used / 4; i += kLanes)
-        words[begin + i] = load_word(staging_of(0) + 4 * i);
-    }
+  }
+
+  /// Stores this warp's strip, which has all of the staging.
+  __device__ void store_words(std::uint32_t used, std::byte* out) const {
+    auto* words = reinterpret_cast<std::uint32_t*>(out) + group.shared->begin[group.warp];
+    for (std::uint32_t i = group.lanes.lane; i < used / 4; i += kLanes)
+      words[i] = load_word(staging_of(0) + 4 * i);
   }
 };
 

@@ -41,7 +41,8 @@ void decode_onto_base(const Choice& choice, const Binding& binding, const Entry*
                       std::byte* out, std::size_t bytes, Fault* fault, int sms, cudaStream_t stream,
                       const Arrival& arrival = {});
 
-/// Of an update, what its kernels keep meanwhile: so many bytes on a device with so many SMs.
+/// Of an update, what its kernels keep meanwhile, where they do: so many bytes on a device with so
+/// many SMs.
 constexpr std::size_t bytes_kept_on(int sms) {
   return static_cast<std::size_t>(sms) * kMostGroups * kBlockBytes;
 }

@@ -55,6 +55,7 @@ struct OntoBase {
         [&](uint4, std::uint32_t number, std::uint32_t) {
           for (std::uint32_t i = 16 * number; i < bytes; ++i) out[i] = kept[i];
         });
+    __syncwarp();  // before others take the place of what was kept
   }
 };
 

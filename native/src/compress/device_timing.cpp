@@ -13,18 +13,20 @@ namespace lanescope::compress {
 
 namespace {
 
-/// What kernels of an update keep, and sums of its base.
+/// Sums of an update's base, and what its kernels keep.
 class UpdateMemory {
  public:
-  UpdateMemory(int device, std::size_t blocks)
-      : sums_(device, blocks * sizeof(unsigned long long)),
-        room_(device, bytes_kept_on(sms_of(device, {}))) {}
+  UpdateMemory(int device, const Choice& choice, std::size_t blocks)
+      : sums_(device, blocks * sizeof(unsigned long long)) {
+    if (keeps_blocks(choice)) room_.emplace(device, bytes_kept_on(sms_of(device, {})));
+  }
 
   unsigned long long* sums() const { return static_cast<unsigned long long*>(sums_.data()); }
-  std::byte* room() const { return static_cast<std::byte*>(room_.data()); }
+  std::byte* room() const { return room_ ? static_cast<std::byte*>(room_->data()) : nullptr; }
 
  private:
-  DeviceMemory sums_, room_;
+  DeviceMemory sums_;
+  std::optional<DeviceMemory> room_;
 };
 
 }  // namespace
@@ -47,7 +49,7 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
   PutBase put;
   std::optional<UpdateMemory> kept;
   if (base != nullptr) {
-    kept.emplace(device, blocks);
+    kept.emplace(device, choice, blocks);
     const Differing differing = differing_of(choice);
     sink.taken = {base, differing, kept->sums(), kept->room()};
     put = {base, differing, kept->sums(), kept->room(), static_cast<Fault*>(fault.data())};

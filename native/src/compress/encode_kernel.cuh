@@ -7,7 +7,7 @@ namespace lanescope::compress {
 
 /// Codes on groups of warps, and one more warp where somebody follows.
 template <typename Strip, bool update>
-__global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThreads + kLanes, 1)
+__global__ void __launch_bounds__(ShapeOf<Strip, update>::kEncodeGroups* kGroupThreads + kLanes, 1)
     encode_kernel(const std::byte* data, std::size_t bytes, Sink sink, Settings settings,
                   std::uint32_t value_bytes) {
   extern __shared__ uint4 shared_memory[];
@@ -20,10 +20,11 @@ __global__ void __launch_bounds__(DeviceShape<Strip>::kEncodeGroups* kGroupThrea
     if (group.number == group_count) return mark_for(groups, group_count, sink.progress);
   }
   if (sink.apart_clocks > 0) stagger(group.number, sink.apart_clocks);
+  using Shape = ShapeOf<Strip, update>;
   auto* staging = reinterpret_cast<std::byte*>(shared_memory) +
-                  group.number * static_cast<int>(DeviceShape<Strip>::kEncodeRoom * kStrips);
+                  group.number * static_cast<int>(Shape::kEncodeBytes * kStrips);
   GroupEncoder<Strip, update> encoder{group, staging, sink, settings, value_bytes};
-  if constexpr (update)
+  if constexpr (update && !Shape::kOnce)
     encoder.differences =
         sink.taken.differences + (group.number * gridDim.x + blockIdx.x) * kBlockBytes;
   // Blocks are taken in order, so that payloads are nearly in order, too, whatever holds a group
@@ -62,14 +63,14 @@ void launch_encode(const Launch& launch, const Encoding& encoding) {
 
 template <typename Strip>
 struct StripKernel<Encoding, Strip> {
-  using Shape = DeviceShape<Strip>;
   static Kernel<Encoding> get(bool update) { return update ? of<true>() : of<false>(); }
 
  private:
   template <bool update>
   static Kernel<Encoding> of() {
+    using Shape = ShapeOf<Strip, update>;
     return {reinterpret_cast<const void*>(&encode_kernel<Strip, update>), Shape::kEncodeGroups,
-            Shape::kEncodeRoom * kStrips, false, &launch_encode<Strip, update>};
+            Shape::kEncodeBytes * kStrips, false, &launch_encode<Strip, update>};
   }
 };
 

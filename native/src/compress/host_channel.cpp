@@ -364,7 +364,7 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
   if (choice && bytes > 0) {
     facts.is_update = base != nullptr;
     const bool aligned = is_aligned(source) && is_aligned(base);
-    if (aligned && (base == nullptr || state.taking.are_there()))
+    if (aligned && (base == nullptr || state.taking.are_ready(keeps_blocks(*choice))))
       report = state.reports.lend(facts.reported_parts());
     if (!report) facts.why_raw = aligned ? "the GPU has no memory left" : not_aligned(base);
   }
@@ -426,7 +426,7 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   facts.base_place = "GPU " + std::to_string(state.gpu);
   if (facts.compressed) facts.parts = (parcel->bytes_ + slab_bytes - 1) / slab_bytes;
   std::unique_ptr<Report> report;
-  if (facts.compressed && (!facts.is_update || state.putting.are_there()))
+  if (facts.compressed && (!facts.is_update || state.putting.are_ready(true)))
     report = state.reports.lend(facts.reported_parts());
   if (facts.compressed && !report)
     throw Error("restore", cudaErrorMemoryAllocation, "no memory", "the GPU has no memory left");

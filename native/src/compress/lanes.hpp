@@ -15,8 +15,10 @@
 // Before loops over arrays of lanes' values, which a GPU keeps in registers only so.
 #ifdef __CUDA_ARCH__
 #define LANESCOPE_UNROLL _Pragma("unroll")
+#define LANESCOPE_NOT_UNROLLED _Pragma("unroll 1")
 #else
 #define LANESCOPE_UNROLL
+#define LANESCOPE_NOT_UNROLLED
 #endif
 
 // Before short loops that GCC has to leave as they are in order to vectorise them.

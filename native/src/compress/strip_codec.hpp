@@ -33,8 +33,17 @@ inline namespace LANESCOPE_CPU {
 // `encode` and `out` of `decode` are aligned to 16 bytes, the coded side to 4. Every number of
 // values from 1 on is possible, as the last strip of a stream is shorter.
 //
+// A codec that takes little time may let the kernels of updates read values and base but once
+// (`OnceShape`). It has
+//
+//   static constexpr bool kInOrder = true
+//       and `encode` takes, in place of `in`, also an object with `const Word* row(first)`: where
+//       value `first`, and those behind it in its tile are; of tiles of 2 KiB, each in turn
+//
 // `Out` takes values in order, a row of `kRow` at a time:
 //
+//   static constexpr bool kManyRows
+//       whether 2 KiB may be put at a time, at a multiple of as many
 //   Word* at(std::uint32_t first)
 //       where value `first`, a multiple of the row, and those behind it in the row are put
 //   template <typename Warp>
@@ -54,6 +63,10 @@ inline namespace LANESCOPE_CPU {
 // which says what differs from `StripCodec`, too.
 template <Codec codec>
 struct CodecOf;
+
+/// Whether the kernels of updates by a codec read values and base but once.
+template <typename Strip>
+concept InOrder = Strip::kInOrder;
 
 struct StripCodec {
   /// Where codecs are tried in turn, those of the lowest rank come first, and of one rank those of
@@ -76,6 +89,7 @@ struct StripCodec {
 /// An `Out` of memory that holds all of the values.
 template <typename Word>
 struct ValuesOut {
+  static constexpr bool kManyRows = false;
   Word* values;
   LANESCOPE_LANES Word* at(std::uint32_t first) const { return values + first; }
   template <typename Warp>

@@ -1,9 +1,15 @@
 #include "compress/update_lanes.hpp"
 
+#include "compress/candidates.hpp"
+
 namespace lanescope::compress {
 
 Differing differing_of(const Choice& choice) {
   return Differing::of(choice.difference, bytes_of(choice.dtype));
+}
+
+bool keeps_blocks(const Choice& choice) {
+  return !codes_in_order(choice.codec, choice.dtype);
 }
 
 void require_possible(const Choice& choice, const std::byte* base, const std::byte* target,
@@ -19,12 +25,15 @@ void require_possible(const Choice& choice, const std::byte* base, const std::by
                 "the base overlaps a part of the array for the values; give another one");
 }
 
-bool UpdateLanes::are_there() {
-  if (!rooms_.empty() || no_memory_) return !no_memory_;
-  try {
-    for (std::size_t i = 0; i < lanes_; ++i) rooms_.emplace_back(device_, lane_bytes_);
+bool UpdateLanes::are_ready(bool need_memory) {
+  if (!loaded_) {
     const ScopedDevice scope(device_);
     load_update_kernels();
+    loaded_ = true;
+  }
+  if (!need_memory || !rooms_.empty() || no_memory_) return !need_memory || !no_memory_;
+  try {
+    for (std::size_t i = 0; i < lanes_; ++i) rooms_.emplace_back(device_, lane_bytes_);
   } catch (const Error& error) {
     rooms_.clear();
     no_memory_ = error.code() == cudaErrorMemoryAllocation;

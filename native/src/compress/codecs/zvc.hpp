@@ -35,6 +35,7 @@ struct ZvcStrip {
   static constexpr std::uint32_t kParts = sizeof(Unit) / sizeof(Word);
   static constexpr std::uint32_t kGroup = kLanes * kParts;
   static constexpr std::uint32_t kRow = 8 * kGroup;
+  static constexpr bool kInOrder = true;
 
   LANESCOPE_LANES static constexpr std::uint32_t bound(std::uint32_t values) {
     return values_at(values) + parts_of(values * kSize, 4) * 4;
@@ -45,13 +46,24 @@ struct ZvcStrip {
     return values_at(values);
   }
 
-  template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
+  template <typename Warp, typename In>
+  LANESCOPE_LANES static std::uint32_t encode(Warp warp, In&& in, std::uint32_t values,
                                               const Settings&, std::uint8_t* out,
                                               std::uint32_t room) {
     std::uint32_t at = values_at(values);
-    for (std::uint32_t first = 0; first < values; first += kAtOnce * kGroup)
-      at += put(warp, in, first, values, out, at, room);
+    if constexpr (std::is_pointer_v<std::remove_reference_t<In>>) {
+      for (std::uint32_t first = 0; first < values; first += kAtOnce * kGroup)
+        at += put(warp, in + first, first, values, out, at, room);
+    } else {  // Differences, which are mostly zeros.
+      LANESCOPE_NOT_UNROLLED
+      for (std::uint32_t first = 0; first < values; first += kTurn) {
+        const Word* row = in.row(first);
+        if (first + kTurn <= values && put_few(warp, row, first, out, at, room)) continue;
+        LANESCOPE_NOT_UNROLLED
+        for (std::uint32_t i = 0; i < kTurn && first + i < values; i += kAtOnce * kGroup)
+          at += put(warp, row + i, first + i, values, out, at, room);
+      }
+    }
     const std::uint32_t end = parts_of(at, 4) * 4;
     warp.each([&](int lane) {
       const std::uint32_t i = at + static_cast<std::uint32_t>(lane);
@@ -66,11 +78,16 @@ struct ZvcStrip {
                                      const Settings&, Out& out, std::uint32_t values) {
     std::uint32_t at = values_at(values);
     if (at > bytes) return false;
-    for (std::uint32_t row = 0; row < values; row += kRow) {
+    constexpr std::uint32_t kStep = Out::kManyRows ? kTurn : kRow;
+    for (std::uint32_t row = 0; row < values; row += kStep) {
       Word* to = out.at(row);
-      for (std::uint32_t i = 0; i < kRow && row + i < values; i += kAtOnce * kGroup)
+      bool taken = false;
+      if constexpr (Out::kManyRows)  // Differences, which are mostly zeros.
+        taken = row + kTurn <= values && take_few(warp, in, bytes, row, at, to);
+      LANESCOPE_NOT_UNROLLED
+      for (std::uint32_t i = 0; !taken && i < kStep && row + i < values; i += kAtOnce * kGroup)
         if (!take(warp, in, bytes, row + i, values, at, to + i)) return false;
-      out.done(warp, row + kRow);
+      out.done(warp, row + kStep);
     }
     if (parts_of(at, 4) * 4 != bytes) return false;
     while (at < bytes && in[at] == 0) ++at;
@@ -90,6 +107,12 @@ struct ZvcStrip {
 #endif
   static constexpr std::uint32_t kMasks = kAtOnce * kParts;
 
+  // Where most values are 0, a lane takes a mask each and goes through its bits, so that the others
+  // cost nothing: so many groups at a time, of up to 2 KiB, all of whose values are there.
+  static constexpr std::uint32_t kTurnGroups =
+      kLanes / kParts < 2048 / (kGroup * kSize) ? kLanes / kParts : 2048 / (kGroup * kSize);
+  static constexpr std::uint32_t kTurn = kTurnGroups * kGroup;
+
   LANESCOPE_LANES static constexpr std::uint32_t values_at(std::uint32_t values) {
     return parts_of(values, kGroup) * kParts * 4;
   }
@@ -106,6 +129,113 @@ struct ZvcStrip {
   }
 
 #ifdef LANESCOPE_ON_DEVICE
+  static constexpr std::uint32_t kTurnMasks = kTurnGroups * kParts;
+  /// With more bits in a mask lanes would get in each other's way.
+  static constexpr std::uint32_t kFew = 12;
+
+  /// Stores masks and values of a turn from value `first` on, as `put` does, and moves `at` behind
+  /// them; false where values are many.
+  template <typename Warp>
+  LANESCOPE_LANES static bool put_few(Warp warp, const Word* in, std::uint32_t first,
+                                      std::uint8_t* out, std::uint32_t& at, std::uint32_t room) {
+    const auto* units = reinterpret_cast<const Unit*>(in);
+    std::uint8_t* masks_out = out + mask_at(first, 0);
+    LANESCOPE_UNROLL
+    for (std::uint32_t i = 0; i < kTurnMasks; i += 4) {
+      std::uint32_t masks[4];
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < 4; ++k) {
+        Lanes<Warp, std::uint32_t> bits;
+        warp.each([&](int lane) {
+          const Unit unit = units[(i + k) / kParts * kLanes + static_cast<std::uint32_t>(lane)];
+          bits[lane] = bits_of(value_of(unit, i + k));
+        });
+        masks[k] = warp.lanes_with(bits, ~std::uint32_t{0});
+      }
+      warp.each([&](int lane) {
+        if (lane == 0) store_words(masks_out + 4 * i, masks);
+      });
+    }
+    warp.sync();
+    Lanes<Warp, std::uint32_t> mine, counts;
+    warp.each([&](int lane) {
+      const auto number = static_cast<std::uint32_t>(lane);
+      mine[lane] = number < kTurnMasks ? load_word(masks_out + 4 * number) : 0;
+      counts[lane] = bits_set(mine[lane]);
+    });
+    std::uint32_t total;
+    const auto sums = warp.sum_before(counts, total);
+    const std::uint32_t most = warp.most(counts);
+    if (most > kFew) return false;
+    const std::uint32_t begin = at;
+    at += kSize * total;
+    if (at > room) return true;
+    warp.each([&](int lane) {
+      const Word* from = in + turn_place(lane);
+      std::uint8_t* to = out + begin + kSize * sums[lane];
+      std::uint32_t bits = mine[lane];
+      LANESCOPE_NOT_UNROLLED
+      for (std::uint32_t n = 0; n < most; n += 2) {
+        LANESCOPE_UNROLL
+        for (std::uint32_t k = 0; k < 2; ++k, bits &= bits - 1)
+          if (bits != 0) store_value(to + kSize * (n + k), from[lowest_bit(bits) * kParts]);
+      }
+    });
+    return true;
+  }
+
+  /// Gives a turn from value `first` on as `take` does, into memory for all of it; false where
+  /// values are many, or do not lie in `bytes`.
+  template <typename Warp>
+  LANESCOPE_LANES static bool take_few(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                       std::uint32_t first, std::uint32_t& at, Word* to) {
+    Lanes<Warp, std::uint32_t> mine, counts;
+    warp.each([&](int lane) {
+      const auto number = static_cast<std::uint32_t>(lane);
+      mine[lane] = number < kTurnMasks ? load_word(in + mask_at(first, number)) : 0;
+      counts[lane] = bits_set(mine[lane]);
+    });
+    std::uint32_t total;
+    const auto sums = warp.sum_before(counts, total);
+    const std::uint32_t most = warp.most(counts);
+    const std::uint32_t begin = at;
+    if (most > kFew || begin + kSize * total > bytes) return false;
+    at += kSize * total;
+    warp.each([&](int lane) {
+      LANESCOPE_UNROLL
+      for (std::uint32_t i = 0; i < kTurn * kSize; i += 16 * kLanes)
+        store_zeros(reinterpret_cast<std::uint8_t*>(to) + i +
+                    16 * static_cast<std::uint32_t>(lane));
+    });
+    warp.sync();
+    warp.each([&](int lane) {
+      Word* out = to + turn_place(lane);
+      const std::uint8_t* from = in + begin + kSize * sums[lane];
+      std::uint32_t bits = mine[lane];
+      LANESCOPE_NOT_UNROLLED
+      for (std::uint32_t n = 0; n < most; n += 2) {
+        LANESCOPE_UNROLL
+        for (std::uint32_t k = 0; k < 2; ++k, bits &= bits - 1)
+          if (bits != 0) out[lowest_bit(bits) * kParts] = load_value(from + kSize * (n + k));
+      }
+    });
+    return true;
+  }
+
+  /// In a turn, where the first value of a lane's mask is.
+  LANESCOPE_LANES static std::uint32_t turn_place(int lane) {
+    const auto number = static_cast<std::uint32_t>(lane);
+    return number / kParts * kGroup + number % kParts;
+  }
+
+  /// At a multiple of 16.
+  LANESCOPE_LANES static void store_words(void* at, const std::uint32_t (&words)[4]) {
+    *static_cast<uint4*>(at) = uint4{words[0], words[1], words[2], words[3]};
+  }
+  LANESCOPE_LANES static void store_zeros(void* at) {
+    *static_cast<uint4*>(at) = uint4{0, 0, 0, 0};
+  }
+
   /// Stores masks and values of `kAtOnce` groups from value `first` on, the values at `at` where
   /// there is room; returns how many bytes they have.
   template <typename Warp>
@@ -115,7 +245,7 @@ struct ZvcStrip {
     Lanes<Warp, Unit> units[kAtOnce];
     LANESCOPE_UNROLL
     for (std::uint32_t k = 0; k < kAtOnce; ++k)
-      units[k] = load_units(warp, in, first + k * kGroup, values);
+      units[k] = load_units(warp, in + k * kGroup, first + k * kGroup, values);
     std::uint32_t masks[kMasks];
     LANESCOPE_UNROLL
     for (std::uint32_t i = 0; i < kMasks; ++i) {
@@ -178,20 +308,21 @@ struct ZvcStrip {
     return true;
   }
 
-  /// Units from value `first` on; 0 for values that are not there.
+  /// Units of a group, which begins with value `first`; 0 for values that are not there.
   template <typename Warp>
   LANESCOPE_LANES static Lanes<Warp, Unit> load_units(Warp warp, const Word* in,
                                                       std::uint32_t first, std::uint32_t values) {
     Lanes<Warp, Unit> units;
     warp.each([&](int lane) {
-      const std::uint32_t at = first + static_cast<std::uint32_t>(lane) * kParts;
-      if (at + kParts <= values) {
+      const std::uint32_t at = static_cast<std::uint32_t>(lane) * kParts;
+      if (first + at + kParts <= values) {
         units[lane] = *reinterpret_cast<const Unit*>(in + at);
         return;
       }
       Unit unit = 0;
       for (std::uint32_t part = 0; part < kParts; ++part)
-        if (at + part < values) unit |= static_cast<Unit>(in[at + part]) << 8 * kSize * part;
+        if (first + at + part < values)
+          unit |= static_cast<Unit>(in[at + part]) << 8 * kSize * part;
       units[lane] = unit;
     });
     return units;
@@ -235,7 +366,7 @@ struct ZvcStrip {
                            std::uint8_t* out, std::uint32_t at, std::uint32_t room) {
     const std::uint32_t count = values - first < kGroup ? values - first : kGroup;
     Word padded[kGroup];
-    const Word* from = in + first;
+    const Word* from = in;
     if (count < kGroup) {
       std::memset(padded, 0, sizeof padded);
       std::memcpy(padded, from, count * kSize);
