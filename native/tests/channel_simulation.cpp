@@ -21,6 +21,7 @@
 #include "compress/host_channel.hpp"
 #include "compress/host_strips.hpp"
 #include "compress/page_copier.hpp"
+#include "compress/update_lanes.hpp"
 #include "pretended_cuda.hpp"
 #include "pretended_pages.hpp"
 #include "pretended_updates.hpp"
@@ -145,9 +146,11 @@ bool given_up(const Arrival& arrival) {
 
 void load_kernels(const Choice&) {}
 
-void encode_blocks(const Choice&, const std::byte* data, std::size_t bytes, const Sink& sink, int,
-                   cudaStream_t stream) {
+void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+                   int, cudaStream_t stream) {
   check(pretended::called_for(stream), "encode_blocks");
+  require(sink.taken.base == nullptr || !keeps_blocks(choice) || sink.taken.differences != nullptr,
+          "a kernel has no memory for differences");
   std::vector<std::size_t> order(blocks_of(bytes));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const std::size_t window = 1 + pretended::draw() % 40;  // how far blocks overtake each other
@@ -183,11 +186,12 @@ void decode_blocks(const Choice&, const Binding& binding, const Entry* entries,
   }
 }
 
-void decode_onto_base(const Choice&, const Binding& binding, const Entry* entries,
+void decode_onto_base(const Choice& choice, const Binding& binding, const Entry* entries,
                       const std::byte* payloads, std::size_t room, const PutBase& put,
                       std::byte* out, std::size_t bytes, Fault* fault, int, cudaStream_t stream,
                       const Arrival& arrival) {
   check(pretended::called_for(stream), "decode_onto_base");
+  require(!keeps_blocks(choice) || put.values != nullptr, "a kernel has no memory for values");
   for (std::size_t block = 0; block < blocks_of(bytes); ++block) {
     const std::size_t begin = block * kBlockBytes;
     pretended::put_when(
@@ -255,6 +259,7 @@ ChannelOptions some_options() {
 Choice some_update() {
   constexpr Dtype dtypes[] = {Dtype::int8, Dtype::int16, Dtype::float32, Dtype::int64};
   Choice choice{Codec::zvc, dtypes[bits() % std::size(dtypes)], 1};
+  if (choice.dtype != Dtype::int8 && bits() % 2 == 0) choice.codec = Codec::delta;
   choice.difference = bits() % 2 == 0 ? UpdateKind::exclusive_or : UpdateKind::subtraction;
   return choice;
 }

@@ -42,12 +42,14 @@ SIZES = [1, 15, 17, 64 << 10, (64 << 10) + 1, (5 << 20) + 3]
 
 
 def old_and_new(dtype, size, gpu=0, seed=0):
-    """Bits of two arrays, of which most values differ by a little and some by all of their bits."""
+    """Bits of two arrays: first many values differ, by little or by all of their bits, then few."""
     random = np.random.default_rng(seed)
     each = torch.empty((), dtype=dtype).element_size()
     word = np.dtype(f"u{each}")
     old = random.integers(0, 1 << (8 * each), size // each, dtype=word)
-    new = old + random.choice(np.array([0, 0, 0, 1, (1 << (8 * each)) - 1], word), old.size)
+    step = random.choice(np.array([0, 0, 0, 1, (1 << (8 * each)) - 1], word), old.size)
+    step[old.size // 3 :] *= random.random(old.size - old.size // 3) < 0.1
+    new = old + step
     where = random.random(old.size) < 0.001
     new[where] = random.integers(0, 1 << (8 * each), where.sum(), dtype=word)
     return (of_bits(old, dtype).to(f"cuda:{gpu}"), of_bits(new, dtype).to(f"cuda:{gpu}"))

@@ -6,6 +6,7 @@ import pytest
 import lanescope
 from lanescope._core import native
 from tests.compression.stream_format import BLOCK, array_number
+from tests.compression.test_codecs import TAKES
 from tests.native.emulated import emulated
 from tests.native.test_emulated_codec import (
     ENTRY,
@@ -70,6 +71,22 @@ def test_differences_are_those_of_the_host_and_are_put_onto_the_base(group, code
         assert np.array_equal(values, words)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "float64"])
+def test_few_and_many_differences(group, dtype):
+    """From piece to piece; a strip of them grows, though its block gets smaller."""
+    word = np.dtype(TAKES["zvc"][dtype])
+    count, each = (BLOCK + 20 * 1024 + 8) // word.itemsize, 1024 // word.itemsize
+    share = np.repeat(RANDOM.choice([0, 0.01, 0.1, 0.4, 1], -(-count // each)), each)[:count]
+    share[: 16 * each], share[16 * each : 48 * each] = 1, 0
+    step = RANDOM.integers(1, 1 << word.itemsize * 8, count, dtype=word)
+    step[RANDOM.random(count) >= share] = 0
+    base = RANDOM.integers(0, 1 << word.itemsize * 8, count, dtype=word)
+    data, how = sent(group, base + step, base, "zvc", dtype, SUBTRACTION)
+    faults, values = received(group, data, how, base, SUBTRACTION)
+    assert faults == [0, 0]
+    assert np.array_equal(values, base + step)
+
+
 @pytest.mark.parametrize("length", [1, 17, 1000, BLOCK + 1])
 @pytest.mark.parametrize("step", [0, 3])
 def test_bytes_of_any_length(group, length, step):
@@ -81,7 +98,7 @@ def test_bytes_of_any_length(group, length, step):
     assert np.array_equal(values, words)
 
 
-@pytest.mark.parametrize("codec", ["raw", "delta"])
+@pytest.mark.parametrize("codec", ["raw", "delta", "zvc"])
 @pytest.mark.parametrize("changes", [0, 700])
 def test_blocks_of_another_base_stay(group, codec, changes):
     """Each differing bit counts, where differences are none, too; other blocks become new."""
@@ -101,11 +118,12 @@ def test_blocks_of_another_base_stay(group, codec, changes):
         assert np.array_equal(values, expected)
 
 
-def test_damaged_blocks_stay(group):
+@pytest.mark.parametrize("codec", ["delta", "zvc"])
+def test_damaged_blocks_stay(group, codec):
     count = 2 * BLOCK // 4
     base = RANDOM.normal(size=count).astype(np.float32).view(np.uint32)
     words = base + RANDOM.integers(0, 9, count, dtype=np.uint32)
-    data, how = sent(group, words, base, "delta", "float32", SUBTRACTION)
+    data, how = sent(group, words, base, codec, "float32", SUBTRACTION)
     for _ in range(2):
         changed = bytearray(data)
         changed[RANDOM.integers(2 * ENTRY.itemsize, len(data) - 16)] ^= 1 << RANDOM.integers(8)
