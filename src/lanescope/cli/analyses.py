@@ -216,7 +216,8 @@ def write_page(
     from lanescope.studies.analysis_run import analysis_document
 
     path = page or folder / PAGE
-    write_text(path, document_page(analysis_document(analysis, folder, result), static=static))
+    html = document_page(analysis_document(analysis, folder, result), static=static)
+    write_text(path, html, inner=int(path.parent == folder))
     if page is None:
         print(f"page: {path}", file=sys.stderr)
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as encoder
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,7 +100,7 @@ def compress(
     Each becomes FILE.lsc; 'lanescope decompress' gives back the same bytes. Exit code: 0 done, 2 a
     file cannot be read or written.
     """
-    from lanescope.compression.container import ENDING
+    from lanescope.compression.container import ENDING, file_bytes
     from lanescope.compression.files import compress_file
 
     require_one(files, base)
@@ -112,7 +113,7 @@ def compress(
                 source, target, codec=codec, dtype=dtype, threads=threads, progress=progress,
                 base=base,
             )  # fmt: skip
-        say(source, target, index, target.stat().st_size, json)
+        say(source, target, index, file_bytes(index), json)
 
 
 def require_one(files: list[Path], base: Path | None) -> None:
@@ -140,6 +141,8 @@ def targets_of(files: list[Path], targets: list[Path], out: Path | None, force: 
     InputError
         If a file would be replaced without `force`, or two become one.
     """
+    from lanescope.codec.outputs import is_special
+
     if out is not None:
         if len(files) > 1:
             raise InputError(f"--out names one file, and {len(files)} are given; give --to DIR")
@@ -149,7 +152,7 @@ def targets_of(files: list[Path], targets: list[Path], out: Path | None, force: 
     for source, target in zip(files, targets, strict=True):
         if target.exists() and source.exists() and target.samefile(source):
             raise InputError(f"{target} would be written onto itself; give another --out")
-        if not force and os.path.lexists(target):
+        if not force and os.path.lexists(target) and not is_special(target):
             raise InputError(f"{target} is there already; give --force to replace it")
     return targets
 
@@ -184,16 +187,21 @@ def progress_of(doing: str, source: Path) -> Iterator[Progress]:
 
 
 def say(source: Path, target: Path, index: Index, stored: int, json: bool) -> None:
-    """Print what became of a file, of which the compressed one has so many bytes."""
+    """Print what became of a file, of which the compressed one has so many bytes.
+
+    On standard error where standard output has what was written.
+    """
+    from lanescope.codec.outputs import is_standard_output
+
+    aside = is_standard_output(target)
     if json:
-        print(
-            encoder.dumps({"file": str(source), "written": str(target), **sizes_of(index, stored)})
-        )
+        content = {"file": str(source), "written": str(target), **sizes_of(index, stored)}
+        print(encoder.dumps(content), file=sys.stderr if aside else sys.stdout)
         return
     from lanescope.cli.output import console
     from lanescope.units.sizes import binary_text
 
-    console().print(
+    console(error=aside).print(
         f"{source} → {target}: {binary_text(index.bytes)}, compressed "
         f"{binary_text(stored)}, ratio {index.bytes / stored:.2f}",
         soft_wrap=True,

@@ -125,7 +125,7 @@ def write_page(run: Run, *, strict: bool) -> None:
 
     assert run.folder is not None, "a run of the command line is always stored"
     path = run.folder / PAGE
-    write_text(path, page_html(run, strict=strict))
+    write_text(path, page_html(run, strict=strict), inner=1)
     print(f"page: {path}\nrun:  {run.folder}", file=sys.stderr)
 
 

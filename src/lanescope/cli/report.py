@@ -240,7 +240,7 @@ def _report_run(
 
     assert stored.folder is not None, "it was just read from there"
     path = out or result_path(stored.folder, PAGE)
-    write_text(path, page_html(stored, static=static))
+    write_text(path, page_html(stored, static=static), inner=int(out is None))
     print(path)
 
 
@@ -288,7 +288,8 @@ def report_watch(
         print(encoder.dumps(summary_json(evaluation.summary, evaluation.findings), indent=2))
         return
     assert page is not None, "without --json there is a page"
-    write_text(page, watch_page_html(run, evaluation, static=static))
+    inner = int(page.parent == run.folder)
+    write_text(page, watch_page_html(run, evaluation, static=static), inner)
     print(page)
 
 

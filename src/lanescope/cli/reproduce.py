@@ -129,9 +129,11 @@ def write_page(
 
     results = evaluate(read_reproduction(folder))
     if numbers:
-        write_text(folder / CHAPTERS, json.dumps(reproduction_json(results), indent=1) + "\n")
+        text = json.dumps(reproduction_json(results), indent=1) + "\n"
+        write_text(folder / CHAPTERS, text, inner=1)
     page = page or folder / PAGE
-    write_text(page, chapters_page_html(results, static=static))
+    inner = int(page.parent == folder)
+    write_text(page, chapters_page_html(results, static=static), inner)
     return results, page
 
 

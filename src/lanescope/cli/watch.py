@@ -450,7 +450,7 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
         content = summary_json(evaluation.summary, evaluation.findings)
         write_text(json, encoder.dumps(content, indent=2) + "\n")
     page = run.folder / PAGE
-    write_text(page, watch_page_html(run, evaluation))
+    write_text(page, watch_page_html(run, evaluation), inner=1)
     if quiet:
         return
     out = console(error=True, soft_wrap=True)

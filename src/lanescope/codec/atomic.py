@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lanescope.codec.files import opened_folder
+from lanescope.codec.outputs import file_of, open_special
 from lanescope.errors import InputError
 
 #: How a file is called until it is whole: the end of its name, which begins with a dot.
@@ -23,18 +24,54 @@ def write_atomically(path: Path, content: bytes, inner: int = 1) -> None:
     replace_when_written(path, lambda file: file.write(content), inner)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file that a user named, whole or not at all.
+def write_text(path: Path, text: str, inner: int = 0) -> None:
+    """Write a file that a user named, as `write_named` does, or one in a run folder.
+
+    Parameters
+    ----------
+    inner
+        As of `replace_when_written` for a file in a run folder; 0: a user named this one.
 
     Raises
     ------
     InputError
         If it cannot be written.
     """
+    content = text.encode()
     try:
-        write_atomically(path, text.encode())
+        if inner:
+            write_atomically(path, content, inner)
+        else:
+            write_named(path, lambda file: file.write(content))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
+
+
+def write_named(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Let `write` fill a file that a user named.
+
+    A symbolic link is followed, and the file that it leads to is there whole or not at all. A FIFO,
+    a character device or a descriptor of this process, as ``/dev/stdout`` is, is written to once
+    all is known, and stays what it is.
+
+    Raises
+    ------
+    InputError
+        If it is a socket or a block device, or a FIFO that nobody reads.
+    OSError
+        If it cannot be written.
+    """
+    if (place := file_of(path)) is not None:
+        replace_when_written(place, write)
+        return
+    import shutil
+    import tempfile  # slow to load
+
+    with tempfile.TemporaryFile() as whole:
+        write(whole)
+        whole.seek(0)
+        with open_special(path) as special:
+            shutil.copyfileobj(whole, special)
 
 
 def replace_when_written(path: Path, write: Callable[[BinaryIO], object], inner: int = 1) -> None:

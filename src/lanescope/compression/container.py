@@ -135,13 +135,23 @@ def part_sizes(size: int) -> list[int]:
 
 def write_index(file: BinaryIO, index: Index) -> int:
     """Write what stands behind the streams; return the bytes of the whole file."""
-    # what needs no base is read by programs that know of none
-    fields = dataclasses.asdict(index, dict_factory=_without_none_base)
-    content = json.dumps(fields, separators=(",", ":")).encode()
+    content = _index_json(index)
     begin = file.tell()
     file.write(content)
     file.write(_TRAILER.pack(begin, len(content), zlib.crc32(content), *_END))
     return file.tell()
+
+
+def file_bytes(index: Index) -> int:
+    """Return the bytes of the whole file whose index this is."""
+    streams = sum(one.stored_bytes for one in index.segments)
+    return len(FRONT) + streams + len(_index_json(index)) + _TRAILER.size
+
+
+def _index_json(index: Index) -> bytes:
+    # what needs no base is read by programs that know of none
+    fields = dataclasses.asdict(index, dict_factory=_without_none_base)
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def _without_none_base(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.codec.atomic import replace_when_written
+from lanescope.codec.atomic import write_named
 from lanescope.codec.files import open_file, reading
 from lanescope.compression.arrays import npy_header
 from lanescope.compression.base_files import BaseFile, arrays_of, as_values
@@ -163,7 +163,7 @@ def require_host_codec(codec: str) -> None:
 
 def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
     try:
-        replace_when_written(path, write)
+        write_named(path, write)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.calls import shown
-from lanescope.codec.atomic import replace_when_written
+from lanescope.codec.atomic import write_named
 from lanescope.codec.fields import PositiveInt, build
 from lanescope.codec.files import fields_of, open_file, parse_json, reading
 from lanescope.compression.choosing import dtype_of
@@ -145,7 +145,7 @@ def save_parcel(parcel: Parcel | PageParcel, target: Any) -> int:
         def write(file: BinaryIO) -> None:
             written[0] = _write(parcel, file)
 
-        replace_when_written(path, write)
+        write_named(path, write)
         return written[0]
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error

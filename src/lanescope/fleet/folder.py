@@ -110,7 +110,8 @@ def write_node(folder: Path, report: NodeReport) -> None:
     """Write a node's report."""
     place = place_of(folder, report.host)
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_text(place.with_name(f"{place.name}.json"), json.dumps(dataclasses.asdict(report)) + "\n")
+    text = json.dumps(dataclasses.asdict(report)) + "\n"
+    write_text(place.with_name(f"{place.name}.json"), text, inner=1)
 
 
 def read_node(text: object, name: str) -> NodeReport:
@@ -189,5 +190,5 @@ def _reports(files: Iterable[Path]) -> tuple[list[NodeReport], list[str]]:
 
 def write_report(folder: Path, report: FleetReport) -> None:
     """Write what all nodes come to, as JSON and as a page."""
-    write_text(folder / REPORT, report.as_json())
-    write_text(folder / "report.html", document_page(report.document()))
+    write_text(folder / REPORT, report.as_json(), inner=1)
+    write_text(folder / "report.html", document_page(report.document()), inner=1)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lanescope.codec.atomic import write_atomically
+from lanescope.codec.atomic import write_named
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import line_of, parse_toml, read_text
 from lanescope.errors import InputError
@@ -86,7 +86,8 @@ def save_machine(machine: Machine, path: StrPath) -> None:
         If it cannot be written.
     """
     try:
-        write_atomically(Path(path), dumps_machine(machine).encode())
+        content = dumps_machine(machine).encode()
+        write_named(Path(path), lambda file: file.write(content))
     except OSError as error:
         raise InputError(
             f"cannot write machine file {path}: {error.strerror}; name another"

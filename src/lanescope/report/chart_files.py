@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lanescope.codec.atomic import write_atomically
+from lanescope.codec.atomic import write_atomically, write_named
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.report.html import text
@@ -66,7 +66,9 @@ def write_charts(
         for chart in charts:
             picture = picture_svg([chart], chart.title, subtitle(chart), chart.notes)
             named = [folder / f"{chart.key}.{name}" for name in formats]
-            paths += [_write(picture, path) for path in named]
+            for path in named:
+                write_atomically(path, _content(picture, path))
+            paths += named
         return paths
 
 
@@ -116,17 +118,16 @@ def write_picture(picture: str, path: Path) -> None:
         If it cannot be written.
     """
     try:
-        _write(picture, path)
+        content = _content(picture, path)
+        write_named(path, lambda file: file.write(content))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; name another place") from error
 
 
-def _write(picture: str, path: Path) -> Path:
+def _content(picture: str, path: Path) -> bytes:
+    """Return what a picture is as a file of that name."""
     png = path.suffix == ".png"
-    write_atomically(
-        path, converter().svg_to_png(picture, scale=_SCALE) if png else picture.encode()
-    )
-    return path
+    return converter().svg_to_png(picture, scale=_SCALE) if png else picture.encode()
 
 
 def picture_svg(

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from lanescope.codec.atomic import replace_when_written
+from lanescope.codec.atomic import write_named
 from lanescope.report.perfetto_packets import Writer, builder_class
 from lanescope.report.perfetto_tracks import (
     CALL,
@@ -62,7 +62,7 @@ def write_perfetto(
         If the file cannot be written.
     """
     builder_class()  # before anything is made that a failure would leave
-    replace_when_written(path, lambda file: _write(file, run, most_points, ranges))
+    write_named(path, lambda file: _write(file, run, most_points, ranges))
 
 
 def _write(file: BinaryIO, run: WatchRun, most_points: int, ranges: str) -> None:

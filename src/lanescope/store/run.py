@@ -156,7 +156,7 @@ class Run:
         if path is None and self.folder is None:
             raise InputError("this run is not stored; give a path for its page")
         page = Path(path) if path is not None else Path(self.folder or "") / PAGE
-        write_text(page, page_html(self))
+        write_text(page, page_html(self), inner=int(path is None))
         return page
 
     def plot(self) -> Any:

@@ -83,7 +83,8 @@ class Watched(AnalysisResult):
 
         assert self.run.folder is not None, "a watch is always stored"
         page = self.run.folder / PAGE if path is None else Path(path)
-        write_text(page, watch_page_html(self.run, self.evaluation, static=static))
+        html = watch_page_html(self.run, self.evaluation, static=static)
+        write_text(page, html, inner=int(path is None))
         return page
 
 

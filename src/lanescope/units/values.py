@@ -6,6 +6,7 @@ by a sentence that names the option, what it takes, and what was given.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -308,17 +309,26 @@ def _why_not_written(path: Path) -> str | None:
     """Return why a file cannot be written, before minutes are spent on what goes into it."""
     import tempfile  # slow to load
 
+    from lanescope.codec.outputs import file_of
+
     try:
         if path.is_dir():
             return "it is a folder; name a file"
-        with tempfile.TemporaryFile(dir=path.parent):  # has no name that somebody could foresee
-            pass
-    except FileNotFoundError:
-        folder = quoted(str(path.parent), _MOST_OF_PATH)
-        return f"there is no folder {folder}; make it first"
+        if (place := file_of(path)) is None:  # not opened: a FIFO's reader would be at its end
+            return None if os.access(path, os.W_OK) else _reason(errno.EACCES)
+        folder = place.parent
+        if not os.path.lexists(folder):
+            return f"there is no folder {quoted(str(folder), _MOST_OF_PATH)}; make it first"
+        with tempfile.TemporaryFile(dir=folder):  # has no name that somebody could foresee
+            return None
+    except FileNotFoundError:  # as from /proc, whose files are the kernel's own
+        return f"no file can be made in {quoted(str(folder), _MOST_OF_PATH)}; name another place"
     except OSError as error:
-        return f"{error.strerror}; name another place"
-    return None
+        return _reason(error.errno)
+
+
+def _reason(number: int | None) -> str:
+    return f"{os.strerror(number or 0)}; name another place"
 
 
 def _path(value: Value, text: str, wanted: str) -> Path:

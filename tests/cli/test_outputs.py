@@ -1,0 +1,82 @@
+"""Outputs whose places are devices, links and standard output itself."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+#: Of Linux: the numbers of /dev/null and /dev/full.
+NULL, FULL = (1, 3), (1, 7)
+
+
+def device(path: Path, numbers: tuple[int, int]) -> Path:
+    """Make a device node of one's own."""
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*numbers))
+        path.open("wb").close()
+    except OSError as error:
+        pytest.skip(f"no device nodes can be made and opened here: {error}")
+    return path
+
+
+def lanescope_into(out: Path, *arguments: object) -> str:
+    """Run a command line whose standard output is appended to a file; return its other words."""
+    command = [sys.executable, "-m", "lanescope", *map(str, arguments)]
+    with out.open("ab") as file:
+        done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_a_drawing_goes_to_standard_output(tmp_path: Path):
+    out = tmp_path / "out"
+    out.write_text("before\n")
+    (tmp_path / "link.svg").symlink_to("/proc/self/fd/1")
+    lanescope_into(out, "topo", "--machine", "h200-x2", "--svg", tmp_path / "link.svg")
+    drawing, _, tree = out.read_text().partition("</svg>")
+    assert drawing.startswith("before\n<svg")
+    assert "g0" in tree
+    assert (tmp_path / "link.svg").is_symlink()
+
+
+def test_compressed_bytes_and_words_do_not_mix(lanescope_here, tmp_path: Path):
+    values = np.arange(5000, dtype=np.float32)
+    values.tofile(tmp_path / "values.f32")
+    (tmp_path / "link").symlink_to("/proc/self/fd/1")
+    out = tmp_path / "all.f32.lsc"
+    words = lanescope_into(out, "compress", tmp_path / "values.f32", "--out", tmp_path / "link")
+    assert f"compressed {out.stat().st_size / 1024:.3g} KiB" in words
+    assert lanescope_here("decompress", out).returncode == 0
+    assert np.array_equal(np.fromfile(tmp_path / "all.f32", np.float32), values)
+
+
+def test_a_machine_file_goes_where_a_link_leads(lanescope_here, tmp_path: Path):
+    (tmp_path / "machine.toml").symlink_to("target.toml")
+    done = lanescope_here("topo", "--machine", "h200-x2", "--save", tmp_path / "machine.toml")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "machine.toml").is_symlink()
+    assert "[[gpus]]" in (tmp_path / "target.toml").read_text()
+
+
+def test_devices_stay_devices(lanescope_here, tmp_path: Path):
+    null, full = device(tmp_path / "null.svg", NULL), device(tmp_path / "full.svg", FULL)
+    np.zeros(1000, np.float32).tofile(tmp_path / "values.f32")
+    for command in (
+        ("topo", "--machine", "h200-x2", "--svg"),
+        ("compress", tmp_path / "values.f32", "--out"),
+    ):
+        done = lanescope_here(*command, null)
+        assert done.returncode == 0, done.stderr
+        done = lanescope_here(*command, full)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"lanescope: cannot write {full}: No space left on device; name another place\n"
+        )
+    assert stat.S_ISCHR(null.lstat().st_mode)
+    assert stat.S_ISCHR(full.lstat().st_mode)
