@@ -47,6 +47,17 @@ def began_at() -> float | None:
     return _process.began_at
 
 
+def leaves(folder: str) -> None:
+    """Say which run folder has what was measured when the process was interrupted."""
+    _process.run_folder = folder
+
+
+def run_folder() -> str | None:
+    """Return what `leaves` was given, if it is still there: with --no-store it is removed."""
+    folder = _process.run_folder
+    return folder if folder is not None and os.path.isdir(folder) else None
+
+
 def verbs_are_loaded() -> None:
     """From now on a signal is an exception: KeyboardInterrupt, or SystemExit with 143."""
     _process.raises = True
@@ -133,6 +144,7 @@ class _Process:
         self.began_at: float | None = None
         self.raises = False
         self.leaves = False
+        self.run_folder: str | None = None
         self._taken_at: float | None = None
         #: Of whoever takes the first signal: this module's handler, or what watches it.
         self._taken = _thread.allocate_lock()

@@ -220,6 +220,8 @@ def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, errors
     assert "Traceback" not in errors
+    promised = f"is stored, and 'lanescope report {tmp_path / 'run'}' shows it"
+    assert (promised in errors) is (state == "interrupted")
     run = read_run(tmp_path / "run")
     assert run.manifest.state is state
     assert run.results[0].copies[0].statistics.n >= 6

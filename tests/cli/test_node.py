@@ -1,10 +1,13 @@
 """``lanescope node`` as a prolog calls it."""
 
 import json
+import os
+import signal
 
 import pytest
 
 from lanescope.operators import SNIPPETS, snippet_text
+from tests.patience import PATIENCE_S, until
 
 
 def test_a_node_without_the_gpus_that_it_should_have_is_missing_them(
@@ -44,3 +47,13 @@ def test_the_command_line_prints_each(lanescope_here, name):
     done = lanescope_here("node", "--snippet", name)
     assert (done.returncode, done.stdout) == (0, snippet_text(name))
     assert "lanescope" in done.stdout
+
+
+def test_an_interrupted_run_that_is_not_stored_promises_none(lanescope, tmp_path):
+    lanescope.environment["TMPDIR"] = str(tmp_path)
+    process = lanescope.start("check", "host-*", "--no-store")
+    until(lambda: list(tmp_path.glob("*/check/results/*.parquet")))
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, errors) == (130, "", "lanescope: interrupted\n")
+    assert os.listdir(tmp_path) == []

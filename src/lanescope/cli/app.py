@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from lanescope import interruption
 from lanescope.cli import (
     advise,
     bench,
@@ -188,32 +189,19 @@ def _options(
 _MOST_OF_WORD = 400
 _ENDLESS = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
 _FILES_LEFT = "files that were finished are there, and nothing is left of the one at work"
-#: What is true of what a verb leaves when it is interrupted; others leave nothing.
-_RUNS = (
-    "what was measured is kept, and 'lanescope report latest' shows it, or 'lanescope report "
-    "FOLDER' where --out named one"
-)
-_LEFT = {
-    "check": _RUNS,
-    "copy": _RUNS,
-    "node": _RUNS,
-    "bench": _RUNS,
-    "bench --params": f"{_RUNS}; the same command with --resume and --out FOLDER goes on with it",
-    "compress": _FILES_LEFT,
-    "decompress": _FILES_LEFT,
-    # these say themselves where a run is
-    "bench compress": "",
-    "bench params": "",
-}
 
 
 def _interrupted() -> str:
     """Return what is true of an interrupted verb."""
     verb = _verb_named()
+    if verb in ("compress", "decompress"):
+        return f"interrupted; {_FILES_LEFT}"
+    if (folder := interruption.run_folder()) is None:
+        return "interrupted"
+    said = f"interrupted; what was measured is stored, and 'lanescope report {folder}' shows it"
     if verb == "bench" and any(word.split("=")[0] == "--params" for word in sys.argv):
-        verb = "bench --params"
-    left = _LEFT.get(verb, _LEFT.get(verb.split()[0], "")) if verb else ""
-    return f"interrupted; {left}" if left else "interrupted"
+        said += f"; the same command with --resume and --out {folder} goes on with it"
+    return said
 
 
 def _verb_named() -> str:

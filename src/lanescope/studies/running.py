@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from lanescope import interruption
 from lanescope._version import __version__
 from lanescope.copies import Experiment
 from lanescope.copies.case import Case
@@ -175,6 +176,7 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
             writer.add_all(late)
     except (KeyboardInterrupt, SystemExit):
         writer.finish(State.INTERRUPTED)
+        interruption.leaves(str(writer.folder))
         raise
     else:
         return writer.finish(State.COMPLETE)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from lanescope import interruption
 from lanescope.errors import InputError
 from lanescope.studies.node import measuring
 from lanescope.studies.node.measuring import Request, check_node, require_time
@@ -92,3 +93,39 @@ def test_no_time_is_bad_input():
     require_time(3)
     with pytest.raises(InputError, match="3s or more"):
         require_time(2.9)
+
+
+#: Begins a run folder, sends Ctrl-C to the process that waits, and finishes when it is ended.
+_INTERRUPTED = """
+import os, pathlib, signal, sys, time
+out = next(pathlib.Path(one[6:]) for one in sys.argv if one.startswith("--out="))
+def finish(*_):
+    if BEGUN:
+        (out / "state").write_text("interrupted")
+    sys.exit(143)
+signal.signal(signal.SIGTERM, finish)
+out.mkdir()
+if BEGUN:
+    (out / "manifest.json").touch()
+os.kill(os.getppid(), signal.SIGINT)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_interrupted_run_is_finished_and_an_empty_one_goes(
+    measured_by, tmp_path, monkeypatch, begun
+):
+    monkeypatch.setattr(interruption._process, "run_folder", None)
+    measured_by(f"BEGUN = {begun}\n{_INTERRUPTED}")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            checked(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    folder = tmp_path / "run"
+    assert interruption.run_folder() == (str(folder) if begun else None)
+    assert folder.exists() is begun
+    if begun:
+        assert (folder / "state").read_text() == "interrupted"

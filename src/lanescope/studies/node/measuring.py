@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from lanescope import interruption
 from lanescope._version import __version__
 from lanescope.codec.atomic import writing_to
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.kinds import StrPath
-from lanescope.store.folders import require_new
+from lanescope.store.folders import MANIFEST, is_there, require_new
 from lanescope.store.store import read_run
 from lanescope.studies.node.report import (
     Check,
@@ -42,6 +43,8 @@ from lanescope.units.durations import Seconds
 _RESERVE_SECONDS = 1.0
 #: How long a process that was ended is waited for. One that hangs in a driver is left behind.
 _ENDING_SECONDS = 0.5
+#: How long one that was interrupted may write its run folder: this process has 3 s to end.
+_FINISHING_SECONDS = 2.0
 _LEAST_SECONDS = 0.1
 _MOST_OF_MESSAGE = 4000
 
@@ -166,7 +169,15 @@ def check_node(request: Request, out: Path | None) -> NodeReport:
         New run folder; None stores nothing.
     """
     if out is not None:
-        return _checked(request, out, stored=True)
+        try:
+            return _checked(request, out, stored=True)
+        except (KeyboardInterrupt, SystemExit):
+            if is_there(out / MANIFEST):
+                interruption.leaves(str(out))
+            else:  # nothing was measured
+                with suppress(OSError):
+                    out.rmdir()
+            raise
     with tempfile.TemporaryDirectory(prefix="lanescope-node-") as folder:
         return _checked(request, Path(folder) / "run", stored=False)
 
@@ -203,12 +214,23 @@ def _measure(request: Request, level: str, out: Path, messages: int) -> int | No
         return process.wait(timeout=max(deadline - time.monotonic() - _ENDING_SECONDS, 0.1))
     except subprocess.TimeoutExpired:
         return None
+    except (KeyboardInterrupt, SystemExit):
+        _interrupt(process)
+        raise
     finally:
         _end(process)
 
 
 def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "lanescope", "node", "--measure", *arguments]
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Let a process finish its run folder, which then says that it was interrupted."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_FINISHING_SECONDS)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
