@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from lanescope.store.folder import State
+from lanescope.store.store import read_run
 
 #: Of Linux: the numbers of /dev/null and /dev/full.
 NULL, FULL = (1, 3), (1, 7)
@@ -80,3 +84,21 @@ def test_devices_stay_devices(lanescope_here, tmp_path: Path):
         )
     assert stat.S_ISCHR(null.lstat().st_mode)
     assert stat.S_ISCHR(full.lstat().st_mode)
+
+
+def test_a_page_that_has_no_room_does_not_hide_the_run(lanescope, tmp_path: Path):
+    def with_little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))  # a page has more
+
+    command = ("check", "h2d/*", "--machine", "h200-x2", "--out", tmp_path / "run")
+    done = lanescope(*command, env=lanescope.environment, preexec_fn=with_little_room)
+    page = tmp_path / "run/report.html"
+    assert done.returncode == 0, done.stderr
+    assert "predicted (exit code 0)" in done.stdout
+    assert "h0 → g0" in done.stdout
+    assert done.stderr == (
+        f"no page: cannot write {page}: File too large; 'lanescope report {tmp_path / 'run'} "
+        f"--out FILE.html' writes it elsewhere\nrun:  {tmp_path / 'run'}\n"
+    )
+    assert not page.exists()
+    assert read_run(tmp_path / "run").manifest.state is State.COMPLETE

@@ -209,7 +209,11 @@ def write_page(
     *,
     static: bool = False,
 ) -> Path:
-    """Write the page of a stored result, into its folder if nothing else is named."""
+    """Write the page of a stored result, into its folder if nothing else is named.
+
+    Into its own folder: one that cannot be written is a note, as of `output.write_page`.
+    """
+    from lanescope.cli.output import no_page
     from lanescope.codec.atomic import write_text
     from lanescope.report.document_page import document_page
     from lanescope.store.store import PAGE
@@ -217,9 +221,15 @@ def write_page(
 
     path = page or folder / PAGE
     html = document_page(analysis_document(analysis, folder, result), static=static)
-    write_text(path, html, inner=int(path.parent == folder))
-    if page is None:
-        print(f"page: {path}", file=sys.stderr)
+    if page is not None:
+        write_text(path, html, inner=int(path.parent == folder))
+        return path
+    said = f"page: {path}"
+    try:
+        write_text(path, html, inner=1)
+    except InputError as error:
+        said = no_page(folder, error)
+    print(said, file=sys.stderr)
     return path
 
 

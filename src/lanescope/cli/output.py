@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lanescope.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from lanescope.copies import Experiment
@@ -118,15 +120,29 @@ def show_run(
 
 
 def write_page(run: Run, *, strict: bool) -> None:
-    """Write a new run's page and say on standard error where it is."""
+    """Write a new run's page and say on standard error where it is.
+
+    The run is stored: a page that cannot be written is no failure, and does not hide what the run
+    comes to.
+    """
     from lanescope.codec.atomic import write_text
     from lanescope.store.store import PAGE
     from lanescope.studies.runs.document import page_html
 
     assert run.folder is not None, "a run of the command line is always stored"
     path = run.folder / PAGE
-    write_text(path, page_html(run, strict=strict), inner=1)
-    print(f"page: {path}\nrun:  {run.folder}", file=sys.stderr)
+    page = f"page: {path}"
+    try:
+        write_text(path, page_html(run, strict=strict), inner=1)
+    except InputError as error:
+        page = no_page(run.folder, error)
+    print(f"{page}\nrun:  {run.folder}", file=sys.stderr)
+
+
+def no_page(folder: Path, error: InputError) -> str:
+    """Return a note that the page of a stored run could not be written."""
+    why = str(error).removesuffix("; name another place")
+    return f"no page: {why}; 'lanescope report {folder} --out FILE.html' writes it elsewhere"
 
 
 def write_plots(run: Run) -> None:

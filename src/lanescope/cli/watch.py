@@ -436,7 +436,7 @@ def _shown(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: b
 
 def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bool) -> None:
     """Write the page and the JSON, and the summary to standard error."""
-    from lanescope.cli.output import console
+    from lanescope.cli.output import console, no_page
     from lanescope.codec.atomic import write_text
     from lanescope.report.blocks_text import renderables
     from lanescope.store.store import PAGE
@@ -449,14 +449,19 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
 
         content = summary_json(evaluation.summary, evaluation.findings)
         write_text(json, encoder.dumps(content, indent=2) + "\n")
-    page = run.folder / PAGE
-    write_text(page, watch_page_html(run, evaluation), inner=1)
+    said = f"page: {run.folder / PAGE}"
+    try:
+        write_text(run.folder / PAGE, watch_page_html(run, evaluation), inner=1)
+    except InputError as error:
+        said = no_page(run.folder, error)
+        if quiet:
+            print(said, file=sys.stderr)
     if quiet:
         return
     out = console(error=True, soft_wrap=True)
     for part in renderables(watch_terminal(run, evaluation)):
         out.print(part)
-    out.print(f"page: {page}\nrun:  {run.folder}")
+    out.print(f"{said}\nrun:  {run.folder}")
 
 
 def _hold(conditions: Sequence[Assertion], evaluation: Evaluation) -> bool:
