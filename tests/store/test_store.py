@@ -100,9 +100,10 @@ def test_a_truncated_file_is_named(stored, name, kept):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_samples_file_is_named(stored):
-    (stored.folder / "samples.parquet").unlink()
-    with pytest.raises(InputError, match=r"samples\.parquet"):
+@pytest.mark.parametrize("name", ["results.parquet", "samples.parquet"])
+def test_a_missing_file_is_named(stored, name):
+    (stored.folder / name).unlink()
+    with pytest.raises(InputError, match=rf"cannot read .*/{name}: No such file"):
         read_run(stored.folder)
 
 

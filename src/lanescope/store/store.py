@@ -30,6 +30,7 @@ from lanescope.results.result import Result, Source
 from lanescope.store.decode import put_right, read_results, require_whole_cases
 from lanescope.store.folder import MANIFEST as MANIFEST
 from lanescope.store.folder import SCHEMA_VERSION, RunFolder, State, read_manifest
+from lanescope.store.folders import is_there
 from lanescope.store.rows import rows_of
 from lanescope.store.run import Manifest, Run
 
@@ -149,7 +150,9 @@ def read_run(folder: StrPath) -> Run:
         found = read_results(path, folder / "samples" / path.name, machine, inner=2)
         since |= {result.experiment.name: result for result in found}
     results = since
-    if _whole(folder, "results").exists():
+    # samples are never without results: where these are gone, that is said where they are read
+    whole = is_there(_whole(folder, "results"))
+    if whole or (not parts and is_there(_whole(folder, "samples"))):
         # without those measured again, whose samples may already be put together
         paths = (_whole(folder, "results"), _whole(folder, "samples"))
         before = read_results(*paths, machine, without=since.keys())
