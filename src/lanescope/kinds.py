@@ -20,6 +20,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
+from lanescope.errors import InputError
+
 _SEVERAL = (tuple, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable)
 #: More items are a mistake, and take long before anything else says so.
 _MOST_ITEMS = 1_000_000
@@ -27,6 +29,8 @@ _MOST_ITEMS = 1_000_000
 _LARGEST = 2**63 - 1
 #: Bytes, of a file in any file system that matters.
 LONGEST_NAME = 255
+#: Characters of a wrong path that a sentence repeats.
+_MOST_QUOTED = 60
 
 
 class Unfit(Exception):  # noqa: N818  (never leaves this module's callers)
@@ -126,10 +130,22 @@ def _float(value: Any) -> float:
 
 
 def path_of(value: Any) -> Path:
-    """Return a path of text, or of what stands for a path."""
+    """Return a path of text, or of what stands for a path.
+
+    Raises
+    ------
+    InputError
+        If no lanescope takes such a name.
+    """
     text = os.fspath(_fit(value, isinstance(value, str | os.PathLike)))
-    path = Path(_fit(text, isinstance(text, str) and text != "" and min(text) >= " "))
-    _fit(value, all(len(os.fsencode(part)) <= LONGEST_NAME for part in path.parts))
+    path = Path(_fit(text, isinstance(text, str) and text != ""))
+    short = repr(text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}...")
+    if min(text) < " ":
+        raise InputError(f"{short} has a control character; rename it, or give a path without")
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in path.parts):
+        raise InputError(
+            f"{short} has a name of more than {LONGEST_NAME} bytes; give a path of shorter ones"
+        )
     return path
 
 

@@ -108,6 +108,14 @@ def test_a_file_that_would_become_too_large_is_refused(here):
         (["compress", "field.npy", "--out", "field.npy", "--force"], "written onto itself"),
         (["compress", "field.npy", "--to", "mask.u8"], "cannot make mask.u8: File exists"),
         (["compress", "field.npy", "--out", "x", "--to", "y"], "leave out --to, or --out"),
+        (["compress", "a\nb.f32"], r"control character, not 'a\nb.f32'"),
+        (["compress", "empty.npy"], "empty.npy is empty or cut off; copy or write it again"),
+        (["compress", "cut.npy"], "cut.npy is empty or cut off; copy or write it again"),
+        (["compress", "field.npy", "--out", "/proc/x"], "no file can be made in '/proc'"),
+        (["compress", "field.npy", "--out", "no/x"], "there is no folder 'no'; make it first"),
+        (["compress", "field.npy", "--threads", "0"], "a whole number from 1 to 256 (default: one"),
+        (["decompress", "x.lsc", "--threads", "0"], "from 1 to 256 (default: one for each CPU"),
+        (["decompress", "x.lsc", "--threads", "1000"], "from 1 to 256"),
         (["compress", "field.npy", "--codec", "ans"], "--codec takes auto, raw"),
         (["decompress", "field.npy"], "does not end in .lsc, so its new name is not known"),
         (["decompress", "field.npy", "--out", "x"], "is no compressed file"),
@@ -117,6 +125,8 @@ def test_a_file_that_would_become_too_large_is_refused(here):
     ],
 )
 def test_what_cannot_be_is_one_sentence(here, arguments, words):
+    (here / "empty.npy").touch()
+    (here / "cut.npy").write_bytes((here / "field.npy").read_bytes()[:50])
     before = sorted(here.iterdir())
     assert words in wrong(*arguments)
     assert sorted(here.iterdir()) == before

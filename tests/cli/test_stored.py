@@ -103,6 +103,8 @@ def test_nothing_else_is_removed(store: Path, arguments: list[str]):
     done = run(["rm", *arguments])
     assert done.code == 2
     assert done.stderr.count("lanescope:") == 1
+    if "--keep" not in arguments:
+        assert done.stderr.endswith("; 'lanescope runs' lists them\n")
     assert sorted(p.name for p in store.iterdir()) == ["a", "b", "notes"]
 
 

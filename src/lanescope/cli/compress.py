@@ -15,15 +15,24 @@ import typer
 from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.options import option
 from lanescope.errors import InputError
-from lanescope.units.values import File, Folder, OneOf, Whole
+from lanescope.units.values import File, Folder, OneOf, Value, Whole
 
 if TYPE_CHECKING:
     from lanescope.compression.container import Index
     from lanescope.compression.files import Progress
 
 
+class _Given(Value):
+    """A file that is named alone, without an option."""
+
+    def read(self, text: str) -> Path:
+        """Return its path."""
+        return Path(Value.read(self, text))
+
+
 FilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="FILE", help="Files; they stay as they are.")
+    list[Path],
+    typer.Argument(metavar="FILE", help="Files; they stay as they are.", parser=_Given("FILE")),
 ]
 ToOption = Annotated[
     Path | None,
@@ -37,7 +46,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that a
 ThreadsOption = Annotated[
     int,
     option(
-        Whole("--threads", 0, 1024, "0: one for each CPU at hand, 16 at most"),
+        Whole("--threads", 1, 256, "default: one for each CPU at hand, 16 at most"),
         metavar="N",
         help="Threads to work on; default: one for each CPU at hand, 16 at most.",
     ),

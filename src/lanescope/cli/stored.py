@@ -259,12 +259,16 @@ def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterato
     from datetime import UTC, datetime
 
     if not names and keep is None and older_ns is None:
-        raise InputError("rm takes names of runs, --keep or --older-than; 'lanescope runs' lists")
+        raise InputError(
+            "rm takes names of runs, --keep or --older-than; 'lanescope runs' lists them"
+        )
     found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
     known = {one.name for one in found}
     for name in names:
         if name not in known:
-            raise InputError(f"there is no run {name!r} in the runs folder; 'lanescope runs' lists")
+            raise InputError(
+                f"there is no run {name!r} in the runs folder; 'lanescope runs' lists them"
+            )
     candidates = [one for one in found if not names or one.name in names]
     for one in candidates[keep or 0 :]:
         if older_ns is None:

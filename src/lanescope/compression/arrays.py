@@ -235,6 +235,8 @@ def npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dt
         read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
         shape, fortran, kind = read(file)
     except ValueError as error:
+        if str(error).startswith("EOF"):
+            raise InputError(f"{path} is empty or cut off; copy or write it again") from error
         raise InputError(f"{path} is no array of NumPy: {_first(error)}") from error
     return shape, fortran, kind, file.tell()
 
