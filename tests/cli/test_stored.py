@@ -118,14 +118,31 @@ def test_a_run_that_is_written_and_a_link_stay(store: Path, tmp_path: Path):
     assert (tmp_path / "elsewhere" / "manifest.json").is_file()
 
 
-def test_nothing_is_stored_on_request(store: Path):
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        ("check h2d/*", "Predicted upper bounds for 2 paths"),
+        ("bench -t 0", "host_to_device_memcpy_ce"),
+        ("bench -t 0 --format nvbandwidth", "host_to_device_memcpy_ce"),
+        ("bench --params short.toml", "predicted (exit code 0)"),
+    ],
+)
+def test_nothing_is_stored_on_request(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, printed: str
+):
+    monkeypatch.chdir(tmp_path)
+    Path("short.toml").write_text('tag = "x"\n[overhead]\nmax_bytes = 100\n')
     before = sorted(store.iterdir())
-    done = run(["check", "h2d/*", "--machine", "h200-x2", "--no-store"])
-    assert done.code == 0
-    assert "Predicted upper bounds for 2 paths" in done.stdout
-    assert "page:" not in done.stderr
+    done = run([*words.split(), "--machine", "h200-x2", "--no-store"])
+    assert done.code == 0, done.stderr
+    assert printed in done.stdout
+    assert done.stderr == ""
     assert sorted(store.iterdir()) == before
-    assert run(["check", "--no-store", "--out", "x"]).code == 2
+    assert run([words.split()[0], "--no-store", "--out", "x"]).code == 2
+    done = run([*words.split(), "--machine", "h200-x2", "--no-page", "--out", "x"])
+    assert done.code == 0, done.stderr
+    assert "run:  x\n" in done.stderr
+    assert not Path("x/report.html").exists()
 
 
 def test_a_run_without_its_page(tmp_path: Path, store: Path):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +15,7 @@ from typer.core import TyperGroup
 
 from lanescope.cli.combinations import (
     LISTED,
+    NOT_STORED,
     ONE_FORMAT,
     PREDICTED,
     Alone,
@@ -28,6 +32,8 @@ from lanescope.cli.options import (
     BusyOption,
     CsvOption,
     MachineOption,
+    NoPageOption,
+    NoStoreOption,
     OutOption,
     StrictOption,
     WithinOption,
@@ -78,7 +84,7 @@ _MANY = ("-t", "--testcase", "-p", "--testcasePrefixes")
 #: What a suite takes, too.
 _OF_SUITES = (
     *("--resume", "--list", "--budget", "--target", "--machine", "--out", "--json", "--csv"),
-    *("--strict", "--allow-busy", "--within"),
+    *("--strict", "--allow-busy", "--within", "--no-page", "--no-store"),
 )
 
 
@@ -123,6 +129,7 @@ def _spread(args: Iterable[str]) -> Iterable[str]:
 
 _RULES = (
     ONE_FORMAT,
+    NOT_STORED,
     PREDICTED,
     Needs(("--resume",), ("--params",), "goes on with a suite, which a parameter file describes"),
     Needs(("--resume",), ("--out",), "goes on with a run folder"),
@@ -240,6 +247,8 @@ def bench(
     within: WithinOption = None,
     machine: MachineOption = None,
     out: OutOption = None,
+    no_page: NoPageOption = False,
+    no_store: NoStoreOption = False,
     json: Annotated[bool, typer.Option("-j", "--json", help="Print the run as JSON.")] = False,
     csv: CsvOption = False,
     strict: StrictOption = False,
@@ -268,6 +277,8 @@ def bench(
             within,
             machine=machine,
             out=out,
+            no_page=no_page,
+            no_store=no_store,
             list_them=list_cases,
             baseline=baseline,
             json=json,
@@ -296,7 +307,10 @@ def bench(
     study = Bench(
         cases=testcase or (), prefixes=prefix or (), options=options, affinity=not no_affinity
     )
-    with nodes_for(study, machine, allow_busy=allow_busy) as nodes:
+    with ExitStack() as stack:
+        nodes = stack.enter_context(nodes_for(study, machine, allow_busy=allow_busy))
+        if no_store:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / study.verb
         resolved = resolve_machine(machine) if nodes is None else nodes.machine
         if size is not None or buffer_mib is not None:
             require_fits(resolved, options.bytes)
@@ -310,8 +324,19 @@ def bench(
                 progress=progress,
                 nodes=nodes,
             )
+        if no_store:
+            run = replace(run, folder=None)
         run, blocks = compared_with(compare, run)
-        code = _show(run, form=form, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
+        code = _show(
+            run,
+            form=form,
+            json=json,
+            csv=csv,
+            strict=strict,
+            mean=mean,
+            verbose=verbose,
+            page=not (no_page or no_store),
+        )
         print_blocks(blocks, error=json or csv)
         raise typer.Exit(code)
 
@@ -345,15 +370,25 @@ def _options(
 
 
 def _show(
-    run: Run, *, form: str, json: bool, csv: bool, strict: bool, mean: bool, verbose: bool
+    run: Run,
+    *,
+    form: str,
+    json: bool,
+    csv: bool,
+    strict: bool,
+    mean: bool,
+    verbose: bool,
+    page: bool,
 ) -> int:
-    from lanescope.cli.output import exit_code, show_run, write_page
+    from lanescope.cli.output import exit_code, say_where, show_run
 
     if form == "lanescope" or csv:
-        return show_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
+        return show_run(
+            run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose, page=page
+        )
     from lanescope.studies.nvbandwidth import nvbandwidth_json, nvbandwidth_text
 
-    write_page(run, strict=strict)
+    say_where(run, strict=strict, page=page)
     make = nvbandwidth_json if json else nvbandwidth_text
     print(make(run, mean=mean, verbose=verbose), end="")
     return exit_code(run, strict=strict)

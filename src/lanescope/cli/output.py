@@ -111,12 +111,17 @@ def show_run(
     int
         The exit code that its outcome calls for.
     """
-    if page:  # first: whoever reads the table may stop reading
+    say_where(run, strict=strict, page=page)  # first: whoever reads the table may stop reading
+    print_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
+    return exit_code(run, strict=strict)
+
+
+def say_where(run: Run, *, strict: bool, page: bool) -> None:
+    """Write a new run's page, if it shall have one, and say on standard error where both are."""
+    if page:
         write_page(run, strict=strict)
     elif run.folder is not None:
         print(f"run:  {run.folder}", file=sys.stderr)
-    print_run(run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose)
-    return exit_code(run, strict=strict)
 
 
 def write_page(run: Run, *, strict: bool) -> None:
