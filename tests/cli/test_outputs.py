@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,6 +15,9 @@ import pytest
 
 from lanescope.store.folder import State
 from lanescope.store.store import read_run
+from tests.patience import PATIENCE_S
+
+RESULTS = Path(__file__).parents[2] / "benchmarks/results"
 
 #: Of Linux: the numbers of /dev/null and /dev/full.
 NULL, FULL = (1, 3), (1, 7)
@@ -33,7 +37,9 @@ def lanescope_into(out: Path, *arguments: object) -> str:
     """Run a command line whose standard output is appended to a file; return its other words."""
     command = [sys.executable, "-m", "lanescope", *map(str, arguments)]
     with out.open("ab") as file:
-        done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(
+            command, stdout=file, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S
+        )
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -102,3 +108,31 @@ def test_a_page_that_has_no_room_does_not_hide_the_run(lanescope, tmp_path: Path
     )
     assert not page.exists()
     assert read_run(tmp_path / "run").manifest.state is State.COMPLETE
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("show latest", 2, "lanescope: cannot read or write the output: Bad file descriptor\n"),
+        ("runs --json", 2, "lanescope: cannot read or write the output: Bad file descriptor\n"),
+        ("--help", 2, "lanescope: cannot read or write the output: Bad file descriptor\n"),
+        ("show nothing", 2, "lanescope: no run 'nothing' here"),
+        ("topo --help --nothing", 2, "lanescope: "),
+        ("report latest -q", 0, ""),  # it prints nothing
+    ],
+)
+def test_what_is_printed_to_a_closed_output_is_an_error(
+    lanescope, tmp_path: Path, words: str, code: int, said: str
+):
+    shutil.copytree(RESULTS / "h200-x2/check", tmp_path / "runs/stored")
+    command = f'exec "$0" -m lanescope {words} >&-'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=lanescope.environment,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == (1 if said else 0)

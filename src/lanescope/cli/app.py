@@ -258,8 +258,7 @@ def _run() -> int:
         code = app(standalone_mode=False)
         if code == ExitCode.INTERRUPTED:  # typer has caught the interruption
             return _fail(_interrupted(), code)
-        if sys.stdout is not None:  # closed by whoever started us
-            sys.stdout.flush()  # now, while a failure still has a sentence
+        sys.stdout.flush()  # now, while a failure still has a sentence
     except ProgramEnded as end:
         return end.code  # the program's own: nothing is said of it, whatever it is
     except LanescopeError as error:

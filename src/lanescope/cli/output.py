@@ -46,8 +46,7 @@ def console(*, error: bool = False, soft_wrap: bool = False) -> Console:
         return PipedConsole(
             file=file, highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap
         )
-    terminal = sys.stdout is not None and sys.stdout.isatty()  # None: closed by our caller
-    width = None if terminal else _PIPED_WIDTH
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
     # texts of files and machines are shown as they are
     file = acting(sys.stdout)
     return PipedConsole(file=file, width=width, highlight=False, markup=False, emoji=False)

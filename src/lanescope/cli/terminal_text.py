@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import errno
+import io
+import os
 import re
 import sys
 import unicodedata
@@ -123,6 +126,20 @@ class _Output:
         return len(text)
 
 
+class _Closed(io.TextIOBase):
+    """Standard output that whoever started us has closed: what is printed there is an error."""
+
+    encoding = "utf-8"
+
+    def writable(self) -> bool:
+        """Nobody knows better before it is tried."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Fail as a file does that is closed."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
 class _Unfailing:
     """A stream of messages; that nobody can read it is no reason to end otherwise."""
 
@@ -146,14 +163,16 @@ class _Unfailing:
 
 @contextmanager
 def tolerant_streams() -> Iterator[None]:
-    """Let both streams take any character, and standard error never fail."""
+    """Let both streams take any character, and standard error never fail.
+
+    Where standard output is closed, a verb that prints there fails, as it does on a full disk.
+    """
     before = sys.stdout, sys.stderr
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors=_HANDLER)
-    if sys.stdout is not None:
-        sys.stdout = cast(TextIO, _Output(sys.stdout))
+    sys.stdout = cast(TextIO, _Output(_Closed() if sys.stdout is None else sys.stdout))
     if sys.stderr is not None:
         sys.stderr = cast(TextIO, _Output(_Unfailing(sys.stderr)))
     try:
