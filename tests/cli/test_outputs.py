@@ -136,3 +136,15 @@ def test_what_is_printed_to_a_closed_output_is_an_error(
     assert done.returncode == code, done.stderr
     assert done.stderr.startswith(said)
     assert done.stderr.count("\n") == (1 if said else 0)
+
+
+def test_a_verb_that_ends_beside_a_thread_needs_no_output():
+    program = (
+        "import sys, threading, time; from lanescope.cli import app\n"
+        "threading.Thread(target=time.sleep, args=[60], name=app.ABANDONED).start()\n"
+        "app.app = lambda **_: 3\n"
+        "app.main()"
+    )
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", program]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (3, "")

@@ -241,9 +241,9 @@ def main() -> NoReturn:
         code = _run()
     if any(thread.name == ABANDONED for thread in threading.enumerate()):
         # it is in the driver, which must not find the process half torn down
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by our caller
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
         os._exit(code)
     sys.exit(code)
 
