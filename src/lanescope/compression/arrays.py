@@ -235,9 +235,13 @@ def npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dt
         read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
         shape, fortran, kind = read(file)
     except ValueError as error:
-        if str(error).startswith("EOF"):
-            raise InputError(f"{path} is empty or cut off; copy or write it again") from error
-        raise InputError(f"{path} is no array of NumPy: {_first(error)}") from error
+        why = _first(error)
+        if why.startswith("EOF"):
+            file.seek(0)
+            if form.MAGIC_PREFIX.startswith(file.read(len(form.MAGIC_PREFIX))):
+                raise InputError(f"{path} is empty or cut off; copy or write it again") from error
+            why = "it begins as none; name another file"
+        raise InputError(f"{path} is no array of NumPy: {why}") from error
     return shape, fortran, kind, file.tell()
 
 
