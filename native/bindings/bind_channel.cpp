@@ -203,18 +203,19 @@ std::pair<Codec, int> choose_codec(int gpu, std::uintptr_t source, std::size_t b
   return {chosen.codec, chosen.dimensionality};
 }
 
-/// The same of an update, and what its differences are.
+/// The codec by which an update crosses soonest, over the host or not, and what its differences
+/// are.
 std::tuple<Codec, int, UpdateKind> choose_update(int gpu, std::uintptr_t source,
                                                  std::uintptr_t base, std::size_t bytes,
-                                                 Dtype dtype, std::optional<Codec> codec,
+                                                 Dtype dtype, bool over_host,
                                                  std::uintptr_t stream) {
   const lanescope::ScopedDevice scope(gpu);
   const auto look = [&](std::uintptr_t array) {
     return lanescope::compress::sample_on_device({pointer_of<const std::byte>(array), bytes},
                                                  pointer_of<CUstream_st>(stream));
   };
-  const Choice chosen =
-      lanescope::compress::smallest_update(codec, dtype, 1, look(source), look(base));
+  const double link = over_host ? lanescope::compress::kHostLink : lanescope::compress::kPeerLink;
+  const Choice chosen = lanescope::compress::fastest_update(dtype, look(source), look(base), link);
   return {chosen.codec, chosen.dimensionality, chosen.difference};
 }
 
@@ -403,9 +404,9 @@ void bind_channel(nb::module_& module) {
       },
       "one"_a, "other"_a, "Whether two GPUs can be given access to each other's memory.");
   module.def("choose_update", &choose_update, "gpu"_a, "source"_a, "base"_a, "bytes"_a, "dtype"_a,
-             "codec"_a.none(), "stream"_a, Released(),
-             "The same of an array's differences to a base, and their kind; of a codec if one is "
-             "given.");
+             "over_host"_a, "stream"_a, Released(),
+             "The codec by which an array's differences to a base cross soonest, over the host or "
+             "between GPUs, its dimensionality, and the kind of differences.");
   module.def("choose_codec", &choose_codec, "gpu"_a, "source"_a, "bytes"_a, "dtype"_a, "stream"_a,
              Released(),
              "The codec that makes some blocks of an array in a GPU's memory smallest, and its "

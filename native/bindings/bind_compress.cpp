@@ -128,6 +128,15 @@ std::vector<std::tuple<Codec, int, double>> sample_sizes(const Values& values,
   return sizes;
 }
 
+/// The codec by which an update crosses a link of so many bytes a second soonest.
+Codec update_codec(const Values& values, const Values& base, double link) {
+  const Dtype taken = taken_dtype(values, std::nullopt);
+  const nb::gil_scoped_release released;
+  const auto sample = lanescope::compress::sample_on_host(bytes_of(values));
+  const auto of_base = lanescope::compress::sample_on_host(bytes_of(base));
+  return lanescope::compress::fastest_update(taken, sample, of_base, link).codec;
+}
+
 void bind_registry(nb::module_& module) {
   nb::enum_<Codec> codecs(module, "Codec", "How values are coded in a compressed stream.");
   for (const auto& one : kCodecs) codecs.value(one.name, one.codec, one.description);
@@ -189,6 +198,8 @@ void bind_compress(nb::module_& module) {
               "dtype: Dtype | None = None) -> list[tuple[Codec, int, float]]"),
       "Of each codec its dimensionality and what it leaves of some blocks of an array in the "
       "host's memory.");
+  module.def("update_codec", &update_codec, "values"_a.noconvert(), "base"_a.noconvert(), "link"_a,
+             "The codec by which an update crosses a link of so many bytes a second soonest.");
   module.def("most_stream_bytes", &lanescope::compress::most_stream_bytes, "bytes"_a,
              "dimensions"_a, "Most bytes of the stream of an array.");
   module.def(

@@ -182,6 +182,27 @@ def test_auto_takes_what_is_smallest():
     assert describe(lanescope.compress(noise)).codec == Codec.RAW
 
 
+@pytest.mark.parametrize(
+    ("few", "most", "link", "codec"),
+    [
+        (0.003, 3, 1e9, Codec.DELTA),  # the smallest: the link decides
+        (0.003, 3, 55e9, Codec.ZVC),  # the kernels do
+        (0.003, 3, 395e9, Codec.ZVC),
+        (0.2, 3, 395e9, Codec.DELTA),  # too dense for the shared memory of `zvc`
+        (0.2, 1 << 10, 55e9, Codec.ZVC),  # far smaller
+        (0.2, 1 << 10, 395e9, Codec.DELTA),
+        (1.0, 3, 395e9, Codec.DELTA),
+        (1.0, 1 << 15, 395e9, Codec.RAW),
+    ],
+)
+def test_updates_go_by_the_codec_that_crosses_soonest(few, most, link, codec):
+    random = np.random.default_rng(7)
+    old = random.integers(0, 1 << 15, 1 << 20, dtype=np.uint16)
+    step = random.integers(1, most, old.size, dtype=np.uint16)
+    new = old + step * (random.random(old.size) < few)
+    assert native.update_codec(new, old, link).name == codec.value
+
+
 @pytest.mark.parametrize(("dtype", "word"), WORDS.items())
 @pytest.mark.parametrize("zeros", [0.0, 0.98])
 def test_auto_compresses_constant_and_sparse_arrays_of_each_type(dtype, word, zeros):

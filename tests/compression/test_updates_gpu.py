@@ -291,3 +291,17 @@ def test_what_the_core_refuses():
             at, at + 128, 64, native.Codec.zvc, native.Dtype.float32, 1, 0, 0,
             native.UpdateKind.xor, at + 144,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", [PAIRS[0], PAIRS[2]])
+def test_updates_between_gpus_go_by_the_faster_kernels(pair):
+    source, target, _ = pair
+    old = torch.randn(1 << 23, device=f"cuda:{source}").bfloat16()
+    new = (old.float() * (1 + 1e-6)).bfloat16()
+    new[::7] = 0
+    theirs = old.to(f"cuda:{target}", copy=True)
+    with lanescope.Channel(source, target, compression="on") as channel:
+        channel.send(new, base=old, out=theirs)
+        channel.synchronize()
+        assert str(channel.last.decision.codec) == "zvc"
+    assert same(theirs, new)

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
+#include "compress/candidates.hpp"
 #include "compress/codecs/gfc.hpp"
 #include "compress/format.hpp"
 #include "compress/host_strips.hpp"
@@ -225,6 +227,34 @@ Choice smallest_update(std::optional<Codec> codec, Dtype dtype, int dimensionali
   if (!codec) return least_of(dtype, sizes, UpdateKind::exclusive_or);
   choice.difference = sizes.front().difference;
   return choice;
+}
+
+namespace {
+
+// Bytes a second of kernels of updates on 80 SMs of an H100, the slower of coding and decoding
+// (docs/compression-speed.md#updates): of codecs that read values and base once, where the strips
+// that they leave fit beside the values in shared memory and where they do not, and of others.
+constexpr double kOnce = 815e9, kOnceOfDense = 350e9, kTwice = 480e9;
+constexpr double kFits = 0.15;
+
+double seconds_a_byte(const Sized& one, Dtype dtype, double link) {
+  const double once = one.share <= kFits ? kOnce : kOnceOfDense;
+  const double kernels = codes_in_order(one.codec, dtype) ? once : kTwice;
+  return std::max(one.share / link, 1 / kernels);
+}
+
+}  // namespace
+
+Choice fastest_update(Dtype dtype, Bytes sample, Bytes base, double link) {
+  auto sizes = update_sizes_of(dtype, sample, base, tried_by_auto(dtype));
+  std::erase_if(sizes, [](const Sized& one) { return one.share >= 1 - kLeastSaved; });
+  const auto soonest =
+      std::min_element(sizes.begin(), sizes.end(), [&](const Sized& one, const Sized& other) {
+        return std::pair(seconds_a_byte(one, dtype, link), one.share) <
+               std::pair(seconds_a_byte(other, dtype, link), other.share);
+      });
+  if (soonest == sizes.end()) return least_of(dtype, {}, UpdateKind::exclusive_or);
+  return least_of(dtype, {soonest, soonest + 1}, UpdateKind::exclusive_or);
 }
 
 }  // namespace lanescope::compress

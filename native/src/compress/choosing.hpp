@@ -53,6 +53,14 @@ Choice smallest(Dtype dtype, std::span<const std::byte> sample);
 Choice smallest_update(std::optional<Codec> codec, Dtype dtype, int dimensionality,
                        std::span<const std::byte> sample, std::span<const std::byte> base);
 
+/// Bytes a second of what carries updates: NVLink 4 between GPUs, PCIe 5.0 with the host.
+inline constexpr double kPeerLink = 395e9, kHostLink = 55e9;
+
+/// The codec by which an update crosses a link soonest: by what each leaves of a sample, and by how
+/// fast its kernels are. Of equal ones the one that leaves less.
+Choice fastest_update(Dtype dtype, std::span<const std::byte> sample,
+                      std::span<const std::byte> base, double link);
+
 /// The codec that is given, or else the one that makes what `sample` returns smallest.
 template <typename Sample>
 Choice choice_of(std::optional<Codec> codec, Dtype dtype, int dimensionality, Sample sample) {

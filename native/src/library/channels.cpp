@@ -48,8 +48,8 @@ const std::byte* base_for(std::span<const std::byte> array, const MaybeBase& bas
 template <typename Channel>
 struct Way {
   template <typename... Arguments>
-  Way(const ChannelOptions& options, std::size_t fill_bytes, Arguments&&... arguments)
-      : deciding(options, std::min(fill_bytes, *options.slab_bytes)),
+  Way(const ChannelOptions& options, std::size_t fill_bytes, double link, Arguments&&... arguments)
+      : deciding(options, std::min(fill_bytes, *options.slab_bytes), link),
         log(deciding.decider()),
         channel(std::make_unique<Channel>(std::forward<Arguments>(arguments)...)),
         only(options.codec) {}
@@ -119,7 +119,8 @@ std::string Ticket::why_raw() const {
 
 struct GpuChannel::State : Way<core::DeviceChannel> {
   State(int from_gpu, int to_gpu, const ChannelOptions& options)
-      : Way(options, options.over_host ? core::kOverHostFill : core::kPeerFill, from_gpu, to_gpu,
+      : Way(options, options.over_host ? core::kOverHostFill : core::kPeerFill,
+            options.over_host ? core::kHostLink : core::kPeerLink, from_gpu, to_gpu,
             core_of(options), options.over_host ? core::Via::host : core::Via::peer),
         from(from_gpu),
         to(to_gpu),
@@ -213,7 +214,7 @@ void Parcel::evict() {
 
 struct HostChannel::State : Way<core::HostChannel> {
   State(int device, const ChannelOptions& options, core::RestoreBy restore_by)
-      : Way(options, core::kToHost.slab_bytes, device,
+      : Way(options, core::kToHost.slab_bytes, core::kHostLink, device,
             core::HostChannelOptions{core_of(options), kPieceBytes, restore_by}),
         gpu(device),
         copier(device) {}

@@ -16,10 +16,11 @@ void require_ours(const std::optional<Codec>& codec) {
 
 }  // namespace
 
-Deciding::Deciding(const ChannelOptions& options, std::size_t fill_bytes)
+Deciding::Deciding(const ChannelOptions& options, std::size_t fill_bytes, double link)
     : decider_(options.decider ? options.decider
                                : std::make_shared<Rule>(fill_bytes, options.codec)),
-      codec_(options.codec) {
+      codec_(options.codec),
+      link_(link) {
   require_ours(codec_);
 }
 
@@ -79,7 +80,7 @@ core::Choice Deciding::choose(const Transfer& transfer, std::span<const std::byt
     known = {core::smallest(transfer.dtype, sample)};
   } else {
     const auto of_base = core::sample_on_device({base, array.size()}, stream);
-    known = {core::smallest_update({}, transfer.dtype, 1, sample, of_base)};
+    known = {core::fastest_update(transfer.dtype, sample, of_base, link_)};
     kinds_.use({transfer.tag, transfer.dtype, known.choice->codec}).is = known.choice->difference;
   }
   return *known.choice;

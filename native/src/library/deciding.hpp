@@ -18,8 +18,9 @@ namespace lanescope::compression {
 /// none.
 class Deciding {
  public:
-  /// A rule counts with `fill_bytes` that are coded before the whole pipeline is at work.
-  Deciding(const ChannelOptions& options, std::size_t fill_bytes);
+  /// A rule counts with `fill_bytes` that are coded before the whole pipeline is at work; `link`
+  /// is that of `core::fastest_update`.
+  Deciding(const ChannelOptions& options, std::size_t fill_bytes, double link);
 
   const std::shared_ptr<Decider>& decider() const noexcept { return decider_; }
 
@@ -41,6 +42,7 @@ class Deciding {
 
   std::shared_ptr<Decider> decider_;
   std::optional<Codec> codec_;
+  double link_;
   std::mutex mutex_;
   core::Looker looker_;
   Transfer looked_at_{};

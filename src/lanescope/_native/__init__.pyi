@@ -821,6 +821,11 @@ def sample_sizes(values: object, codec: Codec | None = None, dtype: Dtype | None
     Of each codec its dimensionality and what it leaves of some blocks of an array in the host's memory.
     """
 
+def update_codec(values: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], base: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], link: float) -> Codec:
+    """
+    The codec by which an update crosses a link of so many bytes a second soonest.
+    """
+
 def most_stream_bytes(bytes: int, dimensions: int) -> int:
     """Most bytes of the stream of an array."""
 
@@ -1123,9 +1128,9 @@ def sms_that_fill(link: Via, codec: Codec, dtype: Dtype) -> int:
 def reach_each_other(one: int, other: int) -> bool:
     """Whether two GPUs can be given access to each other's memory."""
 
-def choose_update(gpu: int, source: int, base: int, bytes: int, dtype: Dtype, codec: Codec | None, stream: int) -> tuple[Codec, int, UpdateKind]:
+def choose_update(gpu: int, source: int, base: int, bytes: int, dtype: Dtype, over_host: bool, stream: int) -> tuple[Codec, int, UpdateKind]:
     """
-    The same of an array's differences to a base, and their kind; of a codec if one is given.
+    The codec by which an array's differences to a base cross soonest, over the host or between GPUs, its dimensionality, and the kind of differences.
     """
 
 def choose_codec(gpu: int, source: int, bytes: int, dtype: Dtype, stream: int) -> tuple[Codec, int]:

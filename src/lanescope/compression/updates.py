@@ -88,9 +88,10 @@ class Kinds:
     def choose(
         self, transfer: Transfer, array: GpuArray, base: GpuArray, stream: int
     ) -> tuple[Codec, int]:
-        """Return a codec and its dimensionality as `choosing.choose`, of differences."""
+        """Return the codec by which differences cross soonest, and its dimensionality."""
+        dtype, over_host = dtype_of(array.dtype), ">host" in transfer.path
         codec, dimensionality, kind = native.choose_update(
-            array.gpu, array.pointer, base.pointer, array.bytes, dtype_of(array.dtype), None, stream
+            array.gpu, array.pointer, base.pointer, array.bytes, dtype, over_host, stream
         )
         self.note(transfer, codec.name, kind)
         return Codec(codec.name), dimensionality
