@@ -54,6 +54,8 @@ class Kind:
         A type whose values are taken as they are.
     is_light
         Whether `take` takes no longer than a look at the type, and may be called twice.
+    hint
+        The types that are taken, where the annotated one is what they become.
     """
 
     words: str
@@ -61,6 +63,23 @@ class Kind:
     several: str = ""
     exact: type | None = None
     is_light: bool = False
+    hint: Any = None
+
+
+def plain_hint(hint: Any) -> Any:
+    """Return a type hint without what `Annotated` adds, for signatures that people read."""
+    if isinstance(hint, list):  # the parameters of a callable
+        return [plain_hint(one) for one in hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        named = (one.hint for one in arguments[1:] if isinstance(one, Kind))
+        return next(named, None) or plain_hint(arguments[0])
+    if not arguments or origin is typing.Literal:
+        return hint
+    plain = [plain_hint(one) for one in arguments]
+    if origin in (types.UnionType, typing.Union):
+        return functools.reduce(operator.or_, plain)
+    return origin[plain[0] if len(plain) == 1 else tuple(plain)]
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.studies.options import Option, fields_of, parameter_of
+from lanescope.studies.options import Option, as_function, fields_of, parameter_of
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
 
@@ -193,9 +193,7 @@ def analysis_function(analysis: type[Analysis]) -> AnalysisFunction:
     hints = inspect.signature(analysis.result, eval_str=True).return_annotation
     call.__name__ = call.__qualname__ = analysis.verb
     call.__doc__ = about
-    signature = inspect.Signature(parameters, return_annotation=hints)
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": hints}
+    as_function(call, parameters, hints)
     return call
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
+from lanescope.kinds import plain_hint
 from lanescope.units.values import Size, Value, Whole
 
 #: No machine that is known has more of one kind.
@@ -62,6 +63,16 @@ def parameter_of(name: str, default: Any, hint: Any) -> inspect.Parameter:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return inspect.Parameter(name, kind, annotation=hint)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def as_function(
+    call: Callable[..., Any], parameters: Sequence[inspect.Parameter], returned: Any
+) -> None:
+    """Give a function parameters: their hints for checks, and plain types to be read."""
+    plain = [one.replace(annotation=plain_hint(one.annotation)) for one in parameters]
+    signature = inspect.Signature(plain, return_annotation=returned)
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": returned}
 
 
 def options_of(options: type[Any]) -> Iterator[tuple[str, Any, Option | Argument]]:

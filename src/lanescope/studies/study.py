@@ -24,7 +24,7 @@ from lanescope.results.result import Result
 from lanescope.store.run import Run
 from lanescope.studies.options import Argument as Argument
 from lanescope.studies.options import Option as Option
-from lanescope.studies.options import fields_of, parameter_of
+from lanescope.studies.options import as_function, fields_of, parameter_of
 from lanescope.studies.options import options_of as options_of
 from lanescope.studies.running import Progress, Setup, Stage, resolve_machine, run_stages
 
@@ -238,7 +238,5 @@ def study_function(study: type[Study]) -> StudyFunction:
     about = re.sub(r"Attributes\n    -+", "Parameters\n    ----------", study.__doc__ or "")
     call.__name__ = call.__qualname__ = study.verb
     call.__doc__ = about.rstrip() + _COMMON
-    signature = inspect.Signature(parameters, return_annotation=Run)
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": Run}
+    as_function(call, parameters, Run)
     return call

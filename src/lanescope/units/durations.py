@@ -77,4 +77,6 @@ def _taken(time: object) -> float:
 
 
 #: Seconds as Python programs give them, a number or text such as ``"12ms"``; fields hold a float.
-Seconds = Annotated[float, Kind("seconds, such as 0.012 or '12ms'", _taken, "seconds")]
+Seconds = Annotated[
+    float, Kind("seconds, such as 0.012 or '12ms'", _taken, "seconds", hint=float | str)
+]

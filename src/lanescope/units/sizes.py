@@ -188,4 +188,4 @@ _WORDS = "a size in bytes, such as 64 << 20 or '64MiB'"
 #: A size in bytes as Python programs give it, and as fields hold it.
 Size = Annotated[int | str, Kind(_WORDS, _taken_above_zero, "sizes in bytes")]
 #: The same, or 0.
-Bytes = Annotated[int, Kind(f"{_WORDS}, or 0", _taken, "sizes in bytes")]
+Bytes = Annotated[int, Kind(f"{_WORDS}, or 0", _taken, "sizes in bytes", hint=int | str)]
