@@ -149,7 +149,7 @@ def stored_watch(name: str) -> WatchRun:
     return read_nsys(path) if path.is_file() else read_watch(find_run(name))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Advised(PagedResult):
     """What is advised of a watch, phase by phase.
 
@@ -161,6 +161,24 @@ class Advised(PagedResult):
 
     advice: Advice
     manifest: WatchManifest | None = None
+
+    def in_brief(self) -> list[str]:
+        """Return of how much it is advice, and the change that gains most."""
+        advice = self.advice
+        phases = fmt.count_text(len(advice.phases), "phase")
+        lines = [
+            f"advice on {phases} of a watch of {fmt.seconds_text(advice.seconds)}, by "
+            f"{advice.predictor} with the parameters of {advice.parameters}"
+        ]
+        first = next((one for one in advice.phases if one.advised), None)
+        if first is None:
+            return [*lines, "No change is advised."]
+        phase, change = first.phase, first.advised[0]
+        return [
+            *lines,
+            f"Process {phase.pid} on g{phase.gpu}, phase {phase.number}: {change.kind} gains "
+            f"{fmt.estimate_text(change.round_gain_seconds)} of a round (predicted)",
+        ]
 
     def blocks(self) -> list[Section]:
         """Return what each phase does in words, and a table of its changes."""

@@ -64,6 +64,16 @@ class AnalysisResult:
         """Store what the command line leaves behind, and return a note on where; None without."""
         return None
 
+    def in_brief(self) -> Sequence[str]:
+        """Return a few lines: what it is, and what it comes to."""
+        headline = self.headline()
+        return [type(self).__name__.lower(), *([headline.words] if headline else ())]
+
+    def __repr__(self) -> str:
+        """Return `in_brief`, however much the result holds."""
+        what, *lines = self.in_brief()
+        return "\n".join([f"<{what}>", *lines])
+
     def headline(self) -> Headline | None:
         """Return what the result comes to, in words."""
         return None

@@ -166,7 +166,7 @@ def _stored(run: str) -> Path:
     return Path(run)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fitted(AnalysisResult):
     """Parameters with the samples that they were fitted to.
 
@@ -191,6 +191,17 @@ class Fitted(AnalysisResult):
         path, elsewhere = result_place(self.refitted, FILE)
         save(self.parameters, path)
         return elsewhere if path.parent.resolve() != self.refitted.resolve() else None
+
+    def in_brief(self) -> list[str]:
+        """Return of which link it is, the bandwidth each way, and how exact that is."""
+        known = self.parameters
+        rates = f"{_rate(known.h2d.per_byte)} to the GPU, {_rate(known.d2h.per_byte)} from it"
+        exact = errors_text(known)
+        return [
+            f"link parameters of {known.name}, {known.link}: measured by {known.source}",
+            f"Pinned memory, one direction alone: {rates}",
+            *([exact] if exact else ()),
+        ]
 
     def blocks(self) -> list[Section]:
         """Return the parameters, and how far they are from transfers that were not fitted."""

@@ -35,7 +35,7 @@ _POINTS, _STAR = 3, 7
 _TIME, _INTERVAL = Column("time", Kind.SECONDS), Column("95 % interval", Kind.SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Predicted(AnalysisResult):
     """A ranking on the machine and on other links, and the bounds.
 
@@ -61,16 +61,30 @@ class Predicted(AnalysisResult):
     several: Several | None = None
     warning: str | None = None
 
+    def in_brief(self) -> list[str]:
+        """Return of what it is a prediction, the workload, and the fastest method."""
+        best = self.ranking.winner
+        return [
+            self._origin(),
+            workload_text(self.ranking),
+            f"Fastest: {method_text(best)}, {estimate_text(best.seconds)} a round (predicted)",
+            *([self.warning] if self.warning is not None else ()),
+        ]
+
+    def _origin(self) -> str:
+        known = self.ranking.parameters
+        return (
+            f"Predicted by {self.predictor} for {known.name}: {known.gpu}, "
+            f"{known.link}, {known.origin} parameters"
+        )
+
     def blocks(self) -> list[Section]:
         """Return the ranked methods, why, and what else was wanted."""
         ranking, known = self.ranking, self.ranking.parameters
         streamed = [method_text(one) for one in ranking.best if one.method in STREAMED]
         best = ", ".join(streamed) or "none was predicted"
         methods: list[Block] = [
-            Text(
-                f"Predicted by {self.predictor} for {known.name}: {known.gpu}, "
-                f"{known.link}, {known.origin} parameters"
-            ),
+            Text(self._origin()),
             *([Text(f"Parameters: {known.source}.")] if known.origin is Origin.DERIVED else ()),
             Text(workload_text(ranking)),
             _methods(ranking),

@@ -32,7 +32,7 @@ from lanescope.trace.run import WatchRun
 _MOST_LISTED = 6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WhatIf(PagedResult):
     """What edits make of the phases of a watch, the largest gain of the run first.
 
@@ -51,6 +51,18 @@ class WhatIf(PagedResult):
     parameters: str | None
     phases: tuple[PhaseWhatIf, ...]
     notes: tuple[str, ...] = ()
+
+    def in_brief(self) -> list[str]:
+        """Return the edits, and what they make of the phase that gains most."""
+        phases = fmt.count_text(len(self.phases), "phase")
+        lines = [f"what if {', '.join(self.edits)}: {phases} of {self.run.folder}"]
+        for one in self.phases[:1]:
+            after = fmt.estimate_text(one.after_seconds)
+            lines.append(
+                f"{_title(one)}: a round takes {after} in place of "
+                f"{fmt.seconds_text(one.seconds)} (predicted)"
+            )
+        return lines
 
     def blocks(self) -> list[Section]:
         """Return what each phase takes before and after, and the critical path of both."""

@@ -13,6 +13,7 @@ from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.compression.costs import MARGIN
 from lanescope.document.blocks import Block, Headline
 from lanescope.document.chart import Chart, subtitle
+from lanescope.report.format import count_text
 from lanescope.studies.analysis import AnalysisResult
 from lanescope.studies.compress.advice import (
     Link,
@@ -40,7 +41,7 @@ FILE = "compress.json"
 SCHEMA = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Compressed(AnalysisResult):
     """What codecs made of arrays; the fields are those of the file.
 
@@ -70,6 +71,12 @@ class Compressed(AnalysisResult):
     slab_bytes: PositiveInt
     arrays: tuple[ArrayResult, ...]
     left_out: tuple[str, ...]
+
+    def in_brief(self) -> list[str]:
+        """Return how many arrays it is of, and for which compressing pays."""
+        count = count_text(len(self.arrays), "array")
+        ended = "" if self.complete else ", interrupted"
+        return [f"compression of {count}{ended}", self.headline().words]
 
     def headline(self) -> Headline:
         """Return for which arrays compressing pays."""

@@ -152,7 +152,7 @@ class Validate(Analysis):
         return cls(run=folder).result(Silent())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Validated(AnalysisResult):
     """Measured cases, and what each predictor made of them; the first one's are shown."""
 
@@ -164,15 +164,23 @@ class Validated(AnalysisResult):
         """1 where an output is not what it should be."""
         return 1 if self.validation.wrong else 0
 
-    def blocks(self) -> list[Section]:
-        """Return a table for each case, the largest errors, and what went into all that."""
-        found, first = self.validation, self.compared[0]
+    def in_brief(self) -> list[str]:
+        """Return what was measured, and how often the choice of a method was right."""
+        first = self.compared[0]
+        return [self._measured_on(), _predicted_from(first), _losses(first)]
+
+    def _measured_on(self) -> str:
+        found = self.validation
         sides = " × ".join(map(str, found.grid))
-        head = (
+        return (
             f"Measured on {found.gpu}, grids of {sides} points, {found.started}"
             f"{'' if found.finished else ', interrupted'}"
         )
-        by = [Text(head), Text(_predicted_from(first))]
+
+    def blocks(self) -> list[Section]:
+        """Return a table for each case, the largest errors, and what went into all that."""
+        found, first = self.validation, self.compared[0]
+        by = [Text(self._measured_on()), Text(_predicted_from(first))]
         cases = [_case_section(case, first.predictor) for case in first.cases]
         losses = [Text(_losses(each)) for each in self.compared]
         wrong = [Text(line, Style.WARNING) for line in _wrong(found)]

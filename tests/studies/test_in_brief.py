@@ -1,0 +1,50 @@
+"""What a Python prompt shows of a result: a few lines, however much it holds."""
+
+from pathlib import Path
+
+import pytest
+
+import lanescope
+from lanescope import api
+from lanescope.studies.registry import ANALYSES
+
+RESULTS = Path(__file__).parents[2] / "benchmarks/results"
+WATCH = RESULTS / "h100-x1/advise/first/watches/search"
+
+
+def _predicted():
+    return lanescope.predict(h2d_bytes="64MiB", kernel_seconds=0.01, parameters="h200")
+
+
+def _compressed(path):
+    file = path / "noughts.u8"
+    file.write_bytes(bytes(4096))
+    return api.compress(files=[file], budget_seconds=0.001)
+
+
+MADE = {
+    "predict": lambda _: _predicted(),
+    "advise": lambda _: lanescope.advise(run=WATCH, parameters="h200"),
+    "advise, what if": lambda _: lanescope.advise(run=WATCH, what_if="prefetch"),
+    "validate": lambda _: lanescope.validate(run=RESULTS / "h200-x1/model/validate"),
+    "fit": lambda _: lanescope.fit(run=RESULTS / "h200-x1/machines/d/fit"),
+    "compress": _compressed,
+}
+
+
+def test_each_analysis_is_made_here():
+    assert {name.split(",")[0] for name in MADE} == set(ANALYSES)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_text_of_a_result_is_a_few_lines(name, tmp_path):
+    first, *lines = repr(MADE[name](tmp_path)).splitlines()
+    assert first[0] == "<" and first[-1] == ">"
+    assert 1 <= len(lines) <= 3
+    assert len(first) + sum(map(len, lines)) < 600
+    assert not any("Estimate(" in line or "None" in line for line in lines)
+
+
+def test_the_text_of_a_prediction_says_what_is_fastest():
+    result = _predicted()
+    assert f"Fastest: {result.ranking.winner.method}" in repr(result)
