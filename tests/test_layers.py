@@ -8,7 +8,17 @@ from pathlib import Path
 
 #: From the ground up.
 ORDER = (
-    *("exit_codes", "errors", "interruption", "kinds", "calls", "codec", "units", "document"),
+    *(
+        "exit_codes",
+        "errors",
+        "argument_names",
+        "interruption",
+        "kinds",
+        "calls",
+        "codec",
+        "units",
+        "document",
+    ),
     *("machine", "copies", "results", "engine", "store", "trace", "prediction", "findings"),
     *(
         "compression",

@@ -113,11 +113,14 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     found = getattr(importlib.import_module(f"lanescope.{_HOME[name]}"), name)
-    if callable(found) and not isinstance(found, type):
-        from lanescope.calls import checked
+    if callable(found):
+        from lanescope.calls import checked, checked_constructor
 
-        found = checked(found)
-        found.__module__ = __name__  # where pickle looks for it
+        if not isinstance(found, type):
+            found = checked(found)
+            found.__module__ = __name__  # where pickle looks for it
+        elif hasattr(found, "__dataclass_fields__"):
+            found = checked_constructor(found)
     globals()[name] = found
     return found
 

@@ -57,6 +57,24 @@ def checked(target: T) -> T:
     return target
 
 
+def checked_constructor(cls: type[T]) -> type[T]:
+    """Let a dataclass say by a `CallError` which arguments are missing, unknown or too many."""
+    made = cls.__init__
+    signature = inspect.signature(made)
+
+    @functools.wraps(made)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        try:
+            made(self, *args, **kwargs)
+        except TypeError as error:
+            if not isinstance(error, InputError):
+                _refuse(cls.__name__, signature, (self, *args), kwargs)
+            raise
+
+    setattr(cls, "__init__", __init__)  # noqa: B010
+    return cls
+
+
 def is_checked(target: Any) -> bool:
     """Whether calls of a function, or of a class, are checked."""
     names = ("__post_init__", "__init__") if isinstance(target, type) else ()

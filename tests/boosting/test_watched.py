@@ -110,5 +110,5 @@ def test_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_watch(tmp_path / "run").boost == BoostOutcome(**said)
     plain = lanescope.watch(["true"], out=tmp_path / "plain")
     assert plain.as_dict()["boost"] is None
-    with pytest.raises(InputError, match="--boost is for a program that is run"):
+    with pytest.raises(InputError, match="boost is for a program that is run"):
         lanescope.watch(everything=True, seconds=0.1, boost=True)

@@ -13,7 +13,7 @@ import pytest
 from tests.patience import PATIENCE_S, longer_and_longer, until
 from tests.terminals import AT_TERMINAL
 
-ONE_THING = "name one thing to watch: a program after --, --all or --pid PID"
+ONE_THING = "name one thing to watch: a program after --, --all or --pid"
 
 
 def manifest(folder):

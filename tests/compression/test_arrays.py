@@ -79,7 +79,7 @@ def test_npy_of_two_bytes_can_be_bf16(tmp_path):
     assert entry.load().tolist() == [1, 2]
     # as NumPy stores what ml_dtypes gives it
     void = saved(tmp_path / "v.npy", np.array([1, 2], np.uint16).view("V2"))
-    with pytest.raises(InputError, match="say --dtype bfloat16"):
+    with pytest.raises(InputError, match="say dtype bfloat16"):
         open_arrays(void)
     assert only(void, "bfloat16").load().tolist() == [1, 2]
     with pytest.raises(InputError, match="another size"):
@@ -187,7 +187,7 @@ def written(tmp_path, name, content):
     [
         (lambda at: at / "nowhere.npy", "No such file"),
         (lambda at: at, "is a folder"),
-        (lambda at: written(at, "a.txt", b"text"), "say with --dtype"),
+        (lambda at: written(at, "a.txt", b"text"), "say with dtype"),
         (lambda at: written(at, "a.f64", b""), "is empty"),
         (lambda at: written(at, "a.f64", b"1234567"), "no whole number of float64"),
         (lambda at: written(at, "a.npy", b"no array at all"), "no array of NumPy"),
@@ -220,7 +220,7 @@ def test_a_cut_off_netcdf(tmp_path):
 
 
 def test_an_unknown_dtype(tmp_path):
-    with pytest.raises(InputError, match="--dtype 'float128' is not known"):
+    with pytest.raises(InputError, match="dtype 'float128' is not known"):
         open_arrays(written(tmp_path, "a.bin", b"12345678"), "float128")
 
 

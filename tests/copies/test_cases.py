@@ -350,7 +350,7 @@ def test_cases_are_chosen_by_name_number_and_beginning():
     ("names", "prefixes", "words"),
     [
         (["host_to_device_memcpy"], [], "did you mean host_to_device_memcpy_.. or"),
-        (["61"], [], "'bench --list' shows them"),
+        (["61"], [], "'lanescope bench --list' shows them"),
         (["-1"], [], "there is no case '-1'"),
         (["²"], [], "there is no case '²'"),
         ([], ["memcpy"], "no case begins with 'memcpy'"),

@@ -151,5 +151,5 @@ def test_two_watches_of_as_many_parts_are_refused():
 
 @pytest.mark.parametrize("given", [["25us"], ["1=3ms"], ["8=fast"], ["a=2us"], {8: 0.0}, {4: 1e9}])
 def test_parts_that_are_none(given):
-    with pytest.raises(InputError, match="--kernel-part"):
+    with pytest.raises(InputError, match="kernel_parts"):
         kernel_parts(given)

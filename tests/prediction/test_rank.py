@@ -216,7 +216,7 @@ def test_ask_for_other_links():
     times = [r.winner.seconds.value for r in (answer.on[0], answer.ranking, answer.on[1])]
     assert times == sorted(times, reverse=True)
     assert [r.parameters.link for r in answer.on] == ["PCIe 3.0 x16", "PCIe 6.0 x16"]
-    with pytest.raises(InputError, match="--peak-flops -1 is not above zero"):
+    with pytest.raises(InputError, match="peak_flops -1 is not above zero"):
         peaks_of(-1.0, None)
 
 

@@ -68,5 +68,5 @@ def test_peaks_take_the_place_of_the_kernels_time():
     assert bounds.mapped.value == pytest.approx(1e-3)
     assert bounds.rate(bounds.mapped) == pytest.approx(1e12)
     for missing in ({"flops": None}, {"device_bytes": None}):
-        with pytest.raises(InputError, match="takes all of --flops"):
+        with pytest.raises(InputError, match="takes all of flops"):
             bounds_of(replace(work, **missing), fitted(), PEAKS)

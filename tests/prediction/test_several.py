@@ -46,7 +46,7 @@ def test_slow_memory_is_shared(ranking, two_gpus):
 
 
 def test_not_so_many_gpus(ranking, two_gpus):
-    with pytest.raises(InputError, match="--gpus 3: two-gpus has 2; name a machine that has"):
+    with pytest.raises(InputError, match="gpus 3: two-gpus has 2; name a machine that has"):
         on_several(ranking, 3, two_gpus)
-    with pytest.raises(InputError, match="--gpus 1 is not 2 to 16"):
+    with pytest.raises(InputError, match="gpus 1 is not 2 to 16"):
         on_several(ranking, 1, two_gpus)

@@ -232,7 +232,7 @@ def test_comments_and_the_tag_may_change(folder, manifest):
 
 
 def test_other_folders_are_refused(tmp_path, manifest):
-    with pytest.raises(InputError, match="name it with --out"):
+    with pytest.raises(InputError, match="name it with out"):
         run_to_resume(None, manifest)
     (tmp_path / "file").write_text("mine")
     assert run_to_resume(tmp_path, manifest) is None

@@ -143,7 +143,7 @@ def test_a_taken_folder_is_told_apart(tmp_path, manifest):
         with pytest.raises(InputError, match=words) as caught:
             RunWriter(tmp_path / name, manifest)
         assert "--resume" not in str(caught.value)
-    with pytest.raises(InputError, match="or go on with this one by --resume"):
+    with pytest.raises(InputError, match="or go on with this one by resume"):
         RunWriter(tmp_path / "run", suite, resumable=True)
 
 

@@ -39,7 +39,7 @@ def test_each_analysis_is_made_here():
 @pytest.mark.parametrize("name", MADE)
 def test_the_text_of_a_result_is_a_few_lines(name, tmp_path):
     first, *lines = repr(MADE[name](tmp_path)).splitlines()
-    assert first[0] == "<" and first[-1] == ">"
+    assert (first[0], first[-1]) == ("<", ">")
     assert 1 <= len(lines) <= 3
     assert len(first) + sum(map(len, lines)) < 600
     assert not any("Estimate(" in line or "None" in line for line in lines)

@@ -63,7 +63,7 @@ def test_lines_of_python_are_of_calls_alone(tmp_path):
     assert calls._python_bytes == 4096
     wrong = [{one: True} for one in ("trace", "kernels", "managed", "addresses", "hashes")]
     for request in (*wrong, {"names": ("pm",)}, {"names": ("trace",)}):
-        with pytest.raises(InputError, match="leave out these, or --python"):
+        with pytest.raises(InputError, match="leave out these, or python_bytes"):
             SourceRequest(python_bytes=4096, **request)
     with pytest.raises(InputError, match="only programs that lanescope runs"):
         SourceRequest(python_bytes=4096, traceable=False)
@@ -119,7 +119,7 @@ def test_what_is_traced_is_what_was_asked_for(tmp_path):
     kinds = ("copy", "memset", "call", "range", "kernel", "migration", "address", "hash")
     assert trace._kinds == kinds
     for one in ("managed", "addresses", "hashes"):
-        with pytest.raises(InputError, match="--addresses, --hash and --python"):
+        with pytest.raises(InputError, match="addresses, hashes and python_bytes"):
             SourceRequest(traceable=False, **{one: True})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from lanescope.argument_names import argument
 from lanescope.boosting.running import BoostOptions, run_boosted
 from lanescope.boosting.summary import as_dict, lines_of
 from lanescope.errors import InputError
@@ -36,7 +37,7 @@ class BoostedLaunch:
 
     def __init__(self, launched: Waited) -> None:
         if not launched.traceable:
-            raise InputError("--boost is for a program that is run; name one")
+            raise InputError(f"{argument.boost} is for a program that is run; name one")
         self.program = launched.program
         self.traceable = launched.traceable
         self.notes = launched.notes

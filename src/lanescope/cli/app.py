@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import typer
 
 from lanescope import interruption
+from lanescope.argument_names import naming_options
 from lanescope.cli import (
     advise,
     bench,
@@ -181,6 +182,7 @@ def _options(
     ),
 ) -> None:
     """Take the options that come before a verb; without one, say what to do first."""
+    ctx.with_resource(naming_options())
     if ctx.invoked_subcommand is None:
         start()
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from lanescope.argument_names import argument
 from lanescope.codec.files import open_file, reading
 from lanescope.errors import InputError
 
@@ -101,7 +102,9 @@ def open_arrays(path: Path, dtype: str | None = None) -> Opened:
         If it cannot be read, or holds nothing that can be compressed.
     """
     if dtype is not None and dtype not in DTYPES:
-        raise InputError(f"--dtype {dtype!r} is not known; give one of {', '.join(DTYPES)}")
+        raise InputError(
+            f"{argument.dtype} {dtype!r} is not known; give one of {', '.join(DTYPES)}"
+        )
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder; name the files in it")
@@ -119,7 +122,7 @@ def _opened(path: Path, size: int, dtype: str | None) -> Opened:
     if suffix == ".npy":
         return Opened((_npy(path, size, dtype),))
     if suffix in (".safetensors", *_NETCDF) and dtype is not None:
-        raise InputError(f"{path} tells its types itself; leave out --dtype")
+        raise InputError(f"{path} tells its types itself; leave out {argument.dtype}")
     if suffix == ".safetensors":
         from lanescope.compression.array_files import safetensors_arrays
 
@@ -132,7 +135,7 @@ def _opened(path: Path, size: int, dtype: str | None) -> Opened:
     if kind is None:
         raise InputError(
             f"{path} is of no kind that is known by its name: give .npy, .safetensors, .nc, "
-            f"{', '.join(SUFFIXES)}, or say with --dtype what its bytes are"
+            f"{', '.join(SUFFIXES)}, or say with {argument.dtype} what its bytes are"
         )
     return Opened((_raw(path, size, kind),))
 
@@ -189,7 +192,7 @@ def _raw(path: Path, size: int, dtype: str) -> Entry:
     if size % item:
         raise InputError(
             f"{path} has {size} bytes, no whole number of {dtype} values of {item}; say with "
-            "--dtype what they are"
+            f"{argument.dtype} what they are"
         )
     shape = (size // item,)
     return Entry(str(path), dtype, shape, lambda: read_values(path, storage(dtype), 0, shape))
@@ -255,13 +258,15 @@ def _npy_dtype(path: Path, kind: np.dtype[Any], dtype: str | None) -> str:
         if storage(dtype).itemsize != kind.itemsize:
             raise InputError(
                 f"{path} holds {kind}, which cannot be {dtype}: its values have another size; "
-                "leave out --dtype"
+                f"leave out {argument.dtype}"
             )
         return dtype
     name = dtype_name(kind)
     if name is None:
         if kind.kind == "V" and kind.itemsize == 2 and kind.fields is None:
-            raise InputError(f"{path} holds values of 2 bytes; say --dtype bfloat16 if they are")
+            raise InputError(
+                f"{path} holds values of 2 bytes; say {argument.dtype} bfloat16 if they are"
+            )
         remedy = "view it as real numbers" if kind.kind == "c" else "give another type"
         raise InputError(
             f"{path} holds {kind}, which no codec takes; {remedy}: {', '.join(DTYPES)}"

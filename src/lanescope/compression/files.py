@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from lanescope._core import native
+from lanescope.argument_names import argument
 from lanescope.calls import checked, shown
 from lanescope.codec.atomic import write_named
 from lanescope.codec.files import open_file, reading
@@ -398,7 +399,7 @@ class CompressedFile:
         if self._base is None:
             raise InputError(
                 f"{self.path} was compressed against {self.index.base.name}, and {array} needs "
-                "that; give the file with --base (base= in Python)"
+                f"that; give the file with {argument.base}"
             )
         if not self._base.has(one.segment):
             raise InputError(

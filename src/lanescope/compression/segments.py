@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from lanescope.argument_names import argument
 from lanescope.codec.files import reading
 from lanescope.compression.arrays import DTYPES, SUFFIXES, npy_header
 from lanescope.compression.meanings import array_bytes, coding_type, value_bytes
@@ -94,12 +95,12 @@ def cut(path: Path, file: BinaryIO, dtype: str | None = None) -> Cut:
     suffix = path.suffix.lower()
     if suffix in (".npy", ".safetensors"):
         if dtype is not None:
-            raise InputError(f"{path} says itself what its values are; leave out --dtype")
+            raise InputError(f"{path} says itself what its values are; leave out {argument.dtype}")
         of_file = _of_npy if suffix == ".npy" else _of_safetensors
         return of_file(path, file, size)
     kind = dtype or SUFFIXES.get(suffix, "uint8")
     if kind not in DTYPES:
-        raise InputError(f"--dtype {kind!r} is not known; give one of {', '.join(DTYPES)}")
+        raise InputError(f"{argument.dtype} {kind!r} is not known; give one of {', '.join(DTYPES)}")
     values = Segment(None, kind, (size // value_bytes(kind),))
     return Cut(RAW, _with_rest([values], size))
 

@@ -12,7 +12,7 @@ from lanescope.copies.operation import Operation as Operation
 from lanescope.copies.place import UNPINNED, Place
 from lanescope.errors import InputError
 from lanescope.machine.part_names import PART, node_of
-from lanescope.units.sizes import Bytes
+from lanescope.units.sizes import Count
 
 #: Three chunks must fit into the shared memory of an SM.
 LARGEST_CHUNK_BYTES = 64 << 10
@@ -88,7 +88,7 @@ class Copy:
 
     source: Place
     destination: Place
-    bytes: Bytes
+    bytes: Count
     engine: Engine
     operation: Operation = Operation.COPY
     cpus: tuple[int, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from lanescope.argument_names import argument
 from lanescope.copies.experiment import Experiment
 from lanescope.errors import InputError, MissingPartError
 from lanescope.machine import Gpu, Machine
@@ -73,7 +74,8 @@ def chosen_gpus(machine: Machine, indices: int | Sequence[int] | None) -> list[G
         raise missing_part(
             machine,
             f"machine {machine.name!r} has no GPU to measure; "
-            "'lanescope check' measures host memory, --machine works on a described machine",
+            f"'lanescope check' measures host memory, and {argument.machine} takes a described "
+            "machine",
         )
     known = {gpu.index: gpu for gpu in machine.gpus}
     first = machine.gpus[0].index if indices is None else indices

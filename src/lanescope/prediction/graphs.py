@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.prediction.workload import STREAMED, Method, Workload
@@ -174,7 +175,7 @@ def _require_few(workload: Workload, streams: int) -> None:
         raise InputError(
             f"{tasks} copies and kernels in each round are too many to be replayed one by one; "
             f"give fewer arrays or streams, {MOST_TASKS} in all, or predict by the equations "
-            "(--predictor equations)"
+            f"({argument.predictor} equations)"
         )
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from dataclasses import dataclass
 
+from lanescope.argument_names import argument
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, WIDTHS, PcieLink, for_kernels, payload_gbs
@@ -61,7 +62,8 @@ def link_named(text: str) -> PcieLink:
     if generation not in TRANSFER_RATE_GTS or width not in _WIDTHS:
         lanes = ", ".join(f"x{w}" for w in _WIDTHS)
         raise InputError(
-            f"--on {shown(text)} is no link; write for example pcie5 or pcie4x8, generation 1 to 6 "
+            f"{argument.on} {shown(text)} is no link; write for example pcie5 or pcie4x8, "
+            "generation 1 to 6 "
             f"and {lanes}"
         )
     return PcieLink(generation, width)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction import forms
@@ -221,7 +222,8 @@ def require_possible(workload: Workload) -> None:
             raise InputError(f"the workload's arrays to the {what} are {arrays}; give 1 or more")
     if not workload.h2d_bytes and not workload.d2h_bytes:
         raise InputError(
-            "the workload moves no bytes; give bytes to the GPU (--h2d) or back (--d2h)"
+            f"the workload moves no bytes; give bytes to the GPU ({argument.h2d_bytes}) or back "
+            f"({argument.d2h_bytes})"
         )
 
 

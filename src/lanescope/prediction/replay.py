@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.machine import HostBandwidth, Machine
@@ -172,11 +173,12 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
         If the machine has not so many GPUs.
     """
     if not _LEAST <= gpus <= _MOST:
-        raise InputError(f"--gpus {gpus} is not {_LEAST} to {_MOST}")
+        raise InputError(f"{argument.gpus} {gpus} is not {_LEAST} to {_MOST}")
     if len(machine.gpus) < gpus:
         raise InputError(
-            f"--gpus {gpus}: {machine.name} has {len(machine.gpus)}; name a machine that has as "
-            "many with --machine"
+            f"{argument.gpus} {gpus}: {machine.name} has {len(machine.gpus)}; name a machine that "
+            "has as "
+            f"many with {argument.machine}"
         )
     machine = contended_by(machine, ranking.parameters)
     first = machine.nodes[0].index

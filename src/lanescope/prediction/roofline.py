@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lanescope.argument_names import argument
 from lanescope.errors import InputError
 from lanescope.prediction.equations import PICKS, Pick
 from lanescope.prediction.parameters import LinkParameters
@@ -63,13 +64,15 @@ def peaks_of(flops: float | None, memory_gbs: float | None) -> Peaks | None:
     InputError
         If one alone is given, or one is not above zero.
     """
-    for name, peak in (("--peak-flops", flops), ("--memory-bandwidth", memory_gbs)):
+    for name, peak in ((argument.peak_flops, flops), (argument.memory_gbs, memory_gbs)):
         if peak is not None and not 0 < peak < float("inf"):
             raise InputError(f"{name} {peak:g} is not above zero; give what the GPU can do")
     if flops is None and memory_gbs is None:
         return None
     if flops is None or memory_gbs is None:
-        raise InputError("--peak-flops and --memory-bandwidth belong together; give both or none")
+        raise InputError(
+            f"{argument.peak_flops} and {argument.memory_gbs} belong together; give both or none"
+        )
     return Peaks(flops, bytes_a_second(memory_gbs))
 
 
@@ -176,8 +179,9 @@ def _link_seconds(
 def _roofline(workload: Workload) -> tuple[float, float]:
     if not workload.flops or not workload.device_bytes:
         raise InputError(
-            "the roofline takes all of --flops, --device-bytes, --peak-flops and "
-            "--memory-bandwidth; give those four, or neither of the last two"
+            f"the roofline takes all of {argument.flops}, {argument.device_bytes}, "
+            f"{argument.peak_flops} and "
+            f"{argument.memory_gbs}; give those four, or neither of the last two"
         )
     return workload.flops, workload.device_bytes
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, build, shown
@@ -154,8 +155,8 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
     files = sorted(_fit_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
     if not files:
         raise InputError(
-            f"no fit of this machine is under {folder}; run {_FIT}, or name parameters with "
-            f"--parameters: {', '.join(shipped_names())}, a file or a run"
+            f"no fit of this machine is under {folder}; run {_FIT}, or name "
+            f"{argument.parameters}: {', '.join(shipped_names())}, a file or a run"
         )
     key = machine_key(machine)
     others = []
@@ -168,7 +169,8 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
     here = "a machine without a GPU" if key is None else key
     raise InputError(
         f"the newest fit, {file}, is of another machine ({other.machine_key or other.name}), not "
-        f"of this one ({here}); name it with --parameters to use it all the same, or run {_FIT}"
+        f"of this one ({here}); name it with {argument.parameters} to use it all the same, or run "
+        f"{_FIT}"
     )
 
 

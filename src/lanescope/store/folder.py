@@ -23,6 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
+from lanescope.argument_names import argument
 from lanescope.codec.atomic import PART, replace_when_written, writing_to
 from lanescope.codec.fields import FieldError, build, decode, shown
 from lanescope.codec.files import fields_of, read_json, require_version
@@ -243,8 +244,8 @@ def lock_opened(descriptor: int, path: Path) -> FolderLock:
     except BlockingIOError:
         os.close(descriptor)
         raise InputError(
-            f"another lanescope writes to {path}; wait for its end, or name another with --out"
-            + one_for_each_process(path)
+            f"another lanescope writes to {path}; wait for its end, or name another with "
+            f"{argument.out}" + one_for_each_process(path)
         ) from None
     except OSError:  # some network file systems have no locks
         os.close(descriptor)

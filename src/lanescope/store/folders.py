@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from lanescope.argument_names import argument
 from lanescope.codec.atomic import writing_to
 from lanescope.errors import InputError
 
@@ -113,16 +114,16 @@ def require_new(folder: Path, *, resumable: bool = False) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a new or an empty folder with --out")
+        raise InputError(f"{folder} is a file; name a new or an empty folder with {argument.out}")
     if is_there(folder / MANIFEST):
-        rest = ", or go on with this one by --resume" if resumable else ""
+        rest = f", or go on with this one by {argument.resume}" if resumable else ""
         raise InputError(
-            f"{folder} holds a run; name a new or an empty folder with --out{rest}"
+            f"{folder} holds a run; name a new or an empty folder with {argument.out}{rest}"
             + one_for_each_process(folder)
         )
     if any(folder.iterdir()):
         raise InputError(
-            f"{folder} holds files; name a new or an empty folder with --out"
+            f"{folder} holds files; name a new or an empty folder with {argument.out}"
             + one_for_each_process(folder)
         )
 

@@ -128,7 +128,7 @@ def select(experiments: Sequence[Experiment], patterns: Sequence[str]) -> tuple[
         found = fnmatch.filter(names, pattern)
         if not found:
             near = difflib.get_close_matches(pattern, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "--list shows the cases"
+            hint = f"did you mean {near[0]!r}?" if near else "'lanescope check --list' shows them"
             raise InputError(f"no case of this machine is named {shown(pattern)}; {hint}")
         chosen.update(found)
     return tuple(e for e in experiments if not patterns or e.name in chosen)

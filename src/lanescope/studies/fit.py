@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.document.blocks import Bullets, Cell, Column, Group, Kind, Section, Table, Text
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
@@ -104,6 +105,7 @@ class Fit(Analysis):
 
     def result(self, observer: Observer) -> Fitted:
         """Return the parameters; new ones are stored, if they are of use for this machine, too."""
+        self._require_alone()
         folder = self._measured(observer) if self.run is None else _stored(str(self.run))
         parameters, measured, sets = fit_folder(folder)
         if self.run is None or self.out is not None:
@@ -112,6 +114,14 @@ class Fit(Analysis):
             store_fit(parameters)
         refitted = self.run is not None and self.out is None
         return Fitted(parameters, measured, sets, folder if refitted else None)
+
+    def _require_alone(self) -> None:
+        """Refuse what samples that are stored leave without effect."""
+        given = {argument.gpu: self.gpu != 0}
+        given[argument.budget_seconds] = self.budget_seconds != _BUDGET_SECONDS
+        for name, differs in given.items():
+            if self.run is not None and differs:
+                raise InputError(f"a stored run was measured already; leave out {name}, or the run")
 
     def _measured(self, observer: Observer) -> Path:
         from lanescope.engine.native import NativeBackend

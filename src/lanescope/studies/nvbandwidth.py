@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.copies.case import Case, Matrix
 from lanescope.copies.notation import DEFAULT_BYTES
@@ -67,7 +68,7 @@ class Bench(Study):
             raise missing_part(
                 machine,
                 f"machine {machine.name!r} has no GPU, and every case takes one; 'lanescope check' "
-                "measures host memory, --machine works on a described machine",
+                f"measures host memory, and {argument.machine} takes a described machine",
             )
         wanted = self.options or CaseOptions()
         if wanted.bytes != DEFAULT_BYTES:  # what somebody chose does not shrink

@@ -306,12 +306,18 @@ def choose(names: Sequence[str] = (), prefixes: Sequence[str] = ()) -> tuple[str
             chosen.append(name)
         else:
             near = difflib.get_close_matches(name, known, n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else "'bench --list' shows them"
+            hint = (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else "'lanescope bench --list' shows them"
+            )
             raise InputError(f"there is no case {shown(name)}; {hint}")
     for prefix in prefixes:
         fitting = [name for name in known if prefix and name.startswith(prefix)]
         if not fitting:
-            raise InputError(f"no case begins with {shown(prefix)}; 'bench --list' shows them")
+            raise InputError(
+                f"no case begins with {shown(prefix)}; 'lanescope bench --list' shows them"
+            )
         chosen += fitting
     return tuple(dict.fromkeys(chosen)) if names or prefixes else tuple(usual)
 

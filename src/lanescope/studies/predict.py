@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
@@ -279,13 +280,16 @@ class Predict(Analysis):
         if self._gpu_name is not None:
             if self.parameters is not None:
                 raise InputError(
-                    f"--machine {self._gpu_name} has parameters of its own; leave out --parameters"
+                    f"{argument.machine} {self._gpu_name} has parameters of its own; leave out "
+                    f"{argument.parameters}"
                 )
             return library_parameters(self._gpu_name, named_parameters(BASE))
         if self._machine_name is not None and not _names_machine(self._machine_name):
             gpu_named(self._machine_name)  # says which there are
         if self.machine is not None and self.gpus is None:
-            raise InputError("--machine is what several GPUs share; give --gpus, too")
+            raise InputError(
+                f"{argument.machine} is what several GPUs share; give {argument.gpus}, too"
+            )
         return link_parameters(self.parameters)
 
     @property
@@ -303,7 +307,7 @@ class Predict(Analysis):
         if whole is None:
             raise InputError(
                 "the kernel's time is missing; measure it with its data in the GPU's memory and "
-                "give --kernel, such as 12ms, or 0 for copies alone"
+                f"give {argument.kernel_seconds}, such as 12ms, or 0 for copies alone"
             )
         work = Workload(
             self.h2d_bytes,
@@ -354,7 +358,7 @@ def watched_parts(runs: Sequence[StrPath]) -> dict[int, float]:
         parts, seconds = watched_part(run)
         if parts in found:
             raise InputError(
-                f"--kernel-watch {run}: another watch has a round in {parts} "
+                f"{argument.kernel_watches} {run}: another watch has a round in {parts} "
                 f"{'part' if parts == 1 else 'parts'}, too; name one for each number of parts"
             )
         found[parts] = seconds
@@ -378,14 +382,16 @@ def watched_part(run: StrPath) -> tuple[int, float]:
     phase = max(phases, key=lambda one: one.run_seconds)
     if phase.kernel_seconds is None:
         raise InputError(
-            f"--kernel-watch {run}: its kernels were not traced; run 'lanescope watch --kernels "
+            f"{argument.kernel_watches} {run}: its kernels were not traced; run 'lanescope watch "
+            "--kernels "
             "-- PROGRAM'"
         )
     if phase.part_seconds is None:
         raise InputError(
-            f"--kernel-watch {run}: it has no kernels, or those of its {phase.parts} parts "
+            f"{argument.kernel_watches} {run}: it has no kernels, or those of its {phase.parts} "
+            "parts "
             "overlap, so that the time of one alone is not known; time one and give "
-            f"--kernel-part {phase.parts}=TIME"
+            f"{argument.kernel_parts} {phase.parts}=TIME"
         )
     return phase.parts, phase.part_seconds
 
@@ -411,17 +417,19 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
         is_number = re.fullmatch(r"\s*[0-9]{1,4}\s*", number) is not None
         if seconds == "" or not is_number or not 2 <= int(number) <= _MOST_STREAMS:
             raise InputError(
-                f"--kernel-part {shown(text)} is no number of parts from 2 to "
+                f"{argument.kernel_parts} {shown(text)} is no number of parts from 2 to "
                 f"{_MOST_STREAMS} and a time; write the number, = and the time of one part, such "
                 "as 8=25us"
             )
         taken = (
-            durations.parse_seconds(seconds, "--kernel-part")
+            durations.parse_seconds(seconds, argument.kernel_parts)
             if isinstance(seconds, str)
             else seconds
         )
         if not 0 < taken < _MOST_SECONDS:
-            raise InputError(f"--kernel-part {shown(text)} is no time above 0 and up to a day")
+            raise InputError(
+                f"{argument.kernel_parts} {shown(text)} is no time above 0 and up to a day"
+            )
         found[int(number)] = taken
     return tuple(sorted(found.items()))
 
@@ -450,7 +458,8 @@ def stream_counts(streams: str | int | Sequence[int]) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last <= _MOST_STREAMS:
             raise InputError(
-                f"--streams {shown(text)} is no number of streams from 1 to {_MOST_STREAMS}; write "
+                f"{argument.streams} {shown(text)} is no number of streams from 1 to "
+                f"{_MOST_STREAMS}; write "
                 "for example 16, 1,2,4,8 or 1..256"
             )
         found.update(range(first, last + 1))

@@ -12,6 +12,7 @@ from typing import Any
 
 from lanescope import interruption
 from lanescope._version import __version__
+from lanescope.argument_names import argument
 from lanescope.copies import Experiment
 from lanescope.copies.case import Case
 from lanescope.engine.base import Backend, Nodes
@@ -220,7 +221,9 @@ def run_to_resume(folder: Path | None, manifest: Manifest) -> Run | None:
         other parameters.
     """
     if folder is None:
-        raise InputError("--resume goes on with a run folder; name it with --out")
+        raise InputError(
+            f"{argument.resume} goes on with a run folder; name it with {argument.out}"
+        )
     if not (folder / MANIFEST).is_file():
         return None  # what else is in it, the writer will judge
     run = read_run(folder)

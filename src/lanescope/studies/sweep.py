@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.copies.place import Memory
 from lanescope.copies.requirements import chosen_gpus, largest_sweep_bytes, require_fits
@@ -81,9 +82,10 @@ class Sweep(Study):
         first = size_of(self.smallest)
         last = most if self.largest is None else size_of(self.largest)
         if max(first, last) > most:
-            option, size = ("--max", last) if last > most else ("--min", first)
+            name, size = ("largest", last) if last > most else ("smallest", first)
             raise InputError(
                 f"a copy of {size_text(size)} does not fit: at most {size_text(most)}, a quarter "
-                f"of the smallest memory on the way; give a smaller {option}"
+                f"of the smallest memory on the way; lower "
+                f"{getattr(argument, name)}"
             )
         return doubling_sizes(first, last)

@@ -187,5 +187,7 @@ def _taken_above_zero(size: object) -> int:
 _WORDS = "a size in bytes, such as 64 << 20 or '64MiB'"
 #: A size in bytes as Python programs give it, and as fields hold it.
 Size = Annotated[int | str, Kind(_WORDS, _taken_above_zero, "sizes in bytes")]
+#: The same where a field holds an int, and says itself why none is 0.
+Count = Annotated[int, Kind(_WORDS, _taken, "sizes in bytes", hint=int | str)]
 #: The same, or 0.
 Bytes = Annotated[int, Kind(f"{_WORDS}, or 0", _taken, "sizes in bytes", hint=int | str)]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from lanescope.argument_names import argument
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.limits import nvlinked
@@ -92,7 +93,7 @@ def require_usable(machine: Machine, request: SourceRequest) -> None:
         reasons = [answers[0].reason, answers[0].remedy] if answers else ["there is no GPU"]
         why = "; ".join(part.rstrip(".") for part in reasons if part)
         raise InputError(
-            f"--source {name} cannot watch here: {why}; 'lanescope doctor' shows what can"
+            f"{argument.sources} {name} cannot watch here: {why}; 'lanescope doctor' shows what can"
         )
 
 

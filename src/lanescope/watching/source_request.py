@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from lanescope.argument_names import argument
 from lanescope.errors import InputError
 from lanescope.watching.sources.base import Source
 from lanescope.watching.sources.calls import CallsSource
@@ -86,15 +87,18 @@ class SourceRequest:
         wanted = self.traces or self.python_bytes is not None
         if not self.traceable and (wanted or named):
             raise InputError(
-                "only programs that lanescope runs can be traced; leave --source trace and calls, "
-                "--trace always, --kernels, --managed, --addresses, --hash and --python away, or "
-                "name the program after --"
+                f"only programs that lanescope runs can be traced; leave {argument.sources} trace "
+                f"and calls, {argument.trace}, {argument.kernels}, {argument.managed}, "
+                f"{argument.addresses}, {argument.hashes} and {argument.python_bytes} away, or "
+                f"name {argument.program}"
             )
         by_calls = self.names_in_program == ("calls",)
         if self.python_bytes is not None and not by_calls:
             raise InputError(
-                "--python needs source calls, in whose place --trace always, --kernels, --managed, "
-                "--addresses, --hash and other sources watch; leave out these, or --python"
+                f"{argument.python_bytes} needs source calls, in whose place {argument.trace}, "
+                f"{argument.kernels}, {argument.managed}, {argument.addresses}, "
+                f"{argument.hashes} and other sources watch; leave out these, or "
+                f"{argument.python_bytes}"
             )
 
     @property

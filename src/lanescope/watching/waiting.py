@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from lanescope.argument_names import argument
 from lanescope.errors import InputError
 from lanescope.watching.interrupting import handling
 from lanescope.watching.launcher import Outcome, launch, resolve_command
@@ -150,7 +151,7 @@ class RunningProcess:
         if born is None:
             raise InputError(
                 f"there is no process {self.pid} that can be seen here; check the number given to "
-                "--pid (ps -e), or watch as root if the process is another user's"
+                f"{argument.pid} (ps -e), or watch as root if the process is another user's"
             )
         object.__setattr__(self, "born", born)
         object.__setattr__(self, "program", command_line(self.pid))
@@ -179,16 +180,21 @@ def waited_for(
         Unless exactly one of them is asked for and can be watched.
     """
     if (bool(program), everything, pid is not None).count(True) != 1:
-        raise InputError("name one thing to watch: a program after --, --all or --pid PID")
+        raise InputError(
+            f"name one thing to watch: {argument.program}, {argument.everything} or {argument.pid}"
+        )
     if seconds is not None and not (0 < seconds < math.inf):
-        raise InputError(f"--seconds {seconds:g} is no length of time; give a number above 0")
+        raise InputError(
+            f"{argument.seconds} {seconds:g} is no length of time; give a number above 0"
+        )
     if everything:
         return WholeMachine(seconds)
     if pid is not None:
         return RunningProcess(pid, seconds)
     if seconds is not None:
         raise InputError(
-            "a program is watched until it ends; use --seconds with --all or --pid, or run the "
+            f"a program is watched until it ends; use {argument.seconds} with "
+            f"{argument.everything} or {argument.pid}, or run the "
             "program by timeout"
         )
     return Launched(tuple(program))

@@ -131,7 +131,7 @@ def test_faster_kernels_shorten_kernels_alone_and_need_no_parameters(edit):
 
 
 def test_pinned_copies_cannot_be_predicted_without_parameters():
-    with pytest.raises(NotMeasuredError, match="--parameters"):
+    with pytest.raises(NotMeasuredError, match="name parameters"):
         edited(looped(20, 10 * MB, 2000.0, host=PAGEABLE), "pin", parameters=None)
 
 

@@ -179,7 +179,7 @@ def test_gpus_that_do_not_reach_each_other_are_told_once():
     [
         (700, "cudaErrorIllegalAddress", LanescopeError, "GPU 0 failed in time_array_codec"),
         (1, "bad block", MismatchError, "DATA WERE LOST: what gfc dim 5 made of x"),
-        (0, "too late", LanescopeError, "measure with --device cpu"),
+        (0, "too late", LanescopeError, "measure with device cpu"),
     ],
 )
 def test_a_gpu_that_fails_is_no_lack_of_memory(code, name, error, words):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
+from lanescope.argument_names import argument
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import gathering, waited_once
@@ -230,9 +231,12 @@ def predicted_lasts(
     Without parameters it raises `NotMeasuredError` when it is called.
     """
 
+    @cache  # there are few sizes
     def lasts(kind: int, size: int) -> float:
         if parameters is None:
-            raise NotMeasuredError("this edit predicts copies of pinned memory: name --parameters")
+            raise NotMeasuredError(
+                f"this edit predicts copies of pinned memory: name {argument.parameters}"
+            )
         direction = Direction.H2D if kind == IN else Direction.D2H
         return end(single_seconds(parameters.copies(direction), size)) * 1e9
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from lanescope.argument_names import argument
 from lanescope.errors import InputError
 from lanescope.findings.advice.critical_path import Segment, critical_path
 from lanescope.findings.advice.edited import (
@@ -64,7 +65,7 @@ def parse_edits(text: str) -> tuple[NamedEdit, ...]:
     found = tuple(NamedEdit(word, _edit(word)) for word in words)
     names = [word.partition("=")[0] for word in words]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"--what-if names {twice} more than once; name each edit once")
+        raise InputError(f"{argument.what_if} names {twice} more than once; name each edit once")
     return found
 
 
@@ -78,7 +79,9 @@ def _edit(word: str) -> Edit:
         return partial(faster_copies, times=_times(name, value))
     if name == "kernels":
         return partial(faster_kernels, times=_times(name, value))
-    raise InputError(f"--what-if: {quoted(word)} is no edit; name one or several of {NAMES}")
+    raise InputError(
+        f"{argument.what_if}: {quoted(word)} is no edit; name one or several of {NAMES}"
+    )
 
 
 def _times(name: str, value: str) -> float:
@@ -88,8 +91,9 @@ def _times(name: str, value: str) -> float:
         times = 0.0
     if not 1 / _MOST_TIMES <= times <= _MOST_TIMES:
         raise InputError(
-            f"--what-if: {name} takes how many times as fast they run, from {1 / _MOST_TIMES:f} to "
-            f"{_MOST_TIMES}, such as {name}=2 or {name}=0.5, not {quoted(value)}"
+            f"{argument.what_if}: {name} takes how many times as fast they run, from "
+            f"{1 / _MOST_TIMES:f} to {_MOST_TIMES}, such as {name}=2 or {name}=0.5, not "
+            f"{quoted(value)}"
         )
     return times
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanescope._core import native
+from lanescope.argument_names import argument
 from lanescope.compression.arrays import Values
 from lanescope.compression.costs import MARGIN
 from lanescope.compression.device import Choice
@@ -306,7 +307,7 @@ def _failures(array: _Array, choice: Choice) -> Iterator[None]:
             raise _UnmeasuredError(f"{detail} ({call})") from error
         raise LanescopeError(
             f"GPU {_GPU} failed in {call} ({detail}) with {choice.name} on {array.name}; look at "
-            "the system's log, or measure with --device cpu"
+            f"the system's log, or measure with {argument.device} cpu"
         ) from error
 
 
@@ -329,4 +330,6 @@ def require_sms(sms: Sequence[int], most: int) -> None:
         If there is one.
     """
     if wrong := [one for one in sms if not 0 <= one <= most]:
-        raise InputError(f"--sms {wrong[0]}: GPU {_GPU} has {most} SMs; give 0 for all of them")
+        raise InputError(
+            f"{argument.sms} {wrong[0]}: GPU {_GPU} has {most} SMs; give 0 for all of them"
+        )

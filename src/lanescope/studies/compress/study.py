@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from lanescope._version import __version__
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.compression.arrays import DTYPES, Entry, Opened, open_arrays
 from lanescope.compression.device import HostDevice
@@ -261,9 +262,14 @@ class Compress(Analysis):
         codecs = None if self.codecs is None else tuple(map(Codec, self.codecs))
         gfc = codecs is None or Codec.GFC in codecs
         if not gfc and tuple(self.dimensionality) != _DIMENSIONALITIES:
-            raise InputError("--dimensionality is of GFC; give --codec gfc, too, or leave it out")
+            raise InputError(
+                f"{argument.dimensionality} is of GFC; give {argument.codecs} gfc, too, or leave "
+                "it out"
+            )
         if self.device == Devices.GPU and self.budget_seconds is not None:
-            raise InputError("--budget is of CPUs; leave it out with --device gpu")
+            raise InputError(
+                f"{argument.budget_seconds} is of CPUs; leave it out with {argument.device} gpu"
+            )
         gpus = self._gpus(codecs)
         opened = self._opened()
         names = () if gpus is None else gpus.names
@@ -293,19 +299,21 @@ class Compress(Analysis):
         """Return what measures on GPUs; None: nothing is measured there."""
         nvcomp = next((one for one in codecs or () if one.by_nvcomp), None)
         options = {
-            "--sms": self.sms,
-            "--link-sizes": self.link_sizes,
-            f"--codec {nvcomp}": nvcomp,
+            argument.sms: self.sms,
+            argument.link_sizes: self.link_sizes,
+            f"{argument.codecs} {nvcomp}": nvcomp,
         }
         requested = [name for name, given in options.items() if given is not None]
         if self.device == Devices.CPU:
             if requested:
-                raise InputError(f"{requested[0]} is of GPUs; leave it out with --device cpu")
+                raise InputError(
+                    f"{requested[0]} is of GPUs; leave it out with {argument.device} cpu"
+                )
             return None
         found = on_gpus.gpus_here()
         if not found:
             if self.device == Devices.GPU or requested:
-                what = "--device gpu" if self.device == Devices.GPU else requested[0]
+                what = f"{argument.device} gpu" if self.device == Devices.GPU else requested[0]
                 raise InputError(
                     f"{what} needs a GPU, and CUDA shows none here; look at 'lanescope doctor', or "
                     "leave it out"

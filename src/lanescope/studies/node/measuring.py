@@ -22,6 +22,7 @@ from pathlib import Path
 
 from lanescope import interruption
 from lanescope._version import __version__
+from lanescope.argument_names import argument
 from lanescope.codec.atomic import writing_to
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
@@ -77,7 +78,9 @@ def require_time(seconds: float) -> None:
         If it is shorter than the start of two interpreters.
     """
     if seconds < 3:
-        raise InputError(f"--within {seconds:g}s leaves no time to measure; give 3s or more")
+        raise InputError(
+            f"{argument.within} {seconds:g}s leaves no time to measure; give 3s or more"
+        )
 
 
 def node_arguments(

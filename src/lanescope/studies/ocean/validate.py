@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Span, Style, Table, Text
@@ -117,7 +118,8 @@ class Validate(Analysis):
 
     def result(self, observer: Observer) -> Validated:
         """Return what was measured, and each predictor's account of it."""
-        names = [self.predictor] if self.predictor else _PREDICTORS
+        self._require_alone()
+        names = _PREDICTORS if self.predictor is None else [self.predictor]
         predictors = [predictor_named(name) for name in names]
         if self.run is None:
             validation, known = self._measured(observer)
@@ -125,6 +127,13 @@ class Validate(Analysis):
             validation, known = self._stored(str(self.run))
         compared = tuple(compare(validation, known, one) for one in predictors)
         return Validated(validation, compared)
+
+    def _require_alone(self) -> None:
+        """Refuse what a stored run leaves without effect."""
+        measured = ((argument.gpu, self.gpu), (argument.grid, self.grid), (argument.out, self.out))
+        for name, given in measured:
+            if self.run is not None and given is not None:
+                raise InputError(f"a stored run was measured already; leave out {name}, or the run")
 
     def _stored(self, run: str) -> tuple[Validation, LinkParameters]:
         """Read a run, and parameters: those that are named, else its own, or this machine's."""
@@ -138,7 +147,7 @@ class Validate(Analysis):
     def _measured(self, observer: Observer) -> tuple[Validation, LinkParameters]:
         from lanescope.studies.ocean.measuring import record, require_gpu
 
-        sides = GRID if self.grid is None else parse_sides(self.grid, "--grid", "1024x1024x42")
+        sides = GRID if self.grid is None else parse_sides(self.grid, argument.grid, "1024x1024x42")
         here, gpu = discover(), self.gpu or 0
         require_gpu(here, gpu)
         known = link_parameters(self.parameters)  # before anything is measured in vain

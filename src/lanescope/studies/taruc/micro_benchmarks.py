@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.copies import Caches, Memory, Pattern
 from lanescope.engine.sampling import Plan
@@ -127,8 +128,9 @@ class Sized(MicroBenchmark):
         last = size_of(self.largest) if self.largest else section.max_bytes
         if first > last:
             raise InputError(
-                f"sizes go from --min {size_text(first)} to --max {size_text(last)}, which is "
-                "less; give both, the smaller one as --min"
+                f"sizes go from {argument.smallest} {size_text(first)} to {argument.largest} "
+                f"{size_text(last)}, which is "
+                f"less; give both, the smaller one as {argument.smallest}"
             )
         ranged = replace(section, min_bytes=first, max_bytes=last, **more)
         return replace(default, tag=self.verb, steps_per_decade=self.steps, **{self.verb: ranged})

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope._core import native
+from lanescope.argument_names import argument
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.trace.call_spool import (
@@ -120,7 +121,7 @@ class CallsSource:
             raise NotMeasuredError(
                 f"{self._program[0]} has musl for its C library, which cannot load what records "
                 "calls.",
-                None if self._is_fallback else "Watch with --trace always if it uses CUDA.",
+                None if self._is_fallback else f"Watch with {argument.trace} if it uses CUDA.",
             )
         try:
             self._rings = _new_folder(self._folder)
