@@ -69,6 +69,7 @@ class Flows:
         self._settled = 0.0
         self._changed = False
         # what flows got before: in a steady state the same ones go on again and again
+        self._paces: dict[tuple[tuple[Flow, float], ...], list[tuple[float, float]]] = {}
         self._shares: dict[tuple[_Wanted, ...], list[float]] = {}
         self._first: Going | None = None
         self._next_end = inf
@@ -132,6 +133,17 @@ class Flows:
         if len(flows) == 1:
             flows[0].rate, flows[0].slowed = flows[0].most, 1.0
             return
+        key = tuple([(flow.kind, flow.most) for flow in flows])
+        known = self._paces.get(key)
+        if known is not None:
+            for flow, (rate, slowed) in zip(flows, known, strict=True):
+                flow.rate, flow.slowed = rate, slowed
+            return
+        self._find_rates_of(flows)
+        if len(self._paces) < _MOST_SETS:
+            self._paces[key] = [(flow.rate, flow.slowed) for flow in flows]
+
+    def _find_rates_of(self, flows: list[Going]) -> None:
         wanted: list[list[float]] = [[], [], [], [], []]
         for flow in flows:
             wanted[flow.kind].append(flow.most)

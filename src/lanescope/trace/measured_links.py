@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from lanescope.copies import Copy, Engine, Memory, Route
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.results.result import Result, Source
-from lanescope.store.folder import MANIFEST
+from lanescope.store.folder import MANIFEST, read_manifest
 from lanescope.store.folders import default_runs_folder
-from lanescope.store.run import Run
+from lanescope.store.run import Manifest, Run
 from lanescope.store.store import read_run
 from lanescope.trace.limits import DIRECTIONS, NVLINK_DIRECTIONS, fills_all, joined
 
@@ -31,43 +31,37 @@ class MeasuredLink:
     run: str
 
 
-def measured_links(
-    machine: Machine, runs: Path | None = None
-) -> dict[tuple[int, str], MeasuredLink]:
-    """Return what earlier runs measured, by GPU and way; the newest run of each counts.
+def measured_links(runs: Iterable[tuple[Run, str]]) -> dict[tuple[int, str], MeasuredLink]:
+    """Return what `runs_of` a machine measured, by GPU and way; the newest run of each counts.
 
-    Ways are ``h2d``, ``d2h``, ``nvlink-rx`` and ``nvlink-tx``. Only runs of the same
-    GPUs, told by their UUIDs, of this machine.
+    Ways are ``h2d``, ``d2h``, ``nvlink-rx`` and ``nvlink-tx``.
     """
     found: dict[tuple[int, str], MeasuredLink] = {}
-    for run, name in _runs(machine, runs):
+    for run, name in runs:
         found = {**_links_of(run, name), **found}
     return found
 
 
-def measured_nodes(
-    machine: Machine, runs: Path | None = None
-) -> dict[tuple[int, str, int], MeasuredLink]:
+def measured_nodes(runs: Iterable[tuple[Run, str]]) -> dict[tuple[int, str, int], MeasuredLink]:
     """Return the same for ``h2d`` and ``d2h`` by the NUMA node, too, where memory was pinned."""
     found: dict[tuple[int, str, int], MeasuredLink] = {}
-    for run, name in _runs(machine, runs):
+    for run, name in runs:
         found = {**_nodes_of(run, name), **found}
     return found
 
 
-def _runs(machine: Machine, runs: Path | None) -> Iterator[tuple[Run, str]]:
-    """Yield runs of this machine with their names, the newest first."""
+def runs_of(machine: Machine, runs: Path | None = None) -> Iterator[tuple[Run, str]]:
+    """Yield runs of the same GPUs, told by their UUIDs, with their names, the newest first."""
     folder = runs or default_runs_folder()
     manifests = folder.glob(f"*/{MANIFEST}") if folder.is_dir() else ()
     newest = sorted(manifests, key=lambda path: path.stat().st_mtime, reverse=True)
     looked_at = [p for p in newest if any(f"-{verb}" in p.parent.name for verb in _VERBS)]
     for path in looked_at[:_MOST_RUNS]:
         try:
-            run = read_run(path.parent)
+            if _same_gpus(read_manifest(Manifest, path.parent).machine, machine):
+                yield read_run(path.parent), path.parent.name
         except InputError:
             continue  # damaged, or of another version
-        if _same_gpus(run.manifest.machine, machine):
-            yield run, path.parent.name
 
 
 def _same_gpus(one: Machine, other: Machine) -> bool:

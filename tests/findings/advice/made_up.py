@@ -61,6 +61,11 @@ class Simple:
 
     name = "simple"
 
+    def value(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        return self.predict(workload, method, streams, parameters).seconds.value
+
     def predict(
         self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
     ) -> Prediction:

@@ -185,3 +185,26 @@ def test_small_copies_are_gathered_by_the_host_in_streams_too():
     both = next(steps for steps in gathered if {Step.BATCH, Step.STREAMS} <= set(steps))
     assert gathered[both] == pytest.approx(200 * 0.2 * US + 2 * MB * 0.2e-9)
     assert all(seconds == 0.0 for steps, seconds in gathered.items() if Step.BATCH not in steps)
+
+
+class Counted(Simple):
+    """Counts how often an interval is predicted, which takes the replay three times as long."""
+
+    def __init__(self):
+        self.intervals = []
+
+    def value(self, *given):
+        return Simple().predict(*given).seconds.value
+
+    def predict(self, *given):
+        self.intervals.append(given)
+        return Simple().predict(*given)
+
+
+def test_intervals_are_predicted_of_what_is_told_alone_and_once():
+    counted, phase = Counted(), stepping(8)
+    predict = predicting(counted, LINK)
+    found = changes_of(phase, calibrate(phase, predict), predict, LINK)
+    assert found == changes_of(phase, calibrate(phase, PREDICT), PREDICT, LINK)
+    assert any(change.streams > 1 for change in found)
+    assert 1 <= len(counted.intervals) <= len(found) + 1

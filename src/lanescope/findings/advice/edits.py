@@ -61,7 +61,11 @@ def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     once = wait_once(tasks)
     tasks = [replace(task, gap=_SUBMITS_NS) if task.staged else task for task in tasks]
     queued = {at for at, t in enumerate(tasks) if t.kind == IN and t.queued and is_pageable(t)}
-    tasks = [replace(t, blocks=t.blocks and at not in once | queued) for at, t in enumerate(tasks)]
+    unblocked = once | queued
+    tasks = [
+        replace(task, blocks=False) if task.blocks and at in unblocked else task
+        for at, task in enumerate(tasks)
+    ]
     return [
         replace(
             task,

@@ -115,9 +115,13 @@ def changes_of(
         def after(state: State) -> Estimate:
             return _after(phase, error, state, predict(state), launching)
 
+        def value_after(state: State) -> float:
+            middle = Estimate.exactly(predict.value(state))
+            return _after(phase, error, state, middle, launching).value
+
         found += [
             _judged(phase, error, candidate, state, after(state), launching)
-            for candidate, state in candidates(phase, after)
+            for candidate, state in candidates(phase, Predict(after, value_after))
         ]
     found = [with_pinning(one, phase, parameters) for one in found]
     return in_order(simplest(found, base_seconds(phase)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction.parameters import CopyCost, Direction, LinkParameters
@@ -38,22 +40,58 @@ class State:
     gathering: float = 0.0
 
 
-#: Predicts the time of one round of a state.
-Predict = Callable[[State], Estimate]
+@dataclass(frozen=True, slots=True)
+class Predict:
+    """Predicts the time of one round of a state: a call returns it with its interval.
+
+    Attributes
+    ----------
+    estimate
+        Does it.
+    value
+        Returns the middle alone, for less work.
+    """
+
+    estimate: Callable[[State], Estimate]
+    value: Callable[[State], float]
+
+    def __call__(self, state: State) -> Estimate:
+        """Return the time in seconds.
+
+        Raises
+        ------
+        NotMeasuredError
+            If the parameters lack what the state takes, or it is too large to be replayed.
+        """
+        return self.estimate(state)
 
 
 def predicting(predictor: Predictor, parameters: LinkParameters) -> Predict:
     """Return what predicts states by a predictor, on a machine with these parameters."""
 
-    def predict(state: State) -> Estimate:
-        try:
-            predicted = predictor.predict(state.workload, state.method, state.streams, parameters)
-        except InputError as error:  # such as more copies in a round than are replayed
-            raise NotMeasuredError(str(error)) from error
+    def of_round(state: State) -> Callable[[float], float]:
         waits = _waits(state, parameters) + state.gathering * state.rounds
-        return predicted.seconds.map(lambda seconds: (seconds + waits) / state.rounds)
+        return lambda seconds: (seconds + waits) / state.rounds
 
-    return predict
+    def estimate(state: State) -> Estimate:
+        with _refused():
+            predicted = predictor.predict(state.workload, state.method, state.streams, parameters)
+        return predicted.seconds.map(of_round(state))
+
+    def value(state: State) -> float:
+        with _refused():
+            seconds = predictor.value(state.workload, state.method, state.streams, parameters)
+        return of_round(state)(seconds)
+
+    return Predict(cache(estimate), cache(value))
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:  # such as more copies in a round than are replayed
+        raise NotMeasuredError(str(error)) from error
 
 
 def _waits(state: State, parameters: LinkParameters) -> float:
@@ -88,6 +126,6 @@ def best_streams(predict: Predict, states: Callable[[int], State], most: int | N
     Of counts that differ by less than 0.5 % the smallest is taken.
     """
     counts = [n for n in STREAM_COUNTS if most is None or n <= most] or [2]
-    found = [(predict(states(n)).value, n) for n in counts]
+    found = [(predict.value(states(n)), n) for n in counts]
     least = min(seconds for seconds, _ in found)
     return states(min(n for seconds, n in found if seconds <= least * 1.005))

@@ -19,7 +19,7 @@ from lanescope.findings.trace.trained_down import trained_down
 from lanescope.machine import Machine
 from lanescope.trace.limits import Ceilings, link_limits
 from lanescope.trace.link_error_log import error_notes
-from lanescope.trace.measured_links import measured_links, measured_nodes
+from lanescope.trace.measured_links import measured_links, measured_nodes, runs_of
 from lanescope.trace.run import WatchRun
 from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import Cost, Summary
@@ -108,8 +108,9 @@ def _with_learning(cost: Cost, run: WatchRun) -> Cost:
 
 def measured_ceilings(machine: Machine, runs: Path | None = None) -> Ceilings | None:
     """Return what earlier runs measured of a machine's links; None without any."""
-    links = measured_links(machine, runs)
+    measured = [*runs_of(machine, runs)]
+    links = measured_links(measured)
     names = ", ".join(sorted({link.run for link in links.values()}))
     gbs = {key: link.gbs for key, link in links.items()}
-    by_node = {key: link.gbs for key, link in measured_nodes(machine, runs).items()}
+    by_node = {key: link.gbs for key, link in measured_nodes(measured).items()}
     return Ceilings(gbs, f"measured in {names}", by_node) if links else None
