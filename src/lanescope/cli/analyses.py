@@ -260,9 +260,11 @@ def print_result(result: AnalysisResult, *, json: bool, error: bool = False) -> 
     from rich.text import Text
 
     from lanescope.cli.output import console
+    from lanescope.cli.terminal_text import is_terminal
     from lanescope.report.blocks_text import renderables
 
     out = console(error=error)
+    whole = not is_terminal(sys.stderr if error else sys.stdout)  # sentences in one line each
     parts = list(renderables(result.blocks()))
     for part in parts[:-1] if parts[-1:] == [""] else parts:
-        out.print(part, soft_wrap=isinstance(part, str | Text))
+        out.print(part, soft_wrap=whole and isinstance(part, str | Text))

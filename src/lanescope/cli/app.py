@@ -41,7 +41,7 @@ from lanescope.cli.combinations import Combined
 from lanescope.cli.ending import ProgramEnded, report_fault
 from lanescope.cli.examples import epilog
 from lanescope.cli.studies import StudyCommand, place_holder
-from lanescope.cli.terminal_text import tolerant_streams, visible
+from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.machine.device_order import number_by_address
@@ -291,7 +291,8 @@ def _run() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"lanescope: {visible(_ENDLESS.sub(_shortened, message))}", file=sys.stderr)
+    words = f"lanescope: {visible(_ENDLESS.sub(_shortened, message))}"
+    print(wrapped(words, sys.stderr), file=sys.stderr)
     return code
 
 

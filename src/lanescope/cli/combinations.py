@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import typer
 from typer.core import TyperCommand
 
+from lanescope.cli.terminal_text import wrapped
 from lanescope.errors import InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
@@ -183,7 +184,7 @@ def keeping_rules(ctx: Any) -> Iterator[None]:
 
 def _print_notes(notes: Iterable[str | None]) -> None:
     for note in filter(None, notes):
-        print(f"note: {note}", file=sys.stderr)
+        print(wrapped(f"note: {note}", sys.stderr), file=sys.stderr)
 
 
 def given_options(ctx: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.options import JsonOption
+from lanescope.cli.terminal_text import wrapped
 from lanescope.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -54,17 +56,17 @@ def _print(machine: Machine, found: Sequence[Examined]) -> None:
     for one in found:
         why = " ".join(filter(None, (one.reason, one.remedy)))
         word = "works" if one.works else "does not work."
-        print(f"{one.name:{width}}  {word}{' ' + why if why else ''}")
+        line = f"{one.name:{width}}  {word}{' ' + why if why else ''}"
+        print(wrapped(line, sys.stdout, " " * (width + 2)))
     if machine.gpus:
-        print(f"NVLink: {nvlink_text(machine)}")
+        print(wrapped(f"NVLink: {nvlink_text(machine)}", sys.stdout))
     else:
-        print("There is no GPU here that the driver knows: nothing can be watched.")
+        words = "There is no GPU here that the driver knows: nothing can be watched."
+        print(wrapped(words, sys.stdout))
 
 
 def _measure_cost(machine: Machine, as_json: bool) -> None:
     """Measure what tracing costs, and keep it for the summaries of watches."""
-    import sys
-
     from lanescope.errors import InputError, MissingPartError, NotMeasuredError
     from lanescope.report.format import seconds_text
     from lanescope.trace.tracing_cost import store_cost
@@ -79,12 +81,13 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
     except NotMeasuredError as error:
         raise InputError(f"what tracing costs cannot be measured: {error}") from error
     path = store_cost(cost)
-    print(
+    stream = sys.stderr if as_json else sys.stdout
+    words = (
         f"Tracing: a copy and its call take {seconds_text(cost.copy_seconds)} longer "
         f"({seconds_text(cost.copy_low)} to {seconds_text(cost.copy_high)}), a kernel "
         f"{seconds_text(cost.kernel_seconds)} ({seconds_text(cost.kernel_low)} to "
         f"{seconds_text(cost.kernel_high)}), where the program waits for each: medians and "
         f"range of {TRACING_TURNS} turns of {TRACING_ROUNDS:,} rounds with and without it. "
-        f"Kept in {path}.",
-        file=sys.stderr if as_json else sys.stdout,
+        f"Kept in {path}."
     )
+    print(wrapped(words, stream), file=stream)

@@ -43,6 +43,7 @@ from lanescope.cli.options import (
     samples_option,
     target_option,
 )
+from lanescope.cli.terminal_text import wrapped
 from lanescope.errors import InputError
 from lanescope.studies.registry import ANALYSES, STUDIES, analysis_named, study_named
 from lanescope.units.values import Value
@@ -195,7 +196,7 @@ def renamed(old: str, new: str, value: Any) -> str:
 
 def note(words: str) -> None:
     """Say something beside the output."""
-    print(f"note: {words}", file=sys.stderr)
+    print(wrapped(f"note: {words}", sys.stderr), file=sys.stderr)
 
 
 def command_of(study: type[Study]) -> Callable[..., None]:

@@ -8,6 +8,7 @@ import io
 import os
 import re
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -63,6 +64,8 @@ _PLAIN = {
     "█": "#",
 }
 _HANDLER = "lanescope-plain"
+#: Of a terminal that does not say how wide it is.
+_USUAL_COLUMNS = 80
 #: What a terminal acts on instead of showing it, but for the end of a line and the tabulator.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 #: The same, but for colours, which typer's help has.
@@ -80,6 +83,40 @@ def visible(text: str) -> str:
 
 def _shown(found: re.Match[str]) -> str:
     return f"\\x{ord(found[0]):02x}"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody looks at a stream, which may have been closed by our caller."""
+    return stream is not None and stream.isatty()
+
+
+def wrapped(text: str, stream: TextIO | None, indent: str = "") -> str:
+    """Return a text in lines that a terminal does not cut within words; for files as it is.
+
+    `indent` stands before each line but the first.
+    """
+    if stream is None or not is_terminal(stream):
+        return text
+    columns = _columns(stream)
+    return "\n".join(
+        textwrap.fill(
+            line,
+            columns,
+            subsequent_indent=indent if columns > 2 * len(indent) else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
+
+
+def _columns(stream: TextIO) -> int:
+    named = os.environ.get("COLUMNS", "")
+    if named.isdecimal() and int(named):
+        return int(named)
+    with suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
+    return _USUAL_COLUMNS
 
 
 def plain_text(text: str) -> str:

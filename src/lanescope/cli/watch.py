@@ -14,6 +14,7 @@ import typer
 from lanescope.cli.combinations import Excludes, Needs, combines
 from lanescope.cli.ending import ProgramEnded, report_fault
 from lanescope.cli.options import option, size_option
+from lanescope.cli.terminal_text import is_terminal
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole
@@ -458,10 +459,10 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
             print(said, file=sys.stderr)
     if quiet:
         return
-    out = console(error=True, soft_wrap=True)
+    out = console(error=True, soft_wrap=not is_terminal(sys.stderr))
     for part in renderables(watch_terminal(run, evaluation)):
         out.print(part)
-    out.print(f"{said}\nrun:  {run.folder}")
+    out.print(f"{said}\nrun:  {run.folder}", soft_wrap=True)
 
 
 def _hold(conditions: Sequence[Assertion], evaluation: Evaluation) -> bool:

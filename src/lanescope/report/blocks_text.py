@@ -60,7 +60,8 @@ _TONES = {
 _BAR_COLUMNS = 32
 #: Narrower texts, of a few words a line, make tables that nobody reads.
 _NARROWEST_TEXT = 24
-_BETWEEN_COLUMNS = 2
+#: Of rich: blanks between two columns, and at both edges.
+_BETWEEN_COLUMNS, _EDGES = 3, 2
 
 
 def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
@@ -113,10 +114,12 @@ class TableOrLines:
 def _least_width(table: Table) -> int:
     """How many columns a table takes whose texts wrap, and whose numbers do not."""
     rows = [row for group in table.groups for row in group.rows]
-    width = 0
+    width = _EDGES - _BETWEEN_COLUMNS
     for at, column in enumerate(table.columns):
-        texts = (value_text(column, cell_of(row[at]).value) for row in rows)
-        longest = max((len(line) for text in texts for line in text.split("\n")), default=0)
+        cells = (cell_of(row[at]) for row in rows)
+        texts = [line for cell in cells for line in _cell(column, cell).plain.split("\n")]
+        texts += [group.heading or "" for group in table.groups] if at == 0 else []
+        longest = max(map(len, texts), default=0)
         if column.kind is Kind.BAR:
             longest = _BAR_COLUMNS
         elif column.kind is Kind.TEXT:
@@ -133,6 +136,7 @@ def _rich_table(table: Table) -> RichTable:
             "" if column.kind is Kind.BAR else column.title,
             justify="right" if is_number(column) else "left",
             no_wrap=not wraps,
+            overflow="fold",
         )
     for group in table.groups:
         if group.heading:
@@ -145,15 +149,24 @@ def _rich_table(table: Table) -> RichTable:
 
 
 def _lines(table: Table) -> Iterator[RichText]:
-    """Each row as text that wraps at any width: its name, then each value with its title."""
+    """Each row as text that wraps at any width: each value behind its title."""
     for group in table.groups:
+        if group.heading:
+            yield RichText(group.heading, "bold")
         for row in group.rows:
-            first, *rest = (cell_of(value) for value in row)
-            line = _cell(table.columns[0], first)
-            for column, cell in zip(table.columns[1:], rest, strict=True):
-                if column.kind is not Kind.BAR and cell.value not in (None, ""):
-                    line = RichText.assemble(line, f"; {column.title} ", _cell(column, cell))
-            yield line
+            shown = zip(table.columns, map(cell_of, row), strict=True)
+            values = [
+                RichText.assemble(f"{column.title} ".lstrip(), _in_line(column, cell))
+                for column, cell in shown
+                if column.kind is not Kind.BAR and cell.value not in (None, "")
+            ]
+            yield RichText("; ").join(values)
+
+
+def _in_line(column: Column, cell: Cell) -> RichText:
+    """Return a cell in one line: what stands below its value follows in brackets."""
+    first, *below = _cell(column, cell).split("\n")
+    return RichText.assemble(first, *(part for line in below for part in (" (", line, ")")))
 
 
 def _cell(column: Column, cell: Cell) -> RichText:
