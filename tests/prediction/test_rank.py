@@ -39,6 +39,9 @@ class FixedPredictor:
     def value(self, workload, method, streams, parameters):
         return self.times[method.name](streams)[0]
 
+    def least(self, workload, method, streams, parameters):
+        return 0.0
+
 
 @pytest.mark.parametrize("predictor", [Replay(), Equations()], ids=lambda one: one.name)
 @pytest.mark.parametrize("method", Method)
@@ -50,6 +53,7 @@ def test_a_search_goes_by_what_is_predicted(predictor, method):
         for streams in (1, 7):
             told = predictor.predict(WORK, method, streams, parameters).seconds.value
             assert predictor.value(WORK, method, streams, parameters) == told
+            assert predictor.least(WORK, method, streams, parameters) <= told
 
 
 def test_fastest_first_each_with_its_fewest_best_streams():

@@ -73,6 +73,17 @@ class Predictor(Protocol):
             As `predict` does.
         """
 
+    def least(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        """Return seconds that `value` is not below, for much less work; 0 where none are known.
+
+        Raises
+        ------
+        NotMeasuredError
+            As `predict` does.
+        """
+
 
 NAMES = ("equations", "equations-shared", "replay")
 

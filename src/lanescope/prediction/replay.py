@@ -13,8 +13,8 @@ from lanescope.calls import checked
 from lanescope.errors import InputError
 from lanescope.machine import HostBandwidth, Machine
 from lanescope.machine.part_names import part_name
-from lanescope.prediction.graphs import Order, TaskGraph, graph_for, on_gpus
-from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.graphs import Order, TaskGraph, TaskKind, graph_for, on_gpus
+from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import Prediction, error_band
 from lanescope.prediction.rank import Ranking
 from lanescope.prediction.rates import Level, Rates, Rules
@@ -27,6 +27,8 @@ from lanescope.units.estimate import Estimate
 
 #: What the parameters do not tell, where nobody says otherwise.
 USUAL = Rules()
+#: Sums of thousands of times are exact to a far smaller share.
+_ROUNDING = 1e-9
 
 
 @checked
@@ -132,6 +134,20 @@ class Replay:
         used = streams if method in STREAMED else 1
         graph = graph_for(workload, method, used, order=order_for(parameters))
         return Simulation(graph, Rates(parameters, Level.VALUE, self.rules), None).seconds()
+
+    def least(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        """Return what the copies of the slower direction take, one behind the other."""
+        used = streams if method in STREAMED else 1
+        rates = Rates(parameters, Level.VALUE, self.rules)
+        spent = {Direction.H2D: 0.0, Direction.D2H: 0.0}
+        for task in graph_for(workload, method, used, order=order_for(parameters)).tasks:
+            if task.kind is not TaskKind.KERNEL:
+                direction = Direction(task.kind.value)
+                cost = rates.copy(direction, task.bytes, task.pageable, task.fresh)
+                spent[direction] += cost.fixed + cost.flowing
+        return max(spent.values()) * (1 - _ROUNDING)
 
 
 _LEAST, _MOST = 2, 16

@@ -66,6 +66,11 @@ class Simple:
     ) -> float:
         return self.predict(workload, method, streams, parameters).seconds.value
 
+    def least(
+        self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
+    ) -> float:
+        return 0.0
+
     def predict(
         self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
     ) -> Prediction:

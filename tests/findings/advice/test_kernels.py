@@ -18,7 +18,7 @@ from lanescope.findings.advice.kernels import (
     launch_of,
 )
 from lanescope.findings.advice.phases import find_phases
-from lanescope.findings.advice.state import predicting
+from lanescope.findings.advice.state import Predict, best_streams, predicting
 from lanescope.findings.code import CUDA, PYTORCH
 from lanescope.prediction.workload import Method
 from lanescope.units.estimate import Estimate
@@ -196,6 +196,9 @@ class Counted(Simple):
     def value(self, *given):
         return Simple().predict(*given).seconds.value
 
+    def least(self, *given):
+        return self.value(*given)  # so that no other is looked at that is not the best
+
     def predict(self, *given):
         self.intervals.append(given)
         return Simple().predict(*given)
@@ -208,3 +211,19 @@ def test_intervals_are_predicted_of_what_is_told_alone_and_once():
     assert found == changes_of(phase, calibrate(phase, PREDICT), PREDICT, LINK)
     assert any(change.streams > 1 for change in found)
     assert 1 <= len(counted.intervals) <= len(found) + 1
+
+
+def test_streams_that_cannot_be_the_fastest_are_not_replayed():
+    replayed = []
+
+    def value(state):
+        replayed.append(state)
+        return 1.0 + abs(state - 8)
+
+    predict = Predict(Estimate.exactly, value, lambda state: value_at_least(state))
+    assert best_streams(predict, lambda streams: streams, None) == 8
+    assert max(replayed) == 12  # 12 cannot be ruled out, those after it can
+
+
+def value_at_least(state):
+    return 1.0 if state < 16 else 1.0 + abs(state - 8)

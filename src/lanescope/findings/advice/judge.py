@@ -115,13 +115,17 @@ def changes_of(
         def after(state: State) -> Estimate:
             return _after(phase, error, state, predict(state), launching)
 
-        def value_after(state: State) -> float:
-            middle = Estimate.exactly(predict.value(state))
-            return _after(phase, error, state, middle, launching).value
+        def middle_after(state: State, seconds: float) -> float:
+            return _after(phase, error, state, Estimate.exactly(seconds), launching).value
 
+        predict_after = Predict(
+            after,
+            lambda state: middle_after(state, predict.value(state)),
+            lambda state: middle_after(state, predict.least(state)),
+        )
         found += [
             _judged(phase, error, candidate, state, after(state), launching)
-            for candidate, state in candidates(phase, Predict(after, value_after))
+            for candidate, state in candidates(phase, predict_after)
         ]
     found = [with_pinning(one, phase, parameters) for one in found]
     return in_order(simplest(found, base_seconds(phase)))

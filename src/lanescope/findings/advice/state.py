@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction.parameters import CopyCost, Direction, LinkParameters
@@ -14,6 +15,8 @@ from lanescope.prediction.seconds import next_seconds, single_seconds
 from lanescope.prediction.workload import Method, Workload
 from lanescope.units.estimate import Estimate
 
+#: Counts of streams that differ by no more are as fast.
+_AS_FAST = 1.005
 #: Counts of streams that are tried; each is 1.5 times the one before or less.
 STREAM_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
@@ -50,10 +53,13 @@ class Predict:
         Does it.
     value
         Returns the middle alone, for less work.
+    least
+        Returns what that is not below, for much less work.
     """
 
     estimate: Callable[[State], Estimate]
     value: Callable[[State], float]
+    least: Callable[[State], float]
 
     def __call__(self, state: State) -> Estimate:
         """Return the time in seconds.
@@ -83,7 +89,12 @@ def predicting(predictor: Predictor, parameters: LinkParameters) -> Predict:
             seconds = predictor.value(state.workload, state.method, state.streams, parameters)
         return of_round(state)(seconds)
 
-    return Predict(cache(estimate), cache(value))
+    def least(state: State) -> float:
+        with _refused():
+            seconds = predictor.least(state.workload, state.method, state.streams, parameters)
+        return of_round(state)(seconds)
+
+    return Predict(cache(estimate), cache(value), least)
 
 
 @contextmanager
@@ -126,6 +137,11 @@ def best_streams(predict: Predict, states: Callable[[int], State], most: int | N
     Of counts that differ by less than 0.5 % the smallest is taken.
     """
     counts = [n for n in STREAM_COUNTS if most is None or n <= most] or [2]
-    found = [(predict.value(states(n)), n) for n in counts]
-    least = min(seconds for seconds, _ in found)
-    return states(min(n for seconds, n in found if seconds <= least * 1.005))
+    found: list[tuple[float, int]] = []
+    most_seconds = inf
+    for n in counts:
+        if found and predict.least(states(n)) > most_seconds:
+            continue  # it cannot be the one, and the more streams the longer it is replayed
+        found.append((predict.value(states(n)), n))
+        most_seconds = min(seconds for seconds, _ in found) * _AS_FAST
+    return states(min(n for seconds, n in found if seconds <= most_seconds))
