@@ -199,6 +199,7 @@ void bind_compress(nb::module_& module) {
       "Of each codec its dimensionality and what it leaves of some blocks of an array in the "
       "host's memory.");
   module.def("update_codec", &update_codec, "values"_a.noconvert(), "base"_a.noconvert(), "link"_a,
+             nb::sig("def update_codec(values: object, base: object, link: float) -> Codec"),
              "The codec by which an update crosses a link of so many bytes a second soonest.");
   module.def("most_stream_bytes", &lanescope::compress::most_stream_bytes, "bytes"_a,
              "dimensions"_a, "Most bytes of the stream of an array.");

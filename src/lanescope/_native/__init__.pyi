@@ -821,7 +821,7 @@ def sample_sizes(values: object, codec: Codec | None = None, dtype: Dtype | None
     Of each codec its dimensionality and what it leaves of some blocks of an array in the host's memory.
     """
 
-def update_codec(values: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], base: Annotated[NDArray, dict(order='C', device='cpu', writable=False)], link: float) -> Codec:
+def update_codec(values: object, base: object, link: float) -> Codec:
     """
     The codec by which an update crosses a link of so many bytes a second soonest.
     """
