@@ -191,7 +191,7 @@ def written(tmp_path, name, content):
         (lambda at: written(at, "a.f64", b""), "is empty"),
         (lambda at: written(at, "a.f64", b"1234567"), "no whole number of float64"),
         (lambda at: written(at, "a.npy", b"no array at all"), "no array of NumPy"),
-        (lambda at: written(at, "a.npy", b"\x93NUMPY\x01\x00\xff\xff{"), "no array of NumPy"),
+        (lambda at: written(at, "a.npy", b"\x93NUMPY\x01\x00\xff\xff{"), "empty or cut off"),
         (cut_off, "is cut off"),
         (lambda at: saved(at / "a.npy", np.zeros((0, 3))), "without values"),
         (lambda at: saved(at / "a.npy", np.array([{}, None]), allow_pickle=True), "Python objects"),

@@ -131,8 +131,8 @@ def test_a_parcel_that_went_raw_takes_its_base_all_the_same(cores):
 def test_the_first_update_of_a_kind_is_looked_at(cores, monkeypatch):
     looks = []
 
-    def look(gpu, source, base, size, dtype, codec, stream):
-        looks.append((gpu, source, base, size, dtype, codec, stream))
+    def look(gpu, source, base, size, dtype, over_host, stream):
+        looks.append((gpu, source, base, size, dtype, over_host, stream))
         return native.Codec.zvc, 1, KIND.xor
 
     monkeypatch.setattr(updates.native, "choose_update", look)
@@ -143,7 +143,7 @@ def test_the_first_update_of_a_kind_is_looked_at(cores, monkeypatch):
     for _ in range(2):
         channel.send(new, "w", out=there, base=old)
     new_at, old_at = new.data_ptr(), old.data_ptr()
-    assert looks == [(0, new_at, old_at, NEW.nbytes, native.Dtype.float32, None, 1000)]
+    assert looks == [(0, new_at, old_at, NEW.nbytes, native.Dtype.float32, False, 1000)]
     assert [one[3] for one in cores[0].calls] == [native.Codec.delta] + [native.Codec.zvc] * 2
     assert [one[8] for one in cores[0].calls[1:]] == [KIND.xor] * 2
 

@@ -117,7 +117,7 @@ def test_parts_of_kernels_are_given_as_text_or_mapping(given):
 
 @pytest.mark.parametrize("text", ["8", "=25us", "1=25us", "x=3us"])
 def test_what_is_no_time_of_a_part_is_quoted_as_it_was_given(text):
-    with pytest.raises(InputError, match=f"--kernel-part '{text}' is no number of parts"):
+    with pytest.raises(InputError, match=f"kernel_parts '{text}' is no number of parts"):
         kernel_parts([text])
 
 

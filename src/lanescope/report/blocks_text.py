@@ -57,7 +57,7 @@ _TONES = {
     Tone.QUIET: "dim",
     Tone.PREDICTED: "cyan",
 }
-_BAR_COLUMNS = 32
+_BAR_COLUMNS = 31
 #: Narrower texts, of a few words a line, make tables that nobody reads.
 _NARROWEST_TEXT = 24
 #: Of rich: blanks between two columns, and at both edges.

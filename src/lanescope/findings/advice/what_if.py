@@ -61,7 +61,7 @@ def parse_edits(text: str) -> tuple[NamedEdit, ...]:
     """
     words = [word.strip() for word in text.split(",")]
     if not any(words):
-        raise InputError(f"--what-if names no edit; name one or several of {NAMES}")
+        raise InputError(f"{argument.what_if} names no edit; name one or several of {NAMES}")
     found = tuple(NamedEdit(word, _edit(word)) for word in words)
     names = [word.partition("=")[0] for word in words]
     if twice := next((name for name in names if names.count(name) > 1), None):
