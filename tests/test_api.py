@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -59,6 +60,12 @@ def test_public_names():
         assert getattr(lanescope, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         lanescope.nonsense  # noqa: B018
+
+
+def test_the_module_of_studies_is_there_after_a_bare_import():
+    program = "import lanescope; print(lanescope.api.compress.__module__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.startswith("lanescope.")
 
 
 def test_measure_stays_a_function_when_its_package_is_imported():

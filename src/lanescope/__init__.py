@@ -108,10 +108,12 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'lanescope' has no attribute {name!r}")
     import importlib
 
+    if name == "api":  # where `compress` is the study of that name
+        return importlib.import_module("lanescope.api")
+    if name not in _HOME:
+        raise AttributeError(f"module 'lanescope' has no attribute {name!r}")
     found = getattr(importlib.import_module(f"lanescope.{_HOME[name]}"), name)
     if callable(found):
         from lanescope.calls import checked, checked_constructor
