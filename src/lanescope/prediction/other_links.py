@@ -63,8 +63,7 @@ def link_named(text: str) -> PcieLink:
         lanes = ", ".join(f"x{w}" for w in _WIDTHS)
         raise InputError(
             f"{argument.on} {shown(text)} is no link; write for example pcie5 or pcie4x8, "
-            "generation 1 to 6 "
-            f"and {lanes}"
+            f"generation 1 to 6 and {lanes}"
         )
     return PcieLink(generation, width)
 

@@ -193,8 +193,7 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
     if len(machine.gpus) < gpus:
         raise InputError(
             f"{argument.gpus} {gpus}: {machine.name} has {len(machine.gpus)}; name a machine that "
-            "has as "
-            f"many with {argument.machine}"
+            f"has as many with {argument.machine}"
         )
     machine = contended_by(machine, ranking.parameters)
     first = machine.nodes[0].index

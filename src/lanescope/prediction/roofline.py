@@ -180,8 +180,8 @@ def _roofline(workload: Workload) -> tuple[float, float]:
     if not workload.flops or not workload.device_bytes:
         raise InputError(
             f"the roofline takes all of {argument.flops}, {argument.device_bytes}, "
-            f"{argument.peak_flops} and "
-            f"{argument.memory_gbs}; give those four, or neither of the last two"
+            f"{argument.peak_flops} and {argument.memory_gbs}; give those four, or "
+            "neither of the last two"
         )
     return workload.flops, workload.device_bytes
 

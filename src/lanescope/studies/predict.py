@@ -383,14 +383,12 @@ def watched_part(run: StrPath) -> tuple[int, float]:
     if phase.kernel_seconds is None:
         raise InputError(
             f"{argument.kernel_watches} {run}: its kernels were not traced; run 'lanescope watch "
-            "--kernels "
-            "-- PROGRAM'"
+            "--kernels -- PROGRAM'"
         )
     if phase.part_seconds is None:
         raise InputError(
             f"{argument.kernel_watches} {run}: it has no kernels, or those of its {phase.parts} "
-            "parts "
-            "overlap, so that the time of one alone is not known; time one and give "
+            "parts overlap, so that the time of one alone is not known; time one and give "
             f"{argument.kernel_parts} {phase.parts}=TIME"
         )
     return phase.parts, phase.part_seconds
@@ -459,8 +457,7 @@ def stream_counts(streams: str | int | Sequence[int]) -> tuple[int, ...]:
         if not 1 <= first <= last <= _MOST_STREAMS:
             raise InputError(
                 f"{argument.streams} {shown(text)} is no number of streams from 1 to "
-                f"{_MOST_STREAMS}; write "
-                "for example 16, 1,2,4,8 or 1..256"
+                f"{_MOST_STREAMS}; write for example 16, 1,2,4,8 or 1..256"
             )
         found.update(range(first, last + 1))
     return tuple(sorted(found))

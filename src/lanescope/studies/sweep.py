@@ -85,7 +85,6 @@ class Sweep(Study):
             name, size = ("largest", last) if last > most else ("smallest", first)
             raise InputError(
                 f"a copy of {size_text(size)} does not fit: at most {size_text(most)}, a quarter "
-                f"of the smallest memory on the way; lower "
-                f"{getattr(argument, name)}"
+                f"of the smallest memory on the way; lower {getattr(argument, name)}"
             )
         return doubling_sizes(first, last)

@@ -129,8 +129,8 @@ class Sized(MicroBenchmark):
         if first > last:
             raise InputError(
                 f"sizes go from {argument.smallest} {size_text(first)} to {argument.largest} "
-                f"{size_text(last)}, which is "
-                f"less; give both, the smaller one as {argument.smallest}"
+                f"{size_text(last)}, which is less; give both, the smaller one as "
+                f"{argument.smallest}"
             )
         ranged = replace(section, min_bytes=first, max_bytes=last, **more)
         return replace(default, tag=self.verb, steps_per_decade=self.steps, **{self.verb: ranged})
