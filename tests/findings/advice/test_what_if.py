@@ -138,7 +138,7 @@ def test_pinned_copies_cannot_be_predicted_without_parameters():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "--what-if names no edit; name one or several of pin, async"),
+        ("", "what_if names no edit; name one or several of pin, async"),
         ("pinn", "'pinn' is no edit; name one or several of pin, async"),
         ("pin=3", "'pin=3' is no edit"),
         ("pin,pin", "names pin more than once"),
