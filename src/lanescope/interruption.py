@@ -47,13 +47,13 @@ def began_at() -> float | None:
     return _process.began_at
 
 
-def leaves(folder: str) -> None:
-    """Say which run folder has what was measured when the process was interrupted."""
+def note_run_folder(folder: str) -> None:
+    """Note which run folder holds what was measured, for who is told of an interruption."""
     _process.run_folder = folder
 
 
 def run_folder() -> str | None:
-    """Return what `leaves` was given, if it is still there: with --no-store it is removed."""
+    """Return the folder that was noted, if it is still there: with --no-store it is removed."""
     folder = _process.run_folder
     return folder if folder is not None and os.path.isdir(folder) else None
 

@@ -138,7 +138,7 @@ def test_what_is_printed_to_a_closed_output_is_an_error(
     assert done.stderr.count("\n") == (1 if said else 0)
 
 
-def test_a_verb_that_ends_beside_a_thread_needs_no_output():
+def test_a_verb_that_leaves_a_thread_behind_ends_without_an_output():
     program = (
         "import sys, threading, time; from lanescope.cli import app\n"
         "threading.Thread(target=time.sleep, args=[60], name=app.ABANDONED).start()\n"

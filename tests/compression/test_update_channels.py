@@ -179,7 +179,7 @@ def test_looks_of_the_decider_say_how_differences_are_taken(cores, monkeypatch):
 
 
 def test_kinds_are_held_of_so_many_arrays():
-    kinds = updates.Kinds()
+    kinds = updates.Kinds(over_host=False)
     transfers = [Transfer(str(i), "p", "float32", 4) for i in range(kinds.MOST + 1)]
     for one in transfers:
         kinds.note(one, "zvc", KIND.xor)

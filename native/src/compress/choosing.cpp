@@ -232,8 +232,9 @@ Choice smallest_update(std::optional<Codec> codec, Dtype dtype, int dimensionali
 namespace {
 
 // Bytes a second of kernels of updates on 80 SMs of an H100, the slower of coding and decoding
-// (docs/compression-speed.md#updates): of codecs that read values and base once, where the strips
-// that they leave fit beside the values in shared memory and where they do not, and of others.
+// (docs/compression-speed.md#kernels-on-an-h100): of codecs that read values and base once, where
+// the strips that they leave fit beside the values in shared memory and where they do not (about,
+// no run is stored), and of others.
 constexpr double kOnce = 815e9, kOnceOfDense = 350e9, kTwice = 480e9;
 constexpr double kFits = 0.15;
 
@@ -253,8 +254,8 @@ Choice fastest_update(Dtype dtype, Bytes sample, Bytes base, double link) {
         return std::pair(seconds_a_byte(one, dtype, link), one.share) <
                std::pair(seconds_a_byte(other, dtype, link), other.share);
       });
-  if (soonest == sizes.end()) return least_of(dtype, {}, UpdateKind::exclusive_or);
-  return least_of(dtype, {soonest, soonest + 1}, UpdateKind::exclusive_or);
+  const std::size_t count = soonest == sizes.end() ? 0 : 1;
+  return least_of(dtype, {soonest, count}, UpdateKind::exclusive_or);
 }
 
 }  // namespace lanescope::compress

@@ -129,7 +129,7 @@ class Channel(PageTransfers):
         links = links_of_this_machine() if target == HOST and compression == AUTO else None
         self._decider = decider_of(compression, self._codec, cost, links)
         self._log = Log(self._decider, _LOGGED)
-        self._kinds = Kinds()
+        self._kinds = Kinds(over_host=self._via != PEER)
         self._looks = Looks(self._decider, self._codec, self._kinds.note)
         self._choices, self._update_choices = Choices(), Choices()
         self._copiers = {}

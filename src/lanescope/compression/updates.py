@@ -61,11 +61,17 @@ class Kinds:
     """How differences are taken: of each tag, type and codec as blocks of an array were smaller.
 
     As long as nobody has looked, by subtraction.
+
+    Parameters
+    ----------
+    over_host
+        Whether the updates cross PCIe; else they go from GPU to GPU.
     """
 
     MOST = 1024
 
-    def __init__(self) -> None:
+    def __init__(self, *, over_host: bool) -> None:
+        self._over_host = over_host
         self._kinds: OrderedDict[tuple[str, str, str], native.UpdateKind] = OrderedDict()
         self._lock = Lock()
 
@@ -89,9 +95,14 @@ class Kinds:
         self, transfer: Transfer, array: GpuArray, base: GpuArray, stream: int
     ) -> tuple[Codec, int]:
         """Return the codec by which differences cross soonest, and its dimensionality."""
-        dtype, over_host = dtype_of(array.dtype), ">host" in transfer.path
         codec, dimensionality, kind = native.choose_update(
-            array.gpu, array.pointer, base.pointer, array.bytes, dtype, over_host, stream
+            array.gpu,
+            array.pointer,
+            base.pointer,
+            array.bytes,
+            dtype_of(array.dtype),
+            self._over_host,
+            stream,
         )
         self.note(transfer, codec.name, kind)
         return Codec(codec.name), dimensionality

@@ -177,7 +177,7 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
             writer.add_all(late)
     except (KeyboardInterrupt, SystemExit):
         writer.finish(State.INTERRUPTED)
-        interruption.leaves(str(writer.folder))
+        interruption.note_run_folder(str(writer.folder))
         raise
     else:
         return writer.finish(State.COMPLETE)

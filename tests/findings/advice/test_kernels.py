@@ -204,7 +204,7 @@ class Counted(Simple):
         return Simple().predict(*given)
 
 
-def test_intervals_are_predicted_of_what_is_told_alone_and_once():
+def test_intervals_are_predicted_once_and_only_for_what_is_shown():
     counted, phase = Counted(), stepping(8)
     predict = predicting(counted, LINK)
     found = changes_of(phase, calibrate(phase, predict), predict, LINK)

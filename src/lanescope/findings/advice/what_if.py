@@ -31,7 +31,6 @@ from lanescope.units.values import Size, quoted
 
 NAMES = "pin, async, prefetch, batch, batch=SIZE, defer, copies=FACTOR, kernels=FACTOR"
 _MOST_TIMES = 1_000_000
-_BATCH = Size("--what-if: batch")
 _PREDICTING = ("pin", "batch", "defer")
 
 
@@ -74,7 +73,7 @@ def _edit(word: str) -> Edit:
     if name in EDITS and not equals:
         return EDITS[name]
     if name == "batch":
-        return partial(batch, most_bytes=_BATCH.read(value))
+        return partial(batch, most_bytes=Size(f"{argument.what_if}: batch").read(value))
     if name == "copies":
         return partial(faster_copies, times=_times(name, value))
     if name == "kernels":

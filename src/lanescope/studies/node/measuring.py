@@ -176,7 +176,7 @@ def check_node(request: Request, out: Path | None) -> NodeReport:
             return _checked(request, out, stored=True)
         except (KeyboardInterrupt, SystemExit):
             if is_there(out / MANIFEST):
-                interruption.leaves(str(out))
+                interruption.note_run_folder(str(out))
             else:  # nothing was measured
                 with suppress(OSError):
                     out.rmdir()
