@@ -50,7 +50,7 @@ def arrays(folder):
     for path in sorted(folder.glob("*.f64")) if folder else ():
         yield f"FPC {path.stem}", "float64", np.fromfile(path, np.float64), None
     old = np.random.default_rng(6).normal(size=TILE // 4).astype(np.float32) * np.float32(0.02)
-    for step in (1e-6, 1e-5):
+    for step in (1e-6, 1e-5, 2e-5):
         new = old - step * np.clip(np.random.default_rng(7).normal(size=old.size), -1, 1)
         new = new.astype(np.float32)
         yield f"update by {step:g}, fp32", "float32", new.view(np.uint32), old.view(np.uint32)

@@ -24,7 +24,7 @@ XOR, SUBTRACTION = (
     int(native.UpdateKind.xor.value),
     int(native.UpdateKind.subtraction.value),
 )
-PAYLOAD, BASE = 1, 5
+PAYLOAD, CHECKSUM, BASE = 1, 2, 5
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +85,43 @@ def test_few_and_many_differences(group, dtype):
     faults, values = received(group, data, how, base, SUBTRACTION)
     assert faults == [0, 0]
     assert np.array_equal(values, base + step)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("left_out", [0, 8, 24])
+def test_strips_that_make_room_as_they_are_read(group, dtype, left_out):
+    """Of each block: all but one value differ, first or last; half of them, first and last."""
+    word = np.dtype(TAKES["zvc"][dtype])
+    strip = BLOCK // 4 // word.itemsize
+    step = RANDOM.integers(1, 1 << word.itemsize * 8, 8 * strip, dtype=word)
+    one_each = step.reshape(8, strip)
+    one_each[0, 0] = one_each[1, -1] = 0
+    one_each[2, : strip // 2] = one_each[3, strip // 2 :] = 0
+    one_each[4, ::2] = one_each[5, : strip - 32] = 0
+    one_each[6, 32:] = 0
+    one_each[7, 100 : strip - 100] = 0
+    step = step[: len(step) - left_out // word.itemsize]
+    base = RANDOM.integers(0, 1 << word.itemsize * 8, len(step), dtype=word)
+    data, how = sent(group, base + step, base, "zvc", dtype, SUBTRACTION)
+    faults, values = received(group, data, how, base, SUBTRACTION)
+    assert faults == [0, 0]
+    assert np.array_equal(values, base + step)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float64"])
+def test_damaged_strips_that_make_room_leave_the_base(group, dtype):
+    word = np.dtype(TAKES["zvc"][dtype])
+    count = BLOCK // word.itemsize
+    step = RANDOM.integers(1, 1 << word.itemsize * 8, count, dtype=word)
+    step[RANDOM.random(count) < 0.2] = 0
+    base = RANDOM.integers(0, 1 << word.itemsize * 8, count, dtype=word)
+    data, how = sent(group, base + step, base, "zvc", dtype, XOR)
+    for place in (0, 2, 5, 8, 9, 600, 20_000, 40_000):
+        damaged = bytearray(data)
+        damaged[ENTRY.itemsize + place] ^= 1 << int(RANDOM.integers(8))
+        faults, values = received(group, bytes(damaged), how, base, XOR)
+        assert faults[0] in (PAYLOAD, CHECKSUM)
+        assert np.array_equal(values, base)
 
 
 @pytest.mark.parametrize("length", [1, 17, 1000, BLOCK + 1])

@@ -167,6 +167,40 @@ struct GroupDecoder {
     return strip - payloads >= static_cast<std::ptrdiff_t>(line) ? line : line % 16;
   }
 
+  __device__ static constexpr std::uint32_t units_of(std::uint32_t bytes) {
+    return (bytes + 15) / 16;
+  }
+
+  /// Has bytes on their way to shared memory, in whole units; both sides at multiples of 16.
+  __device__ __forceinline__ void bring(const std::byte* from, std::uint32_t bytes,
+                                        std::byte* to) const {
+    const auto* units = reinterpret_cast<const uint4*>(from);
+    for (std::uint32_t i = group.lanes.lane; i < units_of(bytes); i += kLanes)
+      copy_in(reinterpret_cast<uint4*>(to) + i, units + i);
+  }
+
+  /// A strip in shared memory: before its values, or, where there is too little room, its head, and
+  /// the rest as far behind as there is memory, since it makes room as it is read.
+  __device__ __forceinline__ CodedStrip bring_near(const std::byte* strip, std::uint32_t used,
+                                                   std::uint32_t head) const {
+    const std::uint32_t before = bytes_before(strip);
+    const bool behind = units_of(before + used) * 16 > Shape::kDecodeRoom;
+    bring(strip - before, before + (behind ? head : used), staging);
+    const auto* first = reinterpret_cast<const std::uint8_t*>(staging) + before;
+    const std::uint8_t* rest = first;
+    if (behind) {
+      const auto over =
+          static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(strip + head) % 16);
+      const std::uint32_t bytes = over + used - head;
+      std::byte* to = staging + Shape::kDecodeBytes - 16 * units_of(bytes);
+      bring(strip + head - over, bytes, to);
+      rest = reinterpret_cast<const std::uint8_t*>(to) + over - head;
+    }
+    wait_for_copies();
+    __syncwarp();
+    return {first, rest, behind};
+  }
+
   __device__ __forceinline__ Wrong restore(const Entry& entry, std::byte* out, std::uint32_t bytes,
                                            StripPart mine, std::uint64_t& sum, OntoBase& onto) {
     const auto size = static_cast<std::uint32_t>(entry.descriptor.payload_bytes());
@@ -269,19 +303,23 @@ struct GroupDecoder {
     TileOut<Strip, update, Shape> to{tile, out + mine.begin, values, mine.begin / 8, 0, &onto};
     to.look_ahead(group.lanes, 0);
     bool good;
-    const std::uint32_t before = bytes_before(payload + begin);
-    const std::uint32_t count = (before + used + 15) / 16;
-    if (16 * count <= Shape::kDecodeRoom) {
-      auto* held = reinterpret_cast<uint4*>(staging);
-      const auto* from = reinterpret_cast<const uint4*>(payload + begin - before);
-      for (std::uint32_t i = group.lanes.lane; i < count; i += kLanes) copy_in(held + i, from + i);
-      wait_for_copies();
-      __syncwarp();
-      good = Strip::decode(group.lanes, reinterpret_cast<const std::uint8_t*>(staging) + before,
-                           used, settings, to, values);
+    if constexpr (Shape::kOnce) {
+      const std::uint32_t head = Strip::head(values);
+      if (used < head || used > Strip::bound(values)) return false;
+      good = Strip::decode(group.lanes, bring_near(payload + begin, used, head), used, settings, to,
+                           values);
     } else {
-      good = Strip::decode(group.lanes, reinterpret_cast<const std::uint8_t*>(payload) + begin,
-                           used, settings, to, values);
+      const std::uint32_t before = bytes_before(payload + begin);
+      if (units_of(before + used) * 16 <= Shape::kDecodeRoom) {
+        bring(payload + begin - before, before + used, staging);
+        wait_for_copies();
+        __syncwarp();
+        good = Strip::decode(group.lanes, reinterpret_cast<const std::uint8_t*>(staging) + before,
+                             used, settings, to, values);
+      } else {
+        good = Strip::decode(group.lanes, reinterpret_cast<const std::uint8_t*>(payload) + begin,
+                             used, settings, to, values);
+      }
     }
     sum = to.sum;
     return good;

@@ -76,8 +76,8 @@ struct DeviceShape<NoStrip> {
 
 /// The same for updates by a codec that takes values in order. Differences go into it by way of a
 /// tile, as values and base are read, and what it decodes becomes values where it lies, in shared
-/// memory, until the block is known to be good. That pays where the codec takes little time itself:
-/// strips then have to be small to be brought near before they are decoded.
+/// memory, until the block is known to be good; large strips lie behind, and make room as they are
+/// read. That pays where the codec takes little time itself.
 template <typename Strip, std::uint32_t kDifferenceUnits = 4, std::uint32_t kBaseUnits = 8>
 struct OnceShape {
  private:
@@ -102,9 +102,13 @@ struct OnceShape {
   static constexpr std::uint32_t kTileBytes = kBaseUnits * kLanes * 16;
   static constexpr std::uint32_t kTileValues = kTileBytes / sizeof(typename Strip::Word);
   static_assert(kTileValues % Strip::kRow == 0);
+  /// Behind values, so that those of a strip that ends there do not reach what is not read yet: it
+  /// ends at a multiple of 4, up to 3 bytes behind what it holds, in a unit of 16 bytes.
+  static constexpr std::uint32_t kDecodeSpare = 16;
   static constexpr std::uint32_t kDecodeRoom =
-      shared_of_warp(kDecodeGroups, kDecodeGroups) - kStripBytes;
-  static constexpr std::uint32_t kDecodeBytes = kDecodeRoom + kStripBytes;
+      shared_of_warp(kDecodeGroups, kDecodeGroups) - kStripBytes - kDecodeSpare;
+  static_assert(kDecodeRoom >= Strip::head(kValues) + kLine + 2 * 16);
+  static constexpr std::uint32_t kDecodeBytes = kDecodeRoom + kStripBytes + kDecodeSpare;
 };
 
 template <typename Strip, bool update>

@@ -39,6 +39,10 @@ inline namespace LANESCOPE_CPU {
 //   static constexpr bool kInOrder = true
 //       and `encode` takes, in place of `in`, also an object with `const Word* row(first)`: where
 //       value `first`, and those behind it in its tile are; of tiles of 2 KiB, each in turn
+//   static constexpr std::uint32_t head(std::uint32_t values)
+//       bytes of a strip that do not become values in order, but are needed to the last
+//
+// and a `decode` that takes a `CodedStrip` in place of `in`.
 //
 // `Out` takes values in order, a row of `kRow` at a time:
 //
@@ -49,6 +53,13 @@ inline namespace LANESCOPE_CPU {
 //   template <typename Warp>
 //   void done(Warp warp, std::uint32_t end)
 //       values before `end` were put; `end` is a multiple of the row, and may lie behind the last
+
+/// A coded strip in two pieces: byte i of its head is `head[i]`, of the others `rest[i]`.
+struct CodedStrip {
+  const std::uint8_t* head;
+  const std::uint8_t* rest;
+  bool behind;  ///< Values may be put over what was read of `rest`, though not over what was not.
+};
 
 // A codec of the registry has a header, codecs/NAME.hpp, with its strip codecs, one for each kind
 // of values, and

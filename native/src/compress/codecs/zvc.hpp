@@ -45,6 +45,9 @@ struct ZvcStrip {
   LANESCOPE_LANES static constexpr std::uint32_t least_room(std::uint32_t values) {
     return values_at(values);
   }
+  LANESCOPE_LANES static constexpr std::uint32_t head(std::uint32_t values) {
+    return values_at(values);
+  }
 
   template <typename Warp, typename In>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, In&& in, std::uint32_t values,
@@ -75,7 +78,13 @@ struct ZvcStrip {
 
   template <typename Warp, typename Out>
   LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
-                                     const Settings&, Out& out, std::uint32_t values) {
+                                     const Settings& settings, Out& out, std::uint32_t values) {
+    return decode(warp, CodedStrip{in, in, false}, bytes, settings, out, values);
+  }
+
+  template <typename Warp, typename Out>
+  LANESCOPE_LANES static bool decode(Warp warp, CodedStrip in, std::uint32_t bytes, const Settings&,
+                                     Out& out, std::uint32_t values) {
     std::uint32_t at = values_at(values);
     if (at > bytes) return false;
     constexpr std::uint32_t kStep = Out::kManyRows ? kTurn : kRow;
@@ -90,7 +99,7 @@ struct ZvcStrip {
       out.done(warp, row + kStep);
     }
     if (parts_of(at, 4) * 4 != bytes) return false;
-    while (at < bytes && in[at] == 0) ++at;
+    while (at < bytes && in.rest[at] == 0) ++at;
     return at == bytes;
   }
 
@@ -187,12 +196,14 @@ struct ZvcStrip {
   /// Gives a turn from value `first` on as `take` does, into memory for all of it; false where
   /// values are many, or do not lie in `bytes`.
   template <typename Warp>
-  LANESCOPE_LANES static bool take_few(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+  LANESCOPE_LANES static bool take_few(Warp warp, CodedStrip in, std::uint32_t bytes,
                                        std::uint32_t first, std::uint32_t& at, Word* to) {
+    // Zeros come before values are read, and others may still read those of the turn before.
+    if (in.behind && in.rest + at < reinterpret_cast<std::uint8_t*>(to + 2 * kTurn)) return false;
     Lanes<Warp, std::uint32_t> mine, counts;
     warp.each([&](int lane) {
       const auto number = static_cast<std::uint32_t>(lane);
-      mine[lane] = number < kTurnMasks ? load_word(in + mask_at(first, number)) : 0;
+      mine[lane] = number < kTurnMasks ? load_word(in.head + mask_at(first, number)) : 0;
       counts[lane] = bits_set(mine[lane]);
     });
     std::uint32_t total;
@@ -210,7 +221,7 @@ struct ZvcStrip {
     warp.sync();
     warp.each([&](int lane) {
       Word* out = to + turn_place(lane);
-      const std::uint8_t* from = in + begin + kSize * sums[lane];
+      const std::uint8_t* from = in.rest + begin + kSize * sums[lane];
       std::uint32_t bits = mine[lane];
       LANESCOPE_NOT_UNROLLED
       for (std::uint32_t n = 0; n < most; n += 2) {
@@ -277,7 +288,7 @@ struct ZvcStrip {
   /// Gives `kAtOnce` groups from value `first` on; `at` is where their values lie, and then those
   /// of the next. False where they do not lie in `bytes`.
   template <typename Warp>
-  LANESCOPE_LANES static bool take(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+  LANESCOPE_LANES static bool take(Warp warp, CodedStrip in, std::uint32_t bytes,
                                    std::uint32_t first, std::uint32_t values, std::uint32_t& at,
                                    Word* to) {
     std::uint32_t masks[kMasks], begin[kMasks];
@@ -285,13 +296,14 @@ struct ZvcStrip {
     LANESCOPE_UNROLL
     for (std::uint32_t i = 0; i < kMasks; ++i) {
       const std::uint32_t from = mask_at(first, i);
-      masks[i] = from < values_at(values) ? load_word(in + from) : 0;
+      masks[i] = from < values_at(values) ? load_word(in.head + from) : 0;
       possible =
           possible && (masks[i] & ~there(first + i / kParts * kGroup, i % kParts, values)) == 0;
       begin[i] = at;
       at += kSize * bits_set(masks[i]);
     }
     if (!possible || at > bytes) return false;
+    Lanes<Warp, Unit> units[kAtOnce];
     LANESCOPE_UNROLL
     for (std::uint32_t k = 0; k < kAtOnce; ++k)
       warp.each([&](int lane) {
@@ -300,11 +312,19 @@ struct ZvcStrip {
         for (std::uint32_t part = 0; part < kParts; ++part) {
           const std::uint32_t i = k * kParts + part;
           if ((masks[i] >> lane & 1) != 0)
-            unit |= static_cast<Unit>(load_value(in + begin[i] + kSize * before(masks[i], lane)))
-                    << 8 * kSize * part;
+            unit |=
+                static_cast<Unit>(load_value(in.rest + begin[i] + kSize * before(masks[i], lane)))
+                << 8 * kSize * part;
         }
-        reinterpret_cast<Unit*>(to)[k * kLanes + static_cast<std::uint32_t>(lane)] = unit;
+        units[k][lane] = unit;
       });
+    if (in.behind) warp.sync();  // Values may take the place of what was read.
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kAtOnce; ++k)
+      warp.each([&](int lane) {
+        reinterpret_cast<Unit*>(to)[k * kLanes + static_cast<std::uint32_t>(lane)] = units[k][lane];
+      });
+    if (in.behind) warp.sync();
     return true;
   }
 
@@ -406,10 +426,10 @@ struct ZvcStrip {
 
   /// Gives a group from value `first` on; `at` is where its values lie, and then those of the next.
   /// False where they do not lie in `bytes`.
-  static bool take(HostWarp, const std::uint8_t* in, std::uint32_t bytes, std::uint32_t first,
+  static bool take(HostWarp, CodedStrip in, std::uint32_t bytes, std::uint32_t first,
                    std::uint32_t values, std::uint32_t& at, Word* to) {
     std::uint32_t masks[kParts], used = 0;
-    std::memcpy(masks, in + mask_at(first, 0), sizeof masks);
+    std::memcpy(masks, in.head + mask_at(first, 0), sizeof masks);
     for (std::uint32_t part = 0; part < kParts; ++part) {
       if ((masks[part] & ~there(first, part, values)) != 0) return false;
       used += kSize * bits_set(masks[part]);
@@ -418,7 +438,7 @@ struct ZvcStrip {
     const std::uint32_t count = values - first < kGroup ? values - first : kGroup;
 #ifdef LANESCOPE_ZVC_VECTORS
     if (count == kGroup && bytes - at >= used + ZvcVectors<Word>::kReadsBeyond) {
-      ZvcVectors<Word>::decode(in + at, masks, to);
+      ZvcVectors<Word>::decode(in.rest + at, masks, to);
       at += used;
       return true;
     }
@@ -426,7 +446,7 @@ struct ZvcStrip {
     std::memset(to, 0, count * kSize);
     for (std::uint32_t part = 0; part < kParts; ++part)
       for (std::uint32_t bits = masks[part]; bits != 0; bits &= bits - 1, at += kSize)
-        std::memcpy(to + lowest_bit(bits) * kParts + part, in + at, kSize);
+        std::memcpy(to + lowest_bit(bits) * kParts + part, in.rest + at, kSize);
     return true;
   }
 #endif
