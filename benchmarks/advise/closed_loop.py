@@ -10,7 +10,7 @@ with the programs, this list before `advise` was changed for them: what fails st
 ``measure DIR --programs unseen`` takes the programs of unseen.py and unseen.cu in their place,
 ``--programs later`` those of later.py and later.cu, ``--programs blind`` those of blind.py and
 blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu, ``--programs sixth`` those of
-sixth.py and sixth.cu.
+sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from types import ModuleType
 import blind
 import fresh
 import later
+import seventh
 import sixth
 import unseen
 
@@ -109,7 +110,10 @@ SETS = {
         one_name(CHANGES), IN_CUDA, "programs.cu", loops=("-m", "lanescope.examples", "loop")
     ),
     "unseen": set_of(unseen, one_name(unseen.CHANGES)),
-} | {module.__name__: set_of(module, module.CHANGES) for module in (later, blind, fresh, sixth)}
+} | {
+    module.__name__: set_of(module, module.CHANGES)
+    for module in (later, blind, fresh, sixth, seventh)
+}
 
 
 def main() -> None:
