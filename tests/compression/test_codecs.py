@@ -188,9 +188,10 @@ def test_auto_takes_what_is_smallest():
         (0.003, 3, 1e9, Codec.DELTA),  # the smallest: the link decides
         (0.003, 3, 55e9, Codec.ZVC),  # the kernels do
         (0.003, 3, 395e9, Codec.ZVC),
-        (0.2, 3, 395e9, Codec.DELTA),  # too dense for the shared memory of `zvc`
+        (0.2, 3, 395e9, Codec.ZVC),
+        (0.5, 3, 395e9, Codec.DELTA),  # too dense for `zvc`
         (0.2, 1 << 10, 55e9, Codec.ZVC),  # far smaller
-        (0.2, 1 << 10, 395e9, Codec.DELTA),
+        (0.2, 1 << 10, 395e9, Codec.ZVC),
         (1.0, 3, 395e9, Codec.DELTA),
         (1.0, 1 << 15, 395e9, Codec.RAW),
     ],

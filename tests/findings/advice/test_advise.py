@@ -20,7 +20,15 @@ from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Operations, Timeline
 from lanescope.units.estimate import Estimate
 from tests.findings.advice.made_up import LINK, PINNED_ONLY, UNMAPPED, Simple
-from tests.findings.advice.programs import MANAGED, PAGEABLE, Program, looped, overlapped, run_of
+from tests.findings.advice.programs import (
+    MANAGED,
+    PAGEABLE,
+    RATE,
+    Program,
+    looped,
+    overlapped,
+    run_of,
+)
 from tests.findings.advice.test_phases import H200, MB
 from tests.printed import printed
 
@@ -186,6 +194,21 @@ def test_what_the_model_is_wrong_about_scales_and_bounds_what_it_predicts():
     assert after.value == pytest.approx(before.value / (1 + off.error), rel=0.01)
     assert after.low < before.value < after.high
     assert after.high / after.value - 1 >= abs(off.error)
+
+
+def test_results_that_lie_in_new_pages_every_other_time_are_pinned(monkeypatch):
+    """Rounds are of two kinds, so that their median says little; their mean is known."""
+    program = Program()
+    for number in range(200):
+        program.kernel(1600.0)
+        monkeypatch.setitem(RATE, PAGEABLE, 2_000 if number % 9 < 5 else 14_000)
+        program.copy(16 * MB, down=False, host=PAGEABLE, wait=True)
+    phase = only(program)
+    middle = phase.phase.seconds
+    assert middle.value - middle.low > 10 * phase.phase.mean_error_seconds > 0
+    pin = change(phase, "pin")
+    assert pin.worth
+    assert pin.round_gain_seconds.low > 0
 
 
 def test_a_phase_that_the_model_does_not_describe_is_told_and_not_advised_on():

@@ -215,12 +215,11 @@ def _worth(change: Change) -> float:
 
 def _replayed(phase: Phase, edited: Edited) -> Change:
     before, after = edited.before, edited.after
-    spread = phase.seconds
-    gain = Estimate(
-        before - after.value,
-        before - after.high - (spread.value - spread.low),
-        before - after.low + (spread.high - spread.value),
-    )
+    # The middle of rounds is known by their median or, where they are of two kinds, by their mean.
+    middle, by_chance = phase.seconds, phase.mean_error_seconds
+    less = min(middle.value - middle.low, by_chance)
+    more = min(middle.high - middle.value, by_chance)
+    gain = gained(Estimate(before, before - less, before + more), after)
     rounds = "1 measured round" if edited.rounds == 1 else f"{edited.rounds} measured rounds"
     basis = f"replay of {rounds}, in which only the copies that change are predicted"
     candidate = Candidate(edited.steps, edited.remedy, conditions(edited.steps, phase))

@@ -39,6 +39,8 @@ _KINDS_IN_FULL, _LEAST_TIMED = 64, 16
 MOST_PHASES = 6
 #: A phase with less of the time of a process on a GPU is not told, unless all have less.
 LEAST_SHARE = 0.02
+#: Of fewer values a deviation says nothing.
+_FEWEST_OF_A_MEAN = 6
 #: So much of what could be hidden has to be for rounds to count as overlapped.
 _HIDDEN = 0.1
 
@@ -121,13 +123,15 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
     )
     parts = _parts(one, copies, (h2d, d2h, work), hidden)
     lane, number = _rows_of(one)
+    lasted = np.array([t.end - t.begin for t in times]) * 1e-9
     return Phase(
         pid=one.pid,
         gpu=one.gpu,
         number=0,
         rounds=count,
         rounds_in_run=max(round(count * scale), 1),
-        seconds=_estimate(np.array([t.end - t.begin for t in times]) * 1e-9),
+        seconds=_estimate(lasted),
+        mean_error_seconds=_mean_error(lasted),
         period_seconds=_period(group),
         h2d_seconds=h2d,
         d2h_seconds=d2h,
@@ -195,6 +199,13 @@ def _estimate(values: npt.NDArray[np.floating[Any]]) -> Estimate:
     low, high = median_interval(values.astype(np.float64))
     middle = float(np.median(values))
     return Estimate(middle, min(low, middle), max(high, middle))
+
+
+def _mean_error(values: npt.NDArray[np.floating[Any]]) -> float:
+    """Return half of the 95 % interval of the mean; of few values half of their range."""
+    if values.size < _FEWEST_OF_A_MEAN:
+        return float(np.ptp(values)) / 2
+    return 1.96 * float(np.std(values, ddof=1) / np.sqrt(values.size))
 
 
 def _typical(found: _Found, count: Callable[[Lane], int]) -> int:
