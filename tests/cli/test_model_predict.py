@@ -119,9 +119,14 @@ def test_several_gpus_share_what_their_machine_file_tells(capsys, tmp_path):
     for row in told["several"]["predictions"]:
         assert row["low_seconds"] < row["seconds"] < row["high_seconds"]
         assert row["seconds"] > 1.1 * alone[row["method"]]
+    one = {row["method"]: row["seconds"] for row in told["several"]["one_gpu"]}
+    assert one == pytest.approx(alone)
     text = predicted(capsys, *WORK, "h200", *more, "h200-x2")
     assert "On 2 GPUs at once (predicted by replay)" in text
     assert "give the nodes' memory_gbs" in text
+    # the method, its time and interval on two, then on one
+    row = re.search(r"On 2 GPUs.*\n.*\n.*one GPU alone.*\n.*\n(.*)", text)[1].split()
+    assert float(row[-1]) >= 1
 
 
 def test_one_direction_is_enough(capsys):

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import InputError
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.machine_library import BASE, library_parameters, machine_of
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
+from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import Method, Workload
 from tests.studies.link_parameters import fitted
 
@@ -50,3 +53,14 @@ def test_not_so_many_gpus(ranking, two_gpus):
         on_several(ranking, 3, two_gpus)
     with pytest.raises(InputError, match="gpus 1 is not 2 to 16"):
         on_several(ranking, 1, two_gpus)
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "a100-sxm", "v100-pcie", "gh200"])
+def test_no_method_is_faster_on_several_gpus_than_on_one(gpu):
+    # by the equations Hybrid takes 1.7 times what it does by the replay on an h100-sxm
+    known = library_parameters(gpu, named_parameters(BASE))
+    best = rank(Workload(700_000_000, 350_000_000, 0.012), known, Equations(), range(1, 65))
+    found = on_several(best, 4, machine_of(gpu, 4))
+    for several, one in zip(found.predictions, found.one_gpu, strict=True):
+        assert (several.method, several.streams) == (one.method, one.streams)
+        assert several.seconds.value >= one.seconds.value * (1 - 1e-9)

@@ -168,12 +168,16 @@ class Several:
         known.
     predictions
         Of the methods of a ranking, with the numbers of streams that are best on one GPU.
+    one_gpu
+        The same on one GPU alone, replayed too, in the same order: times of two predictors
+        cannot be compared.
     """
 
     gpus: int
     machine: str
     shared: tuple[str, ...]
     predictions: tuple[Prediction, ...]
+    one_gpu: tuple[Prediction, ...]
 
 
 def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
@@ -207,8 +211,16 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
         seconds, replayed = interval(on_gpus(graph, gpus), known, band, links=links)
         busiest = replayed.busiest
         predictions.append(Prediction(best.method, best.streams, seconds, "replay", busiest))
+    alone = Replay()
     return Several(
-        gpus, machine.name, _words([*links.capacity, *links.contended], machine), tuple(predictions)
+        gpus,
+        machine.name,
+        _words([*links.capacity, *links.contended], machine),
+        tuple(predictions),
+        tuple(
+            alone.predict(ranking.workload, best.method, best.streams, known)
+            for best in ranking.best
+        ),
     )
 
 

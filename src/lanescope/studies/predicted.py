@@ -104,7 +104,7 @@ class Predicted(AnalysisResult):
             found.append(Section("links", "Other links", [_links(ranking, self.on)]))
         if self.several is not None:
             shared = Text(several_text(self.several))
-            table = _several(self.several, ranking)
+            table = _several(self.several)
             found.append(Section("several", "Several GPUs", [table, shared]))
         return found
 
@@ -147,7 +147,10 @@ class Predicted(AnalysisResult):
             "on": [_ranking(other) for other in self.on],
             "several": several
             and dataclasses.asdict(several)
-            | {"predictions": [_prediction(one) for one in several.predictions]},
+            | {
+                "predictions": [_prediction(one) for one in several.predictions],
+                "one_gpu": [_prediction(one) for one in several.one_gpu],
+            },
         }
 
 
@@ -242,12 +245,22 @@ def _links(here: Ranking, others: Sequence[Ranking]) -> Table:
     return Table("On other links (predicted)", columns, groups)
 
 
-def _several(several: Several, ranking: Ranking) -> Table:
-    columns = (Column("method"), _TIME, _INTERVAL, Column("× one GPU", Kind.FACTOR))
-    alone = {one.method: one.seconds.value for one in ranking.best}
+def _several(several: Several) -> Table:
+    columns = (
+        Column("method"),
+        *(_TIME, _INTERVAL),
+        Column("one GPU alone", Kind.SECONDS),
+        Column("× one GPU", Kind.FACTOR),
+    )
+    pairs = zip(several.predictions, several.one_gpu, strict=True)
     rows = [
-        (method_text(one), *_times_of(one), one.seconds.value / alone[one.method])
-        for one in sorted(several.predictions, key=lambda p: p.seconds.value)
+        (
+            method_text(one),
+            *_times_of(one),
+            alone.seconds.value,
+            one.seconds.value / alone.seconds.value,
+        )
+        for one, alone in sorted(pairs, key=lambda pair: pair[0].seconds.value)
     ]
     title = f"On {several.gpus} GPUs at once (predicted by replay)"
     return Table(title, columns, [Group(rows)])
