@@ -127,6 +127,22 @@ def test_a_trained_down_link_keeps_the_limit_it_should_have(two_gpus):
     assert limits(slow, experiment_of(host_to_gpu()))[0].gbs == pytest.approx(58.4, rel=1e-2)
 
 
+def test_payload_that_is_given_of_a_pcie_link_is_its_limit(two_gpus):
+    (first, *others) = two_gpus.links
+    given = dataclasses.replace(first, payload_gbs=(10.0, 20.0))
+    machine = dataclasses.replace(two_gpus, links=(given, *others))
+    (down,) = limits(machine, experiment_of(host_to_gpu()))
+    (up,) = limits(machine, experiment_of(gpu_to_host()))
+    assert (down.gbs, up.gbs) == (pytest.approx(10), pytest.approx(20))
+    assert down.reason == "PCIe 5.0 x16 between h0 and g0, by its payload_gbs"
+    # read requests go up, too, and kernels move smaller packets
+    both = limits(machine, experiment_of(host_to_gpu(), gpu_to_host()))
+    assert both[0].gbs == pytest.approx(10)
+    assert 19.8 < both[1].gbs < 20
+    (kernel,) = limits(machine, experiment_of(by_kernel(gpu_to_host())))
+    assert 0.8 * 20 < kernel.gbs < 20
+
+
 def by_kernel(copy, **more):
     return dataclasses.replace(copy, engine=Engine.SM, **more)
 

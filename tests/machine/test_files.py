@@ -241,6 +241,13 @@ def test_several_nodes_have_threads_of_the_same_numbers():
     assert parse_machine(dumps_machine(machine), "m.toml").nodes == nodes
 
 
+@pytest.mark.parametrize(
+    ("kind", "label"), [("pcie", "PCIe"), ("nvlink", "NVLink"), ("socket", "socket link")]
+)
+def test_a_link_that_tells_its_kind_alone_is_called_by_it(kind, label):
+    assert Link("h0", "g0", LinkKind(kind), payload_gbs=(10.0, 10.0)).label == label
+
+
 def test_a_described_machine_of_a_program_is_looked_at_as_a_file_is(two_gpus):
     node = dataclasses.replace(two_gpus.nodes[0], memory_gbs=1e9)
     machine = dataclasses.replace(two_gpus, nodes=(node,), described=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, isclose
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment
@@ -19,6 +19,7 @@ from lanescope.machine.pcie import (
     DEFAULT_MAX_PAYLOAD_BYTES,
     downstream_wire_factor,
     for_kernels,
+    payload_gbs,
     request_wire_factor,
     upstream_wire_factor,
 )
@@ -165,13 +166,34 @@ def capacities(machine: Machine) -> dict[Hashable, float]:
         if link.payload_gbs is None:
             continue
         for forward in (True, False):
-            # In wire bytes where those are known, so that read requests count too.
-            rate = link.raw_gbs if link.pcie is not None else None
-            capacity[_key(link, forward)] = rate or link.payload_gbs[0 if forward else 1]
+            capacity[_key(link, forward)] = _wire_gbs(link, forward)
     memories = [(n.id, n.memory_gbs) for n in machine.nodes]
     memories += [(g.id, g.memory_gbs) for g in machine.gpus]
     capacity |= {("memory", part): gbs for part, gbs in memories if gbs is not None}
     return capacity
+
+
+def _wire_gbs(link: Link, forward: bool) -> float:
+    """What a link of known payload carries one way, in the bytes that `usage` counts.
+
+    On PCIe those of the wire where they are known, so that read requests count, too.
+    """
+    assert link.payload_gbs is not None
+    payload = link.payload_gbs[0 if forward else 1]
+    if link.pcie is None or link.raw_gbs is None:
+        return payload
+    if not _is_overridden(link):
+        return link.raw_gbs
+    factor = downstream_wire_factor if forward else upstream_wire_factor
+    return payload * factor(link.pcie.at_best())
+
+
+def _is_overridden(link: Link) -> bool:
+    """Whether somebody said of a PCIe link what it carries, other than what is computed."""
+    if link.pcie is None or link.payload_gbs is None:
+        return False
+    computed = payload_gbs(link.pcie.at_best())
+    return not all(map(isclose, link.payload_gbs, computed))
 
 
 def contended(machine: Machine) -> dict[Hashable, Capacity]:
@@ -361,9 +383,11 @@ def _limit(
     if link.pcie is not None:
         known = link.pcie.max_payload_bytes
         size = known or DEFAULT_MAX_PAYLOAD_BYTES
+        given = _is_overridden(link)
+        reason += ", by its payload_gbs" if given else ""
         if copy.engine is not Engine.CE and size > CACHE_LINE_BYTES:
             reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"
-        else:
+        elif not given:
             reason += f", {size} B a packet{'' if known else ' (assumed)'}"
     elif link.nvlink is not None and copy.engine is not Engine.CE:
         reason += f", {CACHE_LINE_BYTES} B a packet, as kernels make them"

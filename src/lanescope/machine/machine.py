@@ -206,7 +206,7 @@ class Link:
         if self.nvlink is not None:
             version = "" if self.nvlink.version is None else f" {self.nvlink.version}"
             return f"NVLink{version} x{self.nvlink.count}"
-        return "socket link"
+        return {LinkKind.PCIE: "PCIe", LinkKind.NVLINK: "NVLink"}.get(self.kind, "socket link")
 
 
 @dataclass(frozen=True, slots=True)
