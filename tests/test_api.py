@@ -228,6 +228,20 @@ def test_a_program_is_watched(tmp_path, monkeypatch):
         lanescope.watch(["true"], sources="nosuch")
 
 
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("python it's.py", "No closing quotation"),
+        ("python \\", "No escaped character"),
+        ("python a\0b", "NUL"),
+        ("python \ud800", "surrogates not allowed"),
+    ],
+)
+def test_a_program_that_cannot_be_taken_apart_is_refused(program, why):
+    with pytest.raises(InputError, match=f"program .* cannot be taken apart: .*{why}"):
+        lanescope.watch(program)
+
+
 def test_a_machine_is_shown():
     found = lanescope.topo("h200-x2")
     assert repr(found).startswith("described machine h200-x2")

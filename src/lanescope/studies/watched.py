@@ -11,8 +11,10 @@ from typing import Any
 
 from lanescope.boosting.watched import BoostedLaunch
 from lanescope.calls import checked
+from lanescope.codec.fields import shown
 from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
+from lanescope.errors import InputError
 from lanescope.findings.trace.evaluate import Evaluation, evaluate_watch
 from lanescope.kinds import StrPath
 from lanescope.store.store import PAGE
@@ -150,7 +152,7 @@ def watch(
     InputError
         If an argument cannot be used, the program cannot be run, or the folder cannot be written.
     """
-    words = shlex.split(program) if isinstance(program, str) else program or ()
+    words = _words(program) if isinstance(program, str) else program or ()
     waited = waited_for(
         [os.fspath(word) for word in words], everything=everything, pid=pid, seconds=seconds
     )
@@ -179,3 +181,17 @@ def watch(
     if boosted is not None:
         run = boosted.add_to(run)
     return Watched(run, evaluate_watch(run))
+
+
+def _words(program: str) -> list[str]:
+    """Return the words of a program, as a shell takes them apart."""
+    try:
+        os.fsencode(program)
+        if "\0" in program:
+            raise ValueError("no program's name or argument has a NUL")
+        return shlex.split(program)
+    except ValueError as error:  # an open quotation, nothing behind a backslash, half a character
+        raise InputError(
+            f"watch: program {shown(program)} cannot be taken apart: {error}; give its words in a "
+            'list, such as ["python", "train.py"]'
+        ) from None
