@@ -3,17 +3,21 @@
 import dataclasses
 import json
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lanescope
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.machine.files import machine_named
 from lanescope.machine.machine import Gpu, Link
 from lanescope.machine.pcie import PcieLink
-from lanescope.prediction.parameters import Origin
+from lanescope.prediction.machine_library import BASE, known_gpus, library_parameters
+from lanescope.prediction.parameters import Origin, Paced
+from lanescope.prediction.possible_parameters import require_possible
 from lanescope.prediction.stored_parameters import (
     FILE,
     dumps,
@@ -26,7 +30,11 @@ from lanescope.prediction.stored_parameters import (
     shipped_names,
     store_fit,
 )
+from lanescope.units.estimate import Estimate
 from tests.studies.link_parameters import fitted
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+exactly = Estimate.exactly
 
 HERE = Machine(
     "here",
@@ -124,6 +132,78 @@ def test_numbers_that_cannot_be_are_refused():
     told["h2d"]["single"]["sizes"].reverse()
     with pytest.raises(InputError, match="the sizes of a curve rise"):
         parse(json.dumps(told), "mine.json")
+
+
+def estimate(value):
+    return {"value": value, "low": value, "high": value}
+
+
+def changed(place, value):
+    """Return the text of a file with another value at a place such as ``h2d.single.seconds``."""
+    told = json.loads(dumps(fitted(paced=Paced((0.5,), (exactly(1.25),), (exactly(1.1),)))))
+    *way, last = place.split(".")
+    table = told
+    for name in way:
+        table = table[name]
+    table[last] = value(table[last]) if callable(value) else value
+    return json.dumps(told)
+
+
+def slower(times):
+    return lambda seconds: [{k: v * times for k, v in one.items()} for one in seconds]
+
+
+def parsed(text):
+    with pytest.raises(InputError) as caught:
+        parse(text, "mine.json")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ("h2d.per_byte", estimate(55), "h2d: field 'per_byte' is 55; it is seconds for each byte"),
+        ("mapped.read_per_byte", estimate(50.0), "mapped: field 'read_per_byte' is 50;"),
+        ("duplex.d2h_per_byte", estimate(1e-20), "field 'd2h_per_byte' is 1e-20;"),
+        ("h2d.single.seconds", slower(1000), "h2d: field 'single.seconds[0]' is 0.0055; it is"),
+        ("d2h.engine.seconds", slower(1e-4), "d2h: field 'engine.seconds[1]'"),
+        ("d2h.call.seconds", slower(1e6), "d2h.call: field 'seconds[0]' is "),
+        ("launching.call", estimate(1.0), "launching: field 'call' is 1; it is seconds, at most"),
+        ("errors.p95", 1e9, "errors: field 'p95' is 1000000000.0; it must be a share of the"),
+        ("errors.p95", 0.5, "field 'errors': 'median', 'p95' and 'most' rise"),
+        ("measured.least_bytes", 1 << 40, "field 'measured': 'least_bytes' are more than"),
+        ("measured.most_streams", 0, "measured: field 'most_streams' is 0; it must be above zero"),
+        ("h2d.next.streams", [0], "h2d: field 'next': a surface is of 1 stream or more, not of 0"),
+        ("mapped.mixture.factors", [estimate(1e3)], "mapped.mixture: field 'factors[0]' is 1000;"),
+        ("mapped.mixture", {"shares": [], "factors": []}, "field 'mixture': 'shares' are one or"),
+        ("paced.shares", [0.5, 0.5], "field 'paced': 'shares' are one or more that rise"),
+        ("paced.shares", [0.5, 0.2], "field 'paced': 'shares' are one or more that rise"),
+        ("paced.shares", [1.5], "each between 0 and 1"),
+        ("paced.kernel_factors", [], "'kernel_factors' has 0 for 1 'shares'"),
+        (
+            "host_bandwidth",
+            [{"node": 0, "gpus": [0, 1], "spread": 1.0}],
+            "host_bandwidth[0]: field 'spread' is 1; it is a share below 1",
+        ),
+    ],
+)
+def test_what_no_link_has_is_refused_with_field_and_range(place, value, words):
+    assert words in parsed(changed(place, value))
+
+
+def test_what_was_measured_anywhere_is_possible():
+    files = sorted(RESULTS.glob("**/link-parameters*.json"))
+    assert len(files) > 20
+    for path in files:
+        load(path)
+    for name in known_gpus():
+        require_possible(library_parameters(name, named_parameters(BASE)))
+
+
+def test_parameters_that_a_program_made_are_looked_at_too():
+    wrong = fitted(h2d=dataclasses.replace(fitted().h2d, per_byte=exactly(55)))
+    with pytest.raises(InputError, match="link parameters fitted: h2d: field 'per_byte' is 55"):
+        lanescope.predict(h2d_bytes=8, kernel_seconds=0, parameters=wrong)
 
 
 @given(st.text(max_size=40))

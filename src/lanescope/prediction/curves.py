@@ -66,6 +66,8 @@ class Surface:
             raise ValueError("a surface needs a curve for each number of streams")
         if any(a >= b for a, b in zip(self.streams, self.streams[1:], strict=False)):
             raise ValueError("the numbers of streams of a surface rise")
+        if self.streams[0] < 1:
+            raise ValueError(f"a surface is of 1 stream or more, not of {self.streams[0]}")
 
     def at(self, size: float, streams: float) -> Estimate:
         """Return the time of a size in bytes, for so many streams.

@@ -12,7 +12,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
+from typing import Annotated
 
+from lanescope.codec.fields import Bound, PositiveInt
 from lanescope.machine import HostBandwidth
 from lanescope.prediction.curves import Curve, Surface, between
 from lanescope.units.estimate import Estimate
@@ -109,6 +112,9 @@ class Mixture:
     shares: tuple[float, ...]
     factors: tuple[Estimate, ...]
 
+    def __post_init__(self) -> None:
+        _require_shares(self.shares, factors=self.factors)
+
     def at(self, share: float) -> Estimate:
         """Return the factor of a share."""
         return _along(self.shares, self.factors, share, Estimate.exactly(1.0))
@@ -133,6 +139,11 @@ class Paced:
     h2d_factors: tuple[Estimate, ...]
     kernel_factors: tuple[Estimate, ...]
 
+    def __post_init__(self) -> None:
+        _require_shares(
+            self.shares, h2d_factors=self.h2d_factors, kernel_factors=self.kernel_factors
+        )
+
     def h2d_at(self, share: float, full: Estimate) -> Estimate:
         """Return the factor of copies beside a share, straight to `full` for one of 1."""
         return _along(self.shares, self.h2d_factors, share, full)
@@ -140,6 +151,16 @@ class Paced:
     def kernel_at(self, share: float, full: Estimate) -> Estimate:
         """Return the factor of a kernel with a share, straight to `full` for one of 1."""
         return _along(self.shares, self.kernel_factors, share, full)
+
+
+def _require_shares(shares: tuple[float, ...], **factors: tuple[Estimate, ...]) -> None:
+    """Refuse shares that do not rise within 0 and 1, and factors that are not one for each."""
+    rising = (0.0, *shares, 1.0)
+    if not shares or any(a >= b for a, b in pairwise(rising)):
+        raise ValueError("'shares' are one or more that rise, each between 0 and 1")
+    for name, found in factors.items():
+        if len(found) != len(shares):
+            raise ValueError(f"{name!r} has {len(found)} for {len(shares)} 'shares'; give as many")
 
 
 def _along(
@@ -195,6 +216,19 @@ class Launching:
     event_call: Estimate
 
 
+#: No transfer has more.
+_MOST_BYTES = 1 << 50
+#: Even of a fit that is of no use; more is a mistake.
+_MOST_ERROR = 1000
+_ByteCount = Annotated[int, Bound("0 to 2**50 bytes", lambda value: 0 <= value <= _MOST_BYTES)]
+_ErrorShare = Annotated[
+    float,
+    Bound(
+        f"a share of the measured time, 0 to {_MOST_ERROR}", lambda value: 0 <= value <= _MOST_ERROR
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """Where the parameters were measured: beyond it they are extrapolated.
@@ -207,9 +241,13 @@ class Range:
         That a transfer was cut into.
     """
 
-    least_bytes: int
-    most_bytes: int
-    most_streams: int
+    least_bytes: _ByteCount
+    most_bytes: _ByteCount
+    most_streams: PositiveInt
+
+    def __post_init__(self) -> None:
+        if self.least_bytes > self.most_bytes:
+            raise ValueError("'least_bytes' are more than 'most_bytes'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +263,13 @@ class Errors:
     """
 
     count: int
-    median: float
-    p95: float
-    most: float
+    median: _ErrorShare
+    p95: _ErrorShare
+    most: _ErrorShare
+
+    def __post_init__(self) -> None:
+        if not self.median <= self.p95 <= self.most:
+            raise ValueError("'median', 'p95' and 'most' rise")
 
 
 @dataclass(frozen=True, slots=True)

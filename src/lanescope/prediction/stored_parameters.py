@@ -15,12 +15,13 @@ from typing import Any
 from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.codec.atomic import write_atomically, writing_to
-from lanescope.codec.fields import FieldError, build, shown
+from lanescope.codec.fields import build, shown
 from lanescope.codec.files import fields_of, parse_json, read_text, require_version
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import LinkKind, Machine
 from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.possible_parameters import require_possible
 from lanescope.store.folders import default_runs_folder
 
 #: The name of such a file in a run folder, and of the one that is kept among the runs.
@@ -83,7 +84,7 @@ def parameters_of(table: Any, name: str) -> LinkParameters:
         require_version(table["schema"], SCHEMA, name)
         known = {key: value for key, value in table.items() if key != "schema"}
         parameters = build(LinkParameters, known)
-        _require_sensible(parameters)
+        require_possible(parameters)
     return parameters
 
 
@@ -93,19 +94,6 @@ def _without_unknown(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_unknown(v) for v in value]
     return value
-
-
-def _require_sensible(parameters: LinkParameters) -> None:
-    if parameters.copy_engines not in (1, 2):
-        raise FieldError("field 'copy_engines' must be 1 or 2", "copy_engines")
-    for name in ("h2d", "d2h", "pageable_h2d", "pageable_d2h", "fresh_d2h"):
-        direction = getattr(parameters, name)
-        if direction is not None and not direction.per_byte.low > 0:
-            raise FieldError("field 'per_byte' must be above zero", "per_byte", name)
-    for name in ("duplex", "explicit_mapped"):
-        duplex = getattr(parameters, name)
-        if duplex is not None and not min(duplex.h2d_per_byte.low, duplex.d2h_per_byte.low) > 0:
-            raise FieldError("both directions' 'per_byte' must be above zero", name, name)
 
 
 def machine_key(machine: Machine, gpu: int = 0) -> str | None:

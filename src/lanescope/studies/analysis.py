@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from lanescope.codec.files import fields_of as named_file
 from lanescope.document.blocks import Block, Document, Headline
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
@@ -224,11 +225,16 @@ def link_parameters(given: Parameters) -> LinkParameters:
     Raises
     ------
     InputError
-        If there are none of that name.
+        If there are none of that name, or they are of no link.
     """
+    from lanescope.prediction.possible_parameters import require_possible
     from lanescope.prediction.stored_parameters import named_parameters
 
-    return given if isinstance(given, LinkParameters) else named_parameters(given)
+    if not isinstance(given, LinkParameters):
+        return named_parameters(given)
+    with named_file(f"link parameters {given.name}", "correct them"):
+        require_possible(given)
+    return given
 
 
 def seconds_fields(one: Estimate) -> dict[str, float]:
