@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import lanescope
+from lanescope.errors import InputError
 from lanescope.prediction.explanation import caveats
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
@@ -53,6 +54,11 @@ def test_the_command_says_so_and_its_json_too():
     )
     assert found.warning in found.to_json()
     assert "one of these numbers is wrong" in found.warning
+
+
+def test_a_kernel_of_no_step_is_refused():
+    with pytest.raises(InputError, match=r"^steps 0 is not above 0; give how often"):
+        lanescope.predict(h2d_bytes=8, kernel_seconds=0, parameters="h200", steps=0)
 
 
 def test_a_fit_of_another_driver_has_a_note(tmp_path, two_gpus):

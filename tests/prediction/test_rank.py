@@ -1,5 +1,6 @@
 """The order of the methods, the best number of streams, and the words."""
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -271,3 +272,13 @@ def test_fewer_streams_than_the_fastest_of_another_winner():
     told = FixedPredictor(HYBRID=lambda n: (5.0 - n / 1000, 0.1))
     found = why(rank(WORK, fitted(), told, [1, 16], (Method.HYBRID,)))
     assert "1 stream is within 1 % of the fastest, 16." in found
+
+
+@pytest.mark.parametrize("options", [{}, {"predictor": "equations", "on": ["pcie4"]}])
+def test_a_prediction_goes_to_another_process_whole(options):
+    found = lanescope.predict(
+        h2d_bytes="64MiB", kernel_seconds="1ms", parameters="h200", streams="1..64", **options
+    )
+    there = pickle.loads(pickle.dumps(found))  # before any interval was looked at
+    assert there.to_json() == found.to_json()
+    assert pickle.loads(pickle.dumps(found)).to_json() == found.to_json()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from itertools import pairwise
 
 from lanescope.argument_names import argument
@@ -33,10 +33,17 @@ class Tried:
 
     def __init__(self, values: Mapping[int, float], predict: Callable[[int], Prediction]) -> None:
         self._values = dict(sorted(values.items()))
-        self._predict = lru_cache(maxsize=None)(predict)
+        self._make = predict
+        self._made: dict[int, Prediction] = {}
 
     def __iter__(self) -> Iterator[Prediction]:
         return map(self._predict, self._values)
+
+    def _predict(self, streams: int) -> Prediction:
+        # not by lru_cache, which cannot be pickled
+        if streams not in self._made:
+            self._made[streams] = self._make(streams)
+        return self._made[streams]
 
     def __len__(self) -> int:
         return len(self._values)
@@ -183,9 +190,7 @@ def _tried(
     counts: tuple[int, ...],
 ) -> Tried:
     """Try numbers of streams for a method."""
-
-    def predict(streams: int) -> Prediction:
-        return predictor.predict(workload, method, streams, parameters)
+    predict = partial(_predicted, workload, parameters, predictor, method)
 
     def at(tried: Iterable[int]) -> dict[int, float]:
         return {n: predictor.value(workload, method, n, parameters) for n in tried}
@@ -198,6 +203,16 @@ def _tried(
     around = coarse[max(place - 1, 0) : place + 2]
     between = {(a + b) // 2 for a, b in pairwise(around)} & set(counts)
     return Tried(known | at(between - set(known)), predict)
+
+
+def _predicted(
+    workload: Workload,
+    parameters: LinkParameters,
+    predictor: Predictor,
+    method: Method,
+    streams: int,
+) -> Prediction:
+    return predictor.predict(workload, method, streams, parameters)
 
 
 def _coarse(counts: tuple[int, ...]) -> list[int]:
@@ -215,11 +230,16 @@ def require_possible(workload: Workload) -> None:
     Raises
     ------
     InputError
-        If bytes lie in no array, or nothing is moved.
+        If bytes lie in no array, the kernel has no step, or nothing is moved.
     """
     for what, arrays in (("GPU", workload.h2d_arrays), ("host", workload.d2h_arrays)):
         if arrays < 1:
             raise InputError(f"the workload's arrays to the {what} are {arrays}; give 1 or more")
+    if workload.steps is not None and workload.steps <= 0:
+        raise InputError(
+            f"{argument.steps} {workload.steps:g} is not above 0; give how often the kernel reads, "
+            "computes and writes, or leave it out"
+        )
     if not workload.h2d_bytes and not workload.d2h_bytes:
         raise InputError(
             f"the workload moves no bytes; give bytes to the GPU ({argument.h2d_bytes}) or back "

@@ -78,7 +78,7 @@ class Advise(Analysis):
         ``replay``, ``equations`` or ``equations-shared``.
     what_if
         Edits in place of advice, such as ``"pin,prefetch"``: what the measured rounds would take.
-        One or several of ``pin``, ``prefetch``, ``batch``, ``batch=SIZE``, ``defer``,
+        One or several of ``pin``, ``async``, ``prefetch``, ``batch``, ``batch=SIZE``, ``defer``,
         ``copies=FACTOR``, ``kernels=FACTOR``.
     """
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,8 @@ from lanescope.findings.advice.edits import prefetch
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import Schedule, replayed
-from lanescope.findings.advice.what_if import parse_edits, what_if
+from lanescope.findings.advice.what_if import NAMES, parse_edits, what_if
+from lanescope.studies.advise import Advise
 from lanescope.trace.codes import MemoryKind
 from tests.findings.advice.made_up import LINK
 from tests.findings.advice.programs import PAGEABLE, looped
@@ -156,6 +159,15 @@ def test_pinned_copies_cannot_be_predicted_without_parameters():
 def test_edits_that_are_none(text, said):
     with pytest.raises(InputError, match=said):
         parse_edits(text)
+
+
+def test_every_edit_is_in_the_document_and_the_docstring():
+    document = (Path(__file__).parents[3] / "docs" / "advise.md").read_text(encoding="utf-8")
+    rows = document.partition("| edit | what it does")[2].partition("\n\n")[0]
+    names = {name.partition("=")[0] for name in NAMES.split(", ")}
+    assert set(re.findall(r"`(\w+)(?:=\w+)?`", rows)) == names
+    edits = Advise.__doc__.partition("Edits in place of advice")[2]
+    assert set(re.findall(r"``(\w+)(?:=\w+)?``", edits)) == names
 
 
 def test_only_copies_below_the_size_that_is_named_are_gathered():
