@@ -242,6 +242,15 @@ def test_a_program_that_cannot_be_taken_apart_is_refused(program, why):
         lanescope.watch(program)
 
 
+def test_words_of_a_program_may_have_several_lines(tmp_path):
+    program = [sys.executable, "-c", f"import sys\nopen({str(tmp_path / 'x')!r}, 'w')\nsys.exit(3)"]
+    assert lanescope.watch(program, out=tmp_path / "run").run.manifest.exit_code == 3
+    assert (tmp_path / "x").exists()
+    for word in ("a\0b", "\ud800"):
+        with pytest.raises(InputError, match=r"program\[1\] cannot be"):
+            lanescope.watch([sys.executable, word])
+
+
 def test_a_machine_is_shown():
     found = lanescope.topo("h200-x2")
     assert repr(found).startswith("described machine h200-x2")

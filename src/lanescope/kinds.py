@@ -168,6 +168,17 @@ def path_of(value: Any) -> Path:
     return path
 
 
+def word_of(value: Any) -> str:
+    """Return a word of a program's command line, of text or of what stands for a path."""
+    text = os.fspath(_fit(value, isinstance(value, str | os.PathLike)))
+    _fit(text, isinstance(text, str) and "\0" not in text)
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise Unfit from None
+    return str(text)
+
+
 _SIMPLE = {
     type(None): Kind("None", lambda value: _fit(value, value is None), is_light=True),
     bool: Kind(
@@ -181,6 +192,8 @@ _SIMPLE = {
     str: Kind("text", lambda value: _fit(value, isinstance(value, str)), "texts", str),
     Path: Kind("a path", path_of, "paths"),
 }
+#: A word of a program's command line.
+Word = Annotated[str | os.PathLike[str], Kind("text without NUL, or a path", word_of, "words")]
 #: A file or a folder.
 StrPath = Annotated[str | os.PathLike[str], Kind("a path", path_of, "paths")]
 

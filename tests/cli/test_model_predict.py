@@ -273,3 +273,9 @@ def test_python_takes_text_and_returns_a_document(tmp_path):
         lanescope.predict(h2d_bytes="much", kernel_seconds=0.0)
     with pytest.raises(InputError, match="kernel_seconds"):
         lanescope.predict(h2d_bytes=1, kernel_seconds="soon")
+
+
+def test_the_time_of_the_host_is_with_what_was_predicted_with_it(capsys):
+    arguments = ("--h2d", "64KiB", "--kernel", "0", "--parameters", "h200", "--host-time", "13us")
+    assert as_json(capsys, *arguments)["host_seconds"] == pytest.approx(13e-6)
+    assert "with 13.0 µs of the program for each call" in predicted(capsys, *arguments)

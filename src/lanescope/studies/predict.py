@@ -273,6 +273,7 @@ class Predict(Analysis):
             tuple(rank(work, other, by, counts) for other in others),
             self._several(ranking),
             too_fast(work, peaks),
+            self.host_seconds,
         )
 
     def _known(self) -> LinkParameters:

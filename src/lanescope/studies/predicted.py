@@ -60,6 +60,7 @@ class Predicted(AnalysisResult):
     on: tuple[Ranking, ...] = ()
     several: Several | None = None
     warning: str | None = None
+    host_seconds: float = 0.0  # what the program takes itself between two calls that copy
 
     def in_brief(self) -> list[str]:
         """Return of what it is a prediction, the workload, and the fastest method."""
@@ -137,6 +138,7 @@ class Predicted(AnalysisResult):
             "predictor": self.predictor,
             "warning": self.warning,
             "workload": dataclasses.asdict(ranking.workload),
+            "host_seconds": self.host_seconds,
             **_ranking(ranking),
             "bounds": _bounds(self.bounds),
             "bounds_as_printed": None if self.printed is None else _bounds(self.printed),

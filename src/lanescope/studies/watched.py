@@ -16,7 +16,7 @@ from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
 from lanescope.errors import InputError
 from lanescope.findings.trace.evaluate import Evaluation, evaluate_watch
-from lanescope.kinds import StrPath
+from lanescope.kinds import StrPath, Word
 from lanescope.store.store import PAGE
 from lanescope.studies.analysis import AnalysisResult
 from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
@@ -91,7 +91,7 @@ class Watched(AnalysisResult):
 
 
 def watch(
-    program: str | Sequence[StrPath] | None = None,
+    program: str | Sequence[Word] | None = None,
     *,
     everything: bool = False,
     pid: int | None = None,
