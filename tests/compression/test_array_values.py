@@ -137,3 +137,11 @@ def test_room_that_cannot_be_is_refused(what):
     room |= {"short": np.zeros(3), "list": [0.0] * 4}
     with pytest.raises(InputError, match=r"only into a writable array|there is room for 24"):
         lanescope.decompress(stream, out=room[what])
+
+
+@pytest.mark.parametrize("values", [np.array(["a"]), np.array([b"abc"]), np.zeros(3, "V40")])
+def test_the_hint_for_texts_and_bytes_can_be_followed(values):
+    with pytest.raises(InputError, match="view them as uint8") as refused:
+        lanescope.compress(values)
+    back = str(refused.value).rpartition("what comes back as ")[2]
+    assert np.array_equal(there_and_back(values.view("uint8")).view(back), values)

@@ -244,6 +244,55 @@ def test_a_header_that_lies_is_refused(tmp_path, about, words):
         compress_file(path, tmp_path / "x.lsc")
 
 
+def npy_of(folder, shape, descr="<f4", content=bytes(64)):
+    """Write a file of NumPy whose header says what NumPy never writes."""
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header = header.ljust(245) + b"\n"
+    path = folder / "x.npy"
+    path.write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + content)
+    return path
+
+
+@pytest.mark.parametrize("shape", ["(-1, -1)", "(-20000,)", "(True,)", f"(0, {1 << 63})"])
+def test_a_shape_that_no_array_has_is_refused(tmp_path, shape):
+    path = npy_of(tmp_path, shape)
+    with pytest.raises(InputError, match="no array of NumPy: its header has the shape") as caught:
+        compress_file(path, tmp_path / "x.lsc")
+    assert shape in str(caught.value)
+    assert not (tmp_path / "x.lsc").exists()
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    path = safetensors(tmp_path, {"\ud800x": ("F32", [1], bytes(4))})
+    with pytest.raises(InputError, match=r"name of tensor '.ud800x' is no text"):
+        compress_file(path, tmp_path / "x.lsc")
+
+
+def test_nothing_is_written_that_would_be_refused(tmp_path, monkeypatch):
+    path = safetensors(tmp_path, {"a": ("F32", [1], bytes(4))})
+    monkeypatch.setattr(container, "MOST_TEXT_BYTES", 100)
+    with pytest.raises(InputError, match=r"weights\.safetensors cannot be compressed as"):
+        compress_file(path, tmp_path / "x.lsc")
+    assert not (tmp_path / "x.lsc").exists()
+
+
+def test_more_dimensions_than_arrays_have_are_one_sentence(tmp_path):
+    tensor = safetensors(tmp_path, {"a": ("F32", [1] * 71, bytes(4))})
+    for path, name in ((tensor, "a"), (npy_of(tmp_path, "(" + "1," * 71 + ")"), None)):
+        with (
+            CompressedFile(there_and_back(path)) as opened,
+            pytest.raises(InputError, match="no array here can have 71 dimensions"),
+        ):
+            opened.read(name)
+
+
+@pytest.mark.parametrize("kind", ["|V0", "|S0", "<U0"])
+def test_values_without_bytes_are_read(tmp_path, kind):
+    with CompressedFile(there_and_back(npy_of(tmp_path, "(3, 2)", kind))) as opened:
+        array = opened.read()
+    assert (array.dtype.str, array.shape) == (kind, (3, 2))
+
+
 def test_a_file_that_changes_meanwhile_is_refused(tmp_path):
     path = tmp_path / "x.u8"
     path.write_bytes(bytes(300 << 10))

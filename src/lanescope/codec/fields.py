@@ -149,7 +149,7 @@ def shown(value: object) -> str:
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and abs(value) > _MOST_WHOLE:
         return "a number of very many digits"
-    text = ascii(value) if isinstance(value, str) and not _is_text(value) else repr(value)
+    text = ascii(value) if isinstance(value, str) and not is_text(value) else repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -341,11 +341,11 @@ def _require_quantity(value: float) -> None:
 
 
 def _require_text(value: str) -> None:
-    if not _is_text(value):
+    if not is_text(value):
         raise _WrongError(f"is {shown(value)}, which is no text")
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
     """Whether a text can be written: JSON can hold halves of characters."""
     try:
         value.encode()

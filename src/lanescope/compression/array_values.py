@@ -119,6 +119,8 @@ def _require_known(own: Any, name: str, dtype: str | None) -> None:
         raise InputError(
             "a stream knows no fields; compress each of them for itself, made contiguous"
         )
+    if getattr(own, "type", None) in (np.bytes_, np.str_, np.void):
+        name = own.str  # by whose name NumPy finds none
     view = STORED.get(name) or _VIEWS.get(getattr(own, "kind", ""), "uint8")
     raise InputError(
         f"a stream does not know values of {name}; view them as {view}, and what comes back as "

@@ -71,6 +71,10 @@ class Entry:
         return prod(self.shape) * storage(self.dtype).itemsize
 
 
+class NothingToCompressError(InputError):
+    """A file is whole, and no codec takes what it holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What a file holds.
@@ -98,8 +102,10 @@ def open_arrays(path: Path, dtype: str | None = None) -> Opened:
 
     Raises
     ------
+    NothingToCompressError
+        If it holds nothing that can be compressed.
     InputError
-        If it cannot be read, or holds nothing that can be compressed.
+        If it cannot be read.
     """
     if dtype is not None and dtype not in DTYPES:
         raise InputError(
@@ -117,7 +123,7 @@ def open_arrays(path: Path, dtype: str | None = None) -> Opened:
 
 def _opened(path: Path, size: int, dtype: str | None) -> Opened:
     if size == 0:
-        raise InputError(f"{path} is empty; name a file that holds values")
+        raise NothingToCompressError(f"{path} is empty; name a file that holds values")
     suffix = path.suffix.lower()
     if suffix == ".npy":
         return Opened((_npy(path, size, dtype),))
@@ -143,7 +149,7 @@ def _opened(path: Path, size: int, dtype: str | None) -> Opened:
 def _some(path: Path, opened: Opened) -> Opened:
     if not opened.entries:
         why = opened.left_out[0] if opened.left_out else "it holds no arrays"
-        raise InputError(f"{path} holds nothing that can be compressed: {why}")
+        raise NothingToCompressError(f"{path} holds nothing that can be compressed: {why}")
     return opened
 
 
@@ -190,7 +196,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str | None:
 def _raw(path: Path, size: int, dtype: str) -> Entry:
     item = storage(dtype).itemsize
     if size % item:
-        raise InputError(
+        raise NothingToCompressError(
             f"{path} has {size} bytes, no whole number of {dtype} values of {item}; say with "
             f"{argument.dtype} what they are"
         )
@@ -203,7 +209,9 @@ def _npy(path: Path, size: int, dtype: str | None) -> Entry:
         shape, fortran, kind, offset = npy_header(path, file)
     name = _npy_dtype(path, kind, dtype)
     if 0 in shape:
-        raise InputError(f"{path} holds an array of shape {shape}, without values; name another")
+        raise NothingToCompressError(
+            f"{path} holds an array of shape {shape}, without values; name another"
+        )
     needed = offset + prod(shape) * kind.itemsize
     if size < needed:
         raise InputError(
@@ -245,12 +253,18 @@ def npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dt
                 raise InputError(f"{path} is empty or cut off; copy or write it again") from error
             why = "it begins as none; name another file"
         raise InputError(f"{path} is no array of NumPy: {why}") from error
+    # NumPy takes true for 1, and what is negative for as many values as there are
+    if not all(type(side) is int and 0 <= side < 1 << 63 for side in shape):
+        raise InputError(
+            f"{path} is no array of NumPy: its header has the shape {_first(shape)}, which no "
+            "array has; copy or write it again"
+        )
     return shape, fortran, kind, file.tell()
 
 
 def _npy_dtype(path: Path, kind: np.dtype[Any], dtype: str | None) -> str:
     if kind.hasobject:
-        raise InputError(
+        raise NothingToCompressError(
             f"{path} holds Python objects, which are no values that can be compressed; convert "
             "them, as with astype('float64')"
         )
@@ -264,15 +278,15 @@ def _npy_dtype(path: Path, kind: np.dtype[Any], dtype: str | None) -> str:
     name = dtype_name(kind)
     if name is None:
         if kind.kind == "V" and kind.itemsize == 2 and kind.fields is None:
-            raise InputError(
+            raise NothingToCompressError(
                 f"{path} holds values of 2 bytes; say {argument.dtype} bfloat16 if they are"
             )
         remedy = "view it as real numbers" if kind.kind == "c" else "give another type"
-        raise InputError(
+        raise NothingToCompressError(
             f"{path} holds {kind}, which no codec takes; {remedy}: {', '.join(DTYPES)}"
         )
     return name
 
 
-def _first(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+def _first(words: object) -> str:
+    return " ".join(str(words).split())[:200]

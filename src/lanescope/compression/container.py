@@ -133,10 +133,28 @@ def part_sizes(size: int) -> list[int]:
     return [min(PART_BYTES, size - begin) for begin in range(0, size, PART_BYTES)]
 
 
-def write_index(file: BinaryIO, index: Index) -> int:
-    """Write what stands behind the streams; return the bytes of the whole file."""
+def write_index(file: BinaryIO, index: Index, source: Path) -> int:
+    """Write what stands behind the streams; return the bytes of the whole file.
+
+    Parameters
+    ----------
+    source
+        The file that was compressed.
+
+    Raises
+    ------
+    InputError
+        If `read_index` would refuse it: so nobody deletes a file that does not come back.
+    """
     content = _index_json(index)
     begin = file.tell()
+    try:
+        _require_readable(content, begin, source)
+    except InputError as error:
+        raise InputError(
+            f"{source} cannot be compressed as what it is ({error}); give it another ending, such "
+            "as .bin, to compress its bytes"
+        ) from error
     file.write(content)
     file.write(_TRAILER.pack(begin, len(content), zlib.crc32(content), *_END))
     return file.tell()
@@ -196,6 +214,12 @@ def read_index(path: Path, file: BinaryIO) -> Index:
     index = _index_of(content, path)
     _require_sizes(path, index, begin)
     return index
+
+
+def _require_readable(content: bytes, end: int, path: Path) -> None:
+    if len(content) > MOST_TEXT_BYTES:
+        raise InputError(f"its arrays need an index of more than {MOST_TEXT_BYTES >> 20} MiB")
+    _require_sizes(path, _index_of(content, path), end)
 
 
 def damaged(path: Path, why: str) -> InputError:

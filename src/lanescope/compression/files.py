@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def compress_file(
             if old is not None and any(one.needs_base for one in stored):
                 name = BaseName(old.path.name, old.bytes)
                 index = Index(UPDATE_VERSION, pieces.kind, stored, name)
-            write_index(out, index)
+            write_index(out, index, source)
             after = os.fstat(file.fileno())
             if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
                 raise _changed(source)
@@ -335,9 +335,10 @@ class CompressedFile:
         if name is None and self.index.kind == NPY:
             array = self._of_npy(values)
             return array if framework == "numpy" else _tensor(array, str(array.dtype))
-        if framework == "torch":
-            return _tensor(values, one.dtype).reshape(one.shape)
-        return values.view(numpy_type(one.dtype)).reshape(one.shape)
+        with _shaping(self.path, one.shape):
+            if framework == "torch":
+                return _tensor(values, one.dtype).reshape(one.shape)
+            return values.view(numpy_type(one.dtype)).reshape(one.shape)
 
     def restore(self, target: Path, *, threads: int = 0, progress: Progress = quiet) -> None:
         """Write the file that was compressed; it is there whole or not at all.
@@ -494,7 +495,24 @@ class CompressedFile:
         shape, fortran, kind, _ = npy_header(self.path, header)
         if int(np.prod(shape, dtype=object)) * kind.itemsize != len(values) or kind.hasobject:
             raise damaged(self.path, "the header of its array is of another one")
-        return values.view(kind).reshape(shape, order="F" if fortran else "C")
+        order: Literal["C", "F"] = "F" if fortran else "C"
+        with _shaping(self.path, shape):
+            if not kind.itemsize:  # nothing can be viewed as values of no bytes
+                return np.ndarray(shape, kind, order=order)
+            return values.view(kind).reshape(shape, order=order)
+
+
+@contextmanager
+def _shaping(path: Path, shape: tuple[int, ...]) -> Iterator[None]:
+    """Refuse a shape that a file can have and the framework's arrays cannot."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        words = f"{len(shape)} dimensions" if len(shape) > 8 else f"the shape {shape}"
+        why = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"no array here can have {words}, as one of {path} has ({why}); restore the whole file"
+        ) from error
 
 
 def _tensor(values: Any, dtype: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lanescope.argument_names import argument
+from lanescope.codec.fields import is_text
 from lanescope.codec.files import reading
 from lanescope.compression.arrays import DTYPES, SUFFIXES, npy_header
 from lanescope.compression.meanings import array_bytes, coding_type, value_bytes
@@ -180,9 +181,13 @@ def tensors_of(path: Path, header: bytes) -> dict[str, _Tensor]:
     """
     try:
         found = json.loads(header)
-        return {name: _tensor(about) for name, about in found.items() if name != "__metadata__"}
+        tensors = {name: _tensor(about) for name, about in found.items() if name != "__metadata__"}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _damaged(path, "its header is none of safetensors") from error
+    for name in tensors:
+        if not is_text(name):
+            raise _damaged(path, f"the name of tensor {name!r} is no text")
+    return tensors
 
 
 def _tensor(about: Any) -> _Tensor:

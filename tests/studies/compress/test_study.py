@@ -138,3 +138,31 @@ def test_what_is_measured_on_gpus(monkeypatch):
         replace(every, sms=(133,))._gpus(None)
     monkeypatch.setattr(on_gpus, "gpus_here", lambda: [SMALL])
     assert every._gpus(None)[1] == (16, 0)
+
+
+def test_files_that_hold_nothing_for_codecs_are_left_out(tmp_path):
+    others = {
+        "text": np.array(["a"]),
+        "records": np.zeros(3, "f4,i4"),
+        "dates": np.zeros(3, "M8[s]"),
+        "empty": np.zeros((0, 3)),
+        "objects": np.array([{}, None]),
+    }
+    for name, values in others.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    (tmp_path / "empty.f32").touch()
+    (tmp_path / "odd.f32").write_bytes(b"12345")
+    refused = [*(f"{name}.npy" for name in others), "empty.f32", "odd.f32"]
+    np.save(tmp_path / "values.npy", np.arange(1000.0))
+
+    def measured(*names):
+        files = [tmp_path / name for name in names]
+        study = Compress(files=files, codecs=["zvc"], device="cpu", budget_seconds=1e-4, threads=1)
+        return replace(study, out=tmp_path / "run").result(Silent())
+
+    found = measured(*refused, "values.npy")
+    assert [one.name for one in found.arrays] == [str(tmp_path / "values.npy")]
+    for name, sentence in zip(refused, found.left_out, strict=True):
+        assert sentence.startswith(f"{tmp_path / name} ")
+    with pytest.raises(InputError, match=r"text.npy holds <U1, which no codec takes"):
+        measured(*refused)

@@ -14,7 +14,13 @@ from typing import Annotated, ClassVar
 from lanescope._version import __version__
 from lanescope.argument_names import argument
 from lanescope.calls import checked
-from lanescope.compression.arrays import DTYPES, Entry, Opened, open_arrays
+from lanescope.compression.arrays import (
+    DTYPES,
+    Entry,
+    NothingToCompressError,
+    Opened,
+    open_arrays,
+)
 from lanescope.compression.device import HostDevice
 from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import Codec
@@ -291,9 +297,21 @@ class Compress(Analysis):
         files = (self.files,) if isinstance(self.files, str | os.PathLike) else tuple(self.files)
         if not files:
             return Opened(example_arrays(size_of(self.size_bytes or DEFAULT_BYTES)))
-        found = [open_arrays(Path(path), self.dtype) for path in files]
-        entries = tuple(entry for one in found for entry in one.entries)
-        return Opened(entries, tuple(sentence for one in found for sentence in one.left_out))
+        entries: list[Entry] = []
+        left_out: list[str] = []
+        refused: NothingToCompressError | None = None
+        for path in files:
+            try:
+                opened = open_arrays(Path(path), self.dtype)
+            except NothingToCompressError as error:
+                refused = refused or error
+                left_out.append(str(error))
+            else:
+                entries += opened.entries
+                left_out += opened.left_out
+        if refused is not None and not entries:
+            raise refused
+        return Opened(tuple(entries), tuple(left_out))
 
     def _gpus(self, codecs: Sequence[Codec] | None) -> Gpus | None:
         """Return what measures on GPUs; None: nothing is measured there."""
