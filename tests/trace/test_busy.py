@@ -71,6 +71,17 @@ def test_calls_of_several_threads_are_not_added_up() -> None:
     assert (one.thread, one.seconds) == (2, pytest.approx(0.030))
 
 
+@pytest.mark.parametrize("rows_of_a_piece", [2, 100])
+def test_a_call_that_makes_many_copies_counts_once(rows_of_a_piece, monkeypatch) -> None:
+    monkeypatch.setattr(Operations.pieces, "__defaults__", (rows_of_a_piece,))
+    launched = [(7, COPY, kind, 0, 40, t, t + 1) for t in range(10) for kind in (PAGEABLE, PINNED)]
+    later = (7, COPY, PINNED, 30, 50, 30, 50)
+    (one,) = summarise(timeline(*launched, later)).in_copies
+    assert [(path.memory, path.count) for path in one.paths] == [("pinned", 11), ("pageable", 10)]
+    assert [path.seconds for path in one.paths] == pytest.approx([0.050, 0.040])
+    assert (one.seconds, one.share) == (pytest.approx(0.050), pytest.approx(0.5))
+
+
 def test_a_gpu_waits_for_copies_that_no_kernel_hides() -> None:
     (found,) = summarise(
         timeline(

@@ -201,6 +201,14 @@ def test_empty_tables_are_a_capture_without_operations(tmp_path):
     assert len(read_nsys(capture(tmp_path / "empty.sqlite", **activities)).timeline.operations) == 0
 
 
+def without_size(path):
+    """Take the sizes out of a capture's copies."""
+    with sqlite3.connect(path) as database:
+        database.execute(f"ALTER TABLE {MEMCPY} RENAME COLUMN bytes TO other")
+        database.execute(f"ALTER TABLE {MEMCPY} ADD COLUMN bytes INTEGER")
+    database.close()
+
+
 def test_one_sentence_says_what_is_wrong(tmp_path):
     text = tmp_path / "text.sqlite"
     text.write_text("mine")
@@ -212,6 +220,11 @@ def test_one_sentence_says_what_is_wrong(tmp_path):
         tmp_path / "odd.sqlite",
         CUPTI_ACTIVITY_KIND_MEMCPY=[("soon", *copy(1, 1, 1, 1, (1, 2), 1)[1:])],
     )
+    parts, negative, huge, unknown = (
+        capture(tmp_path / f"{name}.sqlite", **{MEMCPY: [copy(1, 1, size, 1, (1, 2), 1)]})
+        for name, size in (("parts", 1.5), ("negative", -5), ("huge", 2**63 - 1), ("unknown", 7))
+    )
+    without_size(unknown)
     whole = capture(tmp_path / "whole.sqlite").read_bytes()
     began = {"TARGET_INFO_SESSION_START_TIME": [(-(10**18), "", "")]}
     early = capture(tmp_path / "early.sqlite", **began)
@@ -227,6 +240,10 @@ def test_one_sentence_says_what_is_wrong(tmp_path):
         (nothing, f"no table {MEMCPY}"),
         (bare, f"the table {MEMCPY} has no column bytes, copyKind"),
         (odd, "something else than whole numbers"),
+        (parts, "MEMCPY holds something else than whole numbers"),
+        (unknown, "MEMCPY holds something else than whole numbers"),
+        (negative, "MEMCPY has an operation of -5 bytes, which none has"),
+        (huge, f"MEMCPY has an operation of {2**63 - 1} bytes, which none has"),
         (cut, "damaged or cut short"),
     ):
         with pytest.raises(InputError, match=words) as caught:

@@ -10,7 +10,7 @@ import numpy as np
 from lanescope.trace.attribution import groups_of
 from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, among
 from lanescope.trace.operations import Operations
-from lanescope.trace.rectangles import covered_ns
+from lanescope.trace.rectangles import covered_ns, union
 from lanescope.trace.timeline import Process, Timeline
 
 #: Of so many processes, those that were in such calls for longest.
@@ -95,32 +95,77 @@ class GpuTime:
 def in_copies(timeline: Timeline) -> tuple[InCopies, ...]:
     """Return the time in calls of each process's busiest thread, the longest first.
 
-    A thread is in one call at a time, so that its calls add up.
+    A call that makes several copies, such as the launch of a graph, counts once.
     """
     if timeline.seconds <= 0:
         return ()
     found: dict[_Key, list[int]] = {}
+    of_paths, of_threads = _Covered(), _Covered()
     for piece in timeline.operations.pieces():
         rows = piece.rows(_called(piece))
-        _add(found, rows, (np.ones(len(rows), np.int64), rows.bytes, _lasted_ns(rows)))
+        if not len(rows):
+            continue
+        names = [
+            column.astype(np.int64)
+            for column in (rows.pid, rows.thread, rows.direction, rows.host_memory)
+        ]
+        _add(found, names, (np.ones(len(rows), np.int64), rows.bytes))
+        of_paths.add(names, rows.call_start_ns, rows.call_end_ns)
+        of_threads.add(names[:2], rows.call_start_ns, rows.call_end_ns)
     threads: dict[tuple[int, int], list[Path]] = {}
-    for (pid, thread, direction, memory), (count, size, lasted) in found.items():
-        kind = MemoryKind(memory)
-        threads.setdefault((pid, thread), []).append(
-            Path(
-                Direction(direction).label, kind.label if kind else None, count, size, lasted * 1e-9
-            )
-        )
-    return _busiest(threads, timeline.processes, timeline.seconds)
+    for (pid, thread, direction, memory), (count, size) in found.items():
+        kind = MemoryKind(memory).label if memory else None
+        seconds = of_paths.seconds((pid, thread, direction, memory))
+        path = Path(Direction(direction).label, kind, count, size, seconds)
+        threads.setdefault((pid, thread), []).append(path)
+    return _busiest(threads, of_threads, timeline.processes, timeline.seconds)
+
+
+class _Covered:
+    """How long the calls of each key lasted; those that overlap count once.
+
+    They come piece by piece, and overlap with those of the same piece and of the one before.
+    """
+
+    def __init__(self) -> None:
+        self._ns: dict[tuple[int, ...], int] = {}
+        self._before: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
+
+    def add(self, names: Sequence[IntArray], start_ns: IntArray, end_ns: IntArray) -> None:
+        """Add the calls of a piece, whose keys are the rows of `names`."""
+        keys, group = groups_of(names)
+        order = np.argsort(group, kind="stable")
+        cuts = np.cumsum(np.bincount(group, minlength=len(keys)))[:-1]
+        now: dict[tuple[int, ...], tuple[IntArray, IntArray]] = {}
+        for key, rows in zip(map(tuple, keys.tolist()), np.split(order, cuts), strict=True):
+            now[key] = union(start_ns[rows], end_ns[rows])
+            added = _lasted(now[key])
+            if before := self._before.get(key):
+                both = [np.concatenate(pair) for pair in zip(before, now[key], strict=True)]
+                added = _lasted(union(*both)) - _lasted(before)
+            self._ns[key] = self._ns.get(key, 0) + added
+        self._before = now
+
+    def seconds(self, key: tuple[int, ...]) -> float:
+        """Return the time in all calls of a key."""
+        return self._ns[key] * 1e-9
+
+
+def _lasted(intervals: tuple[IntArray, IntArray]) -> int:
+    start_ns, end_ns = intervals
+    return int((end_ns - start_ns).sum())
 
 
 def _busiest(
-    threads: dict[tuple[int, int], list[Path]], processes: Sequence[Process], watched: float
+    threads: dict[tuple[int, int], list[Path]],
+    covered: _Covered,
+    processes: Sequence[Process],
+    watched: float,
 ) -> tuple[InCopies, ...]:
     commands = {process.pid: process.command for process in processes}
     best: dict[int, InCopies] = {}
     for (pid, thread), paths in threads.items():
-        seconds = sum(path.seconds for path in paths)
+        seconds = covered.seconds((pid, thread))
         if pid in best and best[pid].seconds >= seconds:
             continue
         ordered = tuple(sorted(paths, key=lambda path: -path.seconds))
@@ -129,11 +174,10 @@ def _busiest(
     return tuple(sorted(best.values(), key=lambda one: -one.seconds)[:_MOST_PROCESSES])
 
 
-def _add(found: dict[_Key, list[int]], rows: Operations, columns: Sequence[IntArray]) -> None:
-    if not len(rows):
-        return
-    names = (rows.pid, rows.thread, rows.direction, rows.host_memory)
-    keys, group = groups_of([column.astype(np.int64) for column in names])
+def _add(
+    found: dict[_Key, list[int]], names: Sequence[IntArray], columns: Sequence[IntArray]
+) -> None:
+    keys, group = groups_of(names)
     sums = np.zeros((len(columns), len(keys)), np.int64)
     for row, column in zip(sums, columns, strict=True):
         np.add.at(row, group, column)
@@ -145,11 +189,6 @@ def _add(found: dict[_Key, list[int]], rows: Operations, columns: Sequence[IntAr
 def _called(o: Operations) -> BoolArray:
     called: BoolArray = o.is_copy & (o.call_start_ns > 0) & (o.call_end_ns > o.call_start_ns)
     return called
-
-
-def _lasted_ns(o: Operations) -> IntArray:
-    lasted: IntArray = o.call_end_ns - o.call_start_ns
-    return lasted
 
 
 def gpu_times(timeline: Timeline) -> tuple[GpuTime, ...]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lanescope.errors import InputError
 from lanescope.trace.codes import (
+    BYTES,
     HOST_DEVICE,
     UNKNOWN_THREAD,
     BoolArray,
@@ -134,17 +135,33 @@ def read_operations(tables: Tables, epoch_ns: int, notes: list[str]) -> Operatio
         COPIES,
         (*_NEEDED, "bytes", "copyKind"),
         {**_COMMON, "srcKind": -1, "dstKind": -1, "srcDeviceId": -2, "dstDeviceId": -2},
+        (*_NEEDED, "bytes"),
     )
     if copies is None:
         notes.append(f"The capture has no copies: it has no table {COPIES}.")
-    memsets = tables.whole(MEMSETS, (*_NEEDED, "bytes"), _COMMON)
-    kernels = tables.whole(KERNELS, _NEEDED, {**_COMMON, **dict.fromkeys(_KERNEL_NAMES, 0)})
+    memsets = tables.whole(MEMSETS, (*_NEEDED, "bytes"), _COMMON, (*_NEEDED, "bytes"))
+    kernels = tables.whole(
+        KERNELS, _NEEDED, {**_COMMON, **dict.fromkeys(_KERNEL_NAMES, 0)}, _NEEDED
+    )
+    for table, found in ((COPIES, copies), (MEMSETS, memsets)):
+        _require_sizes(tables, table, found)
     parts = [_part(part, What.MEMSET) for part in (memsets,) if part is not None]
     parts += [copy_columns(tables, copies)] if copies is not None else []
     parts += [_part(part, What.KERNEL) for part in (kernels,) if part is not None]
     columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     order = np.argsort(columns["start"], kind="stable")
     return _joined(tables, {k: v[order] for k, v in columns.items()}, epoch_ns, notes)
+
+
+def _require_sizes(tables: Tables, table: str, found: Columns | None) -> None:
+    """Refuse a table of operations whose bytes cannot be."""
+    least, most = BYTES
+    if found is None or not (wrong := (found["bytes"] < least) | (found["bytes"] > most)).any():
+        return
+    raise InputError(
+        f"{tables.path}: the table {table} has an operation of {found['bytes'][wrong][0]} bytes, "
+        "which none has; export it again with 'nsys export --type sqlite'"
+    )
 
 
 def _part(found: Columns, what: What) -> Columns:

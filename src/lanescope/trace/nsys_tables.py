@@ -7,7 +7,7 @@ columns were added over the years. What is missing is told, in a sentence, or fi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -108,7 +108,11 @@ class Tables:
         return frozenset(row[1] for row in self.rows(f"PRAGMA table_info({table})"))
 
     def whole(
-        self, table: str, needed: Iterable[str], more: Mapping[str, int]
+        self,
+        table: str,
+        needed: Iterable[str],
+        more: Mapping[str, int],
+        stated: Collection[str] = (),
     ) -> dict[str, IntArray] | None:
         """Return columns of whole numbers, or None for a table that is not there.
 
@@ -118,6 +122,8 @@ class Tables:
             Columns that cannot be done without.
         more
             Other columns, with what stands for a missing column or value.
+        stated
+            Needed columns of which each row must have a value; in others 0 stands for none.
         """
         if not self._has(table):
             return None
@@ -129,17 +135,16 @@ class Tables:
             )
         wanted = {**dict.fromkeys(needed, 0), **more}
         terms = [
-            f'COALESCE("{name}", {other})' if name in there else str(other)
+            _term(name, other, stated) if name in there else str(other)
             for name, other in wanted.items()
         ]
         found = self.rows(f"SELECT {', '.join(terms)} FROM {table}")
-        try:
-            numbers = np.array(found, np.int64).reshape(len(found), len(wanted))
-        except (ValueError, TypeError, OverflowError) as error:
+        numbers = np.array(found) if found else np.empty((0, len(wanted)), np.int64)
+        if numbers.dtype != np.int64:  # fractions, texts, or no value
             raise InputError(
                 f"{self.path}: the table {table} holds something else than whole numbers; "
                 "export it again with 'nsys export --type sqlite'"
-            ) from error
+            )
         return {name: numbers[:, i] for i, name in enumerate(wanted)}
 
     def first(self, table: str, *columns: str) -> dict[str, Any]:
@@ -165,3 +170,7 @@ class Tables:
             query = f"SELECT id, value FROM StringIds WHERE id IN ({marks})"
             found.update({int(number): str(text) for number, text in self.rows(query, some)})
         return found
+
+
+def _term(column: str, other: int, stated: Collection[str]) -> str:
+    return f'"{column}"' if column in stated else f'COALESCE("{column}", {other})'
