@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
     NOT_MEASURED = 3
     """With ``--strict``: something could not be measured."""
     NOT_AS_EXPECTED = 4
-    """The machine lacks something that ``--expect`` or ``--expect-gpus`` asks for."""
+    """The machine lacks something that ``--expect``, ``--expect-gpus`` or the request needs."""
     BUSY = 5
     """With ``--strict``: something was not measured only because other processes use it."""
     FAULT = 70

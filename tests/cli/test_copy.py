@@ -9,9 +9,9 @@ from lanescope.errors import InputError
 from tests.native.test_gpu import GPUS
 
 
-def refused(done):
+def refused(done, code=2):
     """The message of bad input: nothing on standard output, no traceback."""
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (code, "")
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("lanescope: ")
     return done.stderr
@@ -45,7 +45,7 @@ def test_bad_input_is_one_sentence(arguments, words):
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
 def test_without_a_gpu_it_says_so(lanescope_here):
-    message = refused(lanescope_here("copy", "h0 -> g0"))
+    message = refused(lanescope_here("copy", "h0 -> g0"), code=4)
     assert "this machine has no g0, nor another GPU; see 'lanescope topo'" in message
 
 

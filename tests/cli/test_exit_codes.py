@@ -25,6 +25,13 @@ H200 = ("check", "h2d/g0", "--machine", "h200-x2")
         ("bench", "small"),
         ("bench", "hostdev"),
         ("model", "fit"),
+        ("copy", "h0 -> g0"),
+        ("copy", "h7 -> h0"),
+        ("bench", "compress", "--device", "gpu"),
+        ("bench", "compress", "--sms", "16"),
+        ("watch", "--source", "calls", "--", "true"),
+        ("watch", "--source", "counters", "--all"),
+        ("watch", "--all", "--keep", "1h"),
         ("doctor", "--cost"),
     ],
     ids=" ".join,
@@ -32,7 +39,12 @@ H200 = ("check", "h2d/g0", "--machine", "h200-x2")
 def test_a_gpu_that_is_not_there_is_a_missing_part(lanescope_here, arguments, no_gpus):
     done = lanescope_here(*arguments)
     assert done.returncode == 4, done.stderr
-    assert done.stderr.splitlines()[-1].startswith("lanescope: ")
+    assert "\nlanescope: " in f"\n{done.stderr}"
+
+
+def test_what_a_described_machine_lacks_is_bad_input(lanescope_here):
+    done = lanescope_here("copy", "h0 -> g5", "--machine", "h200-x2")
+    assert (done.returncode, "this machine has no g5" in done.stderr) == (2, True)
 
 
 def test_strict_does_not_pass_a_machine_without_its_gpus(lanescope_here, no_gpus):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lanescope.errors import InputError, NotMeasuredError
+from lanescope.errors import InputError, MissingPartError
 from lanescope.units.durations import duration_text
 
 #: A sample each ms: 50 times fewer than by default, which is fine enough for links of a machine.
@@ -38,8 +38,10 @@ def watch_continuously(
 
     Raises
     ------
+    MissingPartError
+        If a source, or all counters, cannot watch here.
     InputError
-        If a source cannot watch here, the folder is another's, or the address is taken.
+        If the folder is another's, or the address is taken.
     """
     from lanescope.machine import discover
     from lanescope.watching.continuous import ContinuousWatch, default_folder
@@ -56,7 +58,7 @@ def watch_continuously(
     )
     require_usable(machine := discover(), request)
     if names is None and not counters_work(machine, request):
-        raise NotMeasuredError("No counters work here.", "See 'lanescope doctor'.")
+        raise MissingPartError("no counters work here; see 'lanescope doctor'")
     wanted = ContinuousWatch(
         (out or default_folder()).absolute(),
         keep_ns,

@@ -24,7 +24,7 @@ from lanescope.compression.stream import (
     input_errors,
     require_size,
 )
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 from lanescope.units.sizes import Size, size_of
 
 AUTO = "auto"
@@ -123,7 +123,7 @@ def _compress_by_nvcomp(
     """Compress an array in the host's memory on a GPU."""
     nvcomp = nvcomp_for(codec)
     if nvcomp is None or not _is_gpu():
-        raise InputError(f"codec {codec} needs a GPU, and CUDA shows none here")
+        raise MissingPartError(f"codec {codec} needs a GPU, and CUDA shows none here")
     if out is not None:
         _require_bytes(out)
         used = nvcomp.compress(_GPU, values, out, native.Codec[codec], kind, meaning)

@@ -15,7 +15,7 @@ from lanescope.compression.costs import CodecCost
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided
 from lanescope.compression.rule import CODECS_BY_DTYPE, LinkModel, Rule, takes
 from lanescope.compression.stream import Codec
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 
 AUTO = "auto"
 
@@ -49,10 +49,10 @@ def require_gpus(*gpus: int) -> None:
     try:
         count = len(native.cuda_devices())
     except native.NativeError as error:
-        raise InputError(f"a channel needs a GPU: {error.args[3]}") from error
+        raise MissingPartError(f"a channel needs a GPU: {error.args[3]}") from error
     for gpu in gpus:
         if not 0 <= gpu < count:
-            raise InputError(f"there is no GPU {gpu}; CUDA shows {count}, counted from 0")
+            raise MissingPartError(f"there is no GPU {gpu}; CUDA shows {count}, counted from 0")
 
 
 def decider_of(

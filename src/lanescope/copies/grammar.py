@@ -28,6 +28,7 @@ from lanescope.codec.fields import shown
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.notation import AUTOMATIC, DEFAULT_BYTES, usual_memory
 from lanescope.copies.place import HOST_MEMORIES, Memory, Place
+from lanescope.copies.requirements import missing_part
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.machine.part_names import PART, is_gpu, node_of, part_number
@@ -159,9 +160,9 @@ class _Parser:
             self._fail(token, f"a place such as h0 or g1 belongs here, not {_shown(token)}")
         part, kind = found["part"], found["memory"]
         if is_gpu(part) and not self._machine.gpus:
-            self._fail(token, f"this machine has no {part}, nor another GPU; see 'lanescope topo'")
+            self._lacks(token, f"this machine has no {part}, nor another GPU; see 'lanescope topo'")
         if part not in known:
-            self._fail(token, f"this machine has no {part}; {self._what_it_has(part, known)}")
+            self._lacks(token, f"this machine has no {part}; {self._what_it_has(part, known)}")
         if kind is None:
             return part, None
         at = _Token("word", kind, token.at + len(part) + 1)
@@ -298,10 +299,17 @@ class _Parser:
         return tuple(core[0] for core in cores[:threads])
 
     def _fail(self, token: _Token, message: str) -> NoReturn:
+        raise InputError(self._at(token, message))
+
+    def _lacks(self, token: _Token, message: str) -> NoReturn:
+        raise missing_part(self._machine, self._at(token, message))
+
+    def _at(self, token: _Token, message: str) -> str:
+        """Return a message with the place of what it is about."""
         begin = max(0, token.at - _SHOWN // 2) if len(self._text) > _SHOWN else 0
         pointer = " " * (token.at - begin) + "^"
         line = "".join(c if c.isprintable() else " " for c in self._text[begin : begin + _SHOWN])
-        raise InputError(f"column {token.at + 1}: {message}\n  {line}\n  {pointer}")
+        return f"column {token.at + 1}: {message}\n  {line}\n  {pointer}"
 
 
 @dataclass(slots=True)

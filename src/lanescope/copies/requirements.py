@@ -18,8 +18,9 @@ def require_parts(machine: Machine, experiment: Experiment) -> None:
     for copy in experiment.copies:
         for part in (copy.source.part, copy.destination.part):
             if part not in known:
-                raise InputError(
-                    f"there is no {part} in machine {machine.name!r}; it has {', '.join(known)}"
+                raise missing_part(
+                    machine,
+                    f"there is no {part} in machine {machine.name!r}; it has {', '.join(known)}",
                 )
 
 

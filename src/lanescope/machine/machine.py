@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from lanescope.calls import checked
 from lanescope.codec.fields import Positive, PositiveInt
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 from lanescope.machine.part_names import part_name
 from lanescope.machine.pcie import PcieLink, line_rate_gbs, payload_gbs
 
@@ -399,7 +399,8 @@ class Machine:
 
     def _has_no(self, part: str, known: list[int]) -> InputError:
         has = ", ".join(map(str, known)) or "none"
-        return InputError(f"there is no {part} in machine {self.name!r}; it has {has}")
+        error = InputError if self.described else MissingPartError
+        return error(f"there is no {part} in machine {self.name!r}; it has {has}")
 
     def nearest_node(self, gpu: Gpu) -> NumaNode:
         """Return the node nearest to a GPU, or the first where the machine does not tell."""

@@ -16,6 +16,7 @@ from lanescope.copies.notation import DEFAULT_BYTES
 from lanescope.copies.operation import Operation
 from lanescope.copies.patterns import Patterns, usable, why_no_pairs, why_unusable
 from lanescope.copies.place import HOST_MEMORIES, UNPINNED, Memory
+from lanescope.copies.requirements import missing_part
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.units.sizes import Bytes
@@ -332,7 +333,9 @@ def build_cases(machine: Machine, names: Sequence[str], options: CaseOptions) ->
     """
     if options.node is not None and options.node not in [n.index for n in machine.nodes]:
         nodes = ", ".join(str(n.index) for n in machine.nodes)
-        raise InputError(f"there is no NUMA node {options.node}; this machine has {nodes}")
+        raise missing_part(
+            machine, f"there is no NUMA node {options.node}; this machine has {nodes}"
+        )
     specs = {spec.name: spec for spec in _specs() + _further_specs()}
     pair = None if options.pair is None else _named_pair(machine, options.pair)
     experiments: dict[str, Experiment] = {}
@@ -368,7 +371,9 @@ def _named_pair(machine: Machine, named: tuple[str, str]) -> frozenset[str]:
     for one in named:
         if one not in known:
             has = ", ".join(f"{g.id} ({g.uuid})" if g.uuid else g.id for g in machine.gpus)
-            raise InputError(f"there is no GPU {shown(one)}; this machine has {has or 'none'}")
+            raise missing_part(
+                machine, f"there is no GPU {shown(one)}; this machine has {has or 'none'}"
+            )
     found = frozenset(known[one] for one in named)
     if len(found) < 2:
         raise InputError(f"{shown(named[0])} and {shown(named[1])} are one GPU; name two")

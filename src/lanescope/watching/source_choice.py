@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.argument_names import argument
-from lanescope.errors import InputError
+from lanescope.errors import MissingPartError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.limits import nvlinked
 from lanescope.watching.source_request import (
@@ -83,7 +83,7 @@ def require_usable(machine: Machine, request: SourceRequest) -> None:
 
     Raises
     ------
-    InputError
+    MissingPartError
         If there is one; it says what stands in the way.
     """
     for name in request.names or ():
@@ -92,7 +92,7 @@ def require_usable(machine: Machine, request: SourceRequest) -> None:
             continue
         reasons = [answers[0].reason, answers[0].remedy] if answers else ["there is no GPU"]
         why = "; ".join(part.rstrip(".") for part in reasons if part)
-        raise InputError(
+        raise MissingPartError(
             f"{argument.sources} {name} cannot watch here: {why}; 'lanescope doctor' shows what can"
         )
 

@@ -24,7 +24,7 @@ from lanescope.compression.arrays import (
 from lanescope.compression.device import HostDevice
 from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import Codec
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 from lanescope.kinds import StrPath
 from lanescope.machine.sysfs import cpu_model
 from lanescope.prediction.parameters import LinkParameters
@@ -332,7 +332,7 @@ class Compress(Analysis):
         if not found:
             if self.device == Devices.GPU or requested:
                 what = f"{argument.device} gpu" if self.device == Devices.GPU else requested[0]
-                raise InputError(
+                raise MissingPartError(
                     f"{what} needs a GPU, and CUDA shows none here; look at 'lanescope doctor', or "
                     "leave it out"
                 )

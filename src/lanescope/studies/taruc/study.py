@@ -220,6 +220,6 @@ def _require_parts(machine: Machine, only: Only) -> None:
         for index in wanted or ():
             if index not in known:
                 has = ", ".join(map(str, known)) or "none"
-                raise InputError(
-                    f"there is no {what} {index} in machine {machine.name!r}; it has {has}"
+                raise missing_part(
+                    machine, f"there is no {what} {index} in machine {machine.name!r}; it has {has}"
                 )
