@@ -52,14 +52,17 @@ def short(tmp_path):
         (("host", "--memory", "ram"), "pageable"),
         (("host", "--min", "1GB", "--max", "1MB"), "which is less"),
         (("host", "--min", "x"), "takes a size from 1 B"),
-        (("host", "--node", "77"), "no NUMA node 77"),
-        (("overhead", "--gpu", "77"), "no GPU 77"),
         (("nurma", "--gap", "7"), "in steps of 8 B"),
         (("contention", "--budget", "0"), "above 0 and up to 3600"),
     ],
 )
 def test_bad_options_are_one_sentence(lanescope_here, arguments, words):
     assert words in sentence(lanescope_here("bench", *arguments))
+
+
+def test_a_part_that_is_not_there_is_named(lanescope_here):
+    assert "no NUMA node 77" in sentence(lanescope_here("bench", "host", "--node", "77"), 4)
+    assert "no GPU 77" in sentence(lanescope_here("bench", "overhead", "--gpu", "77"), 4)
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")

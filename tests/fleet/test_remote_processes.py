@@ -125,5 +125,5 @@ def test_a_node_that_freezes_while_copies_run_is_waited_for_once(started):
 
 def test_a_node_that_is_not_there_is_an_error(started):
     code, output, errors = started(2, "copy", "n0.g0 -> n5.g0")
-    assert (code, output) == (2, "")
+    assert (code, output) == (4, "")
     assert "this machine has no n5.g0; it has n0.h0" in errors
