@@ -1,16 +1,18 @@
 """The folder of a fleet's check: written by many, read whole or in part."""
 
 import json
-from dataclasses import replace
+import re
+from dataclasses import asdict, replace
 
 import pytest
 
 from lanescope.errors import InputError
 from lanescope.fleet.check import FleetRequest, check_fleet, report_of_folder
+from lanescope.fleet.check import _collected as collected
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.folder import append_pair, place_of
 from lanescope.fleet.ranks import Alone
-from lanescope.studies.node.measuring import Request
+from lanescope.studies.node.measuring import Request, check_node
 from lanescope.studies.node.report import State, report_of_failure
 from tests.fleet.made_up import node
 from tests.studies.node.test_report import ABOUT
@@ -149,3 +151,85 @@ def test_two_checks_do_not_go_on_with_one_folder_at_once(checked, monkeypatch):
         return node("n8")
 
     assert resumed(folder, "n8", monkeypatch, another).states[State.HEALTHY] == 2
+
+
+def reports(folder, **named):
+    """Write reports of nodes as files by these names."""
+    folder.mkdir(exist_ok=True)
+    for name, report in named.items():
+        (folder / f"{name}.json").write_text(json.dumps(asdict(report)))
+    return folder
+
+
+def test_two_nodes_of_one_name_are_said_and_the_worst_counts(tmp_path):
+    sick = replace(node("n01"), state=State.SICK, exit_code=1)
+    folder = reports(tmp_path, a=node("n01"), b=sick, c=node("n02"))
+    found = report_of_folder(folder)
+    assert [(one.host, one.state) for one in found.nodes] == [("n01", "sick"), ("n02", "healthy")]
+    (sentence,) = found.absent
+    assert sentence.startswith(f"{folder / 'b.json'} is of n01, as {folder / 'a.json'} is")
+    sound = reports(tmp_path / "sound", a=node("n01"), b=node("n01"))
+    assert report_of_folder(sound).exit_code(strict=True) == 3
+
+
+def test_reports_that_ranks_send_of_two_nodes_of_one_name_are_said():
+    class Ranks(Alone):
+        def received(self, deadline):
+            other = replace(node("n1"), parts=node("n1").parts[:4])
+            yield 1, json.dumps(asdict(node("n1"))).encode()  # the same node again
+            yield 2, json.dumps(asdict(other)).encode()
+
+    nodes, absent = collected(Ranks(), node("n1"), 0.0, {})
+    assert len(nodes) == 1
+    assert absent == [
+        "rank 2: its node is called n1, as one with other GPUs is, and the worse of both counts; "
+        "name each by $LANESCOPE_HOST"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"exit_code": 1}, "the state healthy does not go with exit code 1"),
+        ({"exit_code": 99}, "the state healthy does not go with exit code 99"),
+        ({"exit_code": 999}, "'exit_code' is 999; it must be from 0 to 255"),
+        ({"state": "sick"}, "the state sick does not go with exit code 0"),
+        ({"host": ""}, "'host' is ''; it must be a name in one line"),
+        ({"host": "n1\nNodeName=n2"}, "it must be a name in one line"),
+        ({"host": 'n1"'}, "it must be a name in one line"),
+        ({"began": "2099-01-01T00:00:00+01:00"}, "which is still to come"),
+        ({"began": "9999-12-31T23:59:59-14:00"}, "which is still to come"),
+        ({"rates": 1e6}, "'gbs' is 1000000.0; it must be from 0 to 100,000 GB/s"),
+    ],
+)
+def test_a_report_that_cannot_be_is_said(tmp_path, change, words):
+    report = asdict(node("n1"))
+    if gbs := change.pop("rates", None):
+        report["rates"][0]["gbs"] = gbs
+    (tmp_path / "a.json").write_text(json.dumps(report | change))
+    with pytest.raises(InputError, match=re.escape(words)) as refused:
+        report_of_folder(tmp_path)
+    assert "a.json" in str(refused.value)
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_reports_of_each_state_are_read(state, tmp_path):
+    report = report_of_failure("it hung", replace(ABOUT, host="n1"), state)
+    assert report_of_folder(reports(tmp_path, a=report)).nodes == (report,)
+
+
+def test_of_reports_that_cannot_be_read_the_reason_is_said(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text("{}")
+    with pytest.raises(
+        InputError, match=r"no report of a node that can be read: .*a\.json"
+    ) as all_:
+        report_of_folder(tmp_path)
+    assert str(all_.value).endswith("; and so of 1 more")
+
+
+@pytest.mark.parametrize("name", ["n1\nn2", "n'1"])
+def test_the_nodes_name_is_checked_before_anything_is_measured(name, monkeypatch):
+    monkeypatch.setenv("LANESCOPE_HOST", name)
+    with pytest.raises(InputError, match=r"LANESCOPE_HOST is .*, which is no node's name"):
+        check_node(REQUEST, None)

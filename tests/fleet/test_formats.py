@@ -41,6 +41,15 @@ def test_nodes_with_a_fault_are_named_the_worst_first(report):
     assert written(sound, Format.SUSPECTS) == written(sound, Format.SLURM) == ""
 
 
+@pytest.mark.parametrize("state", [State.SICK, State.MISSING])
+def test_a_sick_node_that_names_no_fault_is_a_suspect(state):
+    report = report_of_failure("g1 is gone", replace(ABOUT, host="n1"), state)
+    found = fleet_report([report], (), BEGAN)
+    assert written(found, Format.SUSPECTS) == "n1\n"
+    expected = f'NodeName=n1 Reason="lanescope: {state} g1 is gone"\n'
+    assert written(found, Format.SLURM) == expected
+
+
 def test_slurm_gets_a_reason_that_fits_into_quotation_marks(report):
     lines = written(report, Format.SLURM).splitlines()
     assert len(lines) == 3

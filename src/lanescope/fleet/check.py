@@ -239,14 +239,22 @@ def _collected(
     ranks: Ranks, first: NodeReport, deadline: float, hosts: dict[int, str]
 ) -> tuple[list[NodeReport], list[str]]:
     nodes, absent, heard = [first], [], {0}
+    parts = {first.host: {part.uuid for part in first.parts}}
     for rank, message in ranks.received(deadline):
         heard.add(rank)
         if message == _IDLE:
             continue
         name = f"the report of rank {rank}"
         try:
-            nodes.append(read_node(parse_json(message.decode(), name), name))
-            hosts[rank] = nodes[-1].host
+            node = read_node(parse_json(message.decode(), name), name)
+            nodes.append(node)
+            hosts[rank] = node.host
+            own = {part.uuid for part in node.parts}
+            if parts.setdefault(node.host, own) != own:
+                absent.append(
+                    f"rank {rank}: its node is called {node.host}, as one with other GPUs is, and "
+                    "the worse of both counts; name each by $LANESCOPE_HOST"
+                )
         except (LanescopeError, UnicodeDecodeError) as error:
             absent.append(f"rank {rank}: {error}")
     absent += [f"rank {rank}: no report in time" for rank in range(ranks.size) if rank not in heard]

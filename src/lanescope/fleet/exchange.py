@@ -15,6 +15,7 @@ from lanescope.fleet.locate import slow_pairs
 from lanescope.fleet.media import Done, Exchange, Medium, exchange_through
 from lanescope.fleet.pairs import Pair, Round, in_rounds, with_good_ones
 from lanescope.fleet.ranks import MpiRanks
+from lanescope.studies.node.report import Host
 from lanescope.units.bandwidth import bandwidth_gbs
 
 _FURTHER_TRIES = 3
@@ -47,8 +48,8 @@ class PairRate:
         Why there is no rate, where that is known.
     """
 
-    first: str
-    second: str
+    first: Host
+    second: Host
     gbs: float | None
     bytes: int
     seconds: tuple[float, ...]

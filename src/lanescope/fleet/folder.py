@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lanescope._version import __version__
@@ -25,10 +26,12 @@ from lanescope.fleet.exchange import PairRate, best_tries
 from lanescope.fleet.report import FleetReport
 from lanescope.history.records import in_utc
 from lanescope.report.document_page import document_page
-from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport, State
+from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport, State, ends_with
 
 MANIFEST, NODES, PAIRS = "fleet.json", "nodes", "pairs.jsonl"
 REPORT = "report.json"
+#: Clocks of two nodes are no further apart, whatever their time zones.
+_CLOCKS_DIFFER = timedelta(days=1)
 #: Of a node in such a state nothing is known yet.
 UNKNOWN = (State.FAILED, State.NOT_MEASURED, State.BUSY)
 
@@ -120,12 +123,30 @@ def read_node(text: object, name: str) -> NodeReport:
     Raises
     ------
     InputError
-        If it is of another version, or damaged.
+        If it is of another version, damaged, or contradicts itself.
     """
     table = text if isinstance(text, dict) else {}
     with fields_of(name):
         require_version(table.get("schema_version"), SCHEMA_VERSION, name)
-        return build(NodeReport, table)
+        report = build(NodeReport, table)
+    if not ends_with(report.state, report.exit_code):
+        raise InputError(
+            f"{name}: the state {report.state!s} does not go with exit code {report.exit_code}; "
+            "check the node again"
+        )
+    if not _has_been(report.began):
+        raise InputError(
+            f"{name}: the check began at {report.began}, which is still to come; set the clock of "
+            f"{report.host}, and check it again"
+        )
+    return report
+
+
+def _has_been(moment: str) -> bool:
+    try:
+        return datetime.fromisoformat(moment).astimezone(UTC) <= datetime.now(UTC) + _CLOCKS_DIFFER
+    except (OverflowError, ValueError):  # a time zone takes it out of all years
+        return False
 
 
 def append_pair(folder: Path, rate: PairRate) -> None:
@@ -169,6 +190,9 @@ def read(folder: Path) -> tuple[FleetManifest, list[NodeReport], list[str]]:
         return manifest, *_reports((folder / NODES).glob("*.json"))
     files = [file for file in folder.glob("*.json") if file.name != REPORT]
     reports, damaged = _reports(files)
+    if damaged and not reports:
+        more = f"; and so of {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        raise InputError(f"{folder} has no report of a node that can be read: {damaged[0]}{more}")
     if not reports:
         raise InputError(
             f"{folder} has no {MANIFEST} and no reports of nodes; name the folder of a 'lanescope "
@@ -179,13 +203,25 @@ def read(folder: Path) -> tuple[FleetManifest, list[NodeReport], list[str]]:
 
 
 def _reports(files: Iterable[Path]) -> tuple[list[NodeReport], list[str]]:
-    reports, damaged = [], []
+    """Return one report for each name of a node, and why other files do not count."""
+    found: dict[str, tuple[Path, NodeReport]] = {}
+    damaged = []
     for file in sorted(files):
         try:
-            reports.append(read_node(read_json(file), str(file)))
+            report = read_node(read_json(file), str(file))
         except InputError as error:
             damaged.append(str(error))
-    return reports, damaged
+            continue
+        first = found.setdefault(report.host, (file, report))
+        if first[0] == file:
+            continue
+        damaged.append(
+            f"{file} is of {report.host}, as {first[0]} is: of several with one name the worst "
+            "counts; give each node a name of its own, as by $LANESCOPE_HOST, or take a file away"
+        )
+        if first[1].exit_code == 0:
+            found[report.host] = (file, report)
+    return [report for _, report in found.values()], damaged
 
 
 def write_report(folder: Path, report: FleetReport) -> None:

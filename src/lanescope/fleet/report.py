@@ -70,7 +70,7 @@ class Suspect:
     kind
         A fault's kind, ``slower-than-peers``, ``slower-than-before``, ``configuration``,
         ``slow-node``, ``slow-rack``, ``slow-pair`` or ``wrong-data`` of the network, or the state
-        of a node that was not measured.
+        of a node that was not measured or names no fault.
     part
         With UUID and slot where it is a GPU; empty where the whole node is meant.
     judged_by
@@ -281,6 +281,9 @@ def _own_suspects(node: NodeReport) -> Iterator[Suspect]:
             fault.remedy,
             fault.confirm,
         )
+    if node.unfit and not node.faults:
+        judged_by = "expected" if node.state is State.MISSING else "limit"
+        yield Suspect(node.host, str(node.state), "", node.sentence, judged_by, None, "", "")
     if node.state in (State.NOT_MEASURED, State.FAILED, State.BUSY):
         yield Suspect(node.host, str(node.state), "", node.sentence, "none", None, "", "")
 

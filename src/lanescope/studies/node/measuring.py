@@ -24,6 +24,7 @@ from lanescope import interruption
 from lanescope._version import __version__
 from lanescope.argument_names import argument
 from lanescope.codec.atomic import writing_to
+from lanescope.codec.fields import shown
 from lanescope.errors import InputError, LanescopeError
 from lanescope.exit_codes import ExitCode
 from lanescope.kinds import StrPath
@@ -33,6 +34,7 @@ from lanescope.studies.node.report import (
     Check,
     NodeReport,
     State,
+    is_host,
     report_of_failure,
     report_of_run,
 )
@@ -159,8 +161,20 @@ def node(
 
 
 def host_name() -> str:
-    """Return the node's name: ``$LANESCOPE_HOST`` where that says it, as in containers."""
-    return os.environ.get("LANESCOPE_HOST") or socket.gethostname()
+    """Return the node's name: ``$LANESCOPE_HOST`` where that says it, as in containers.
+
+    Raises
+    ------
+    InputError
+        If that is no name.
+    """
+    name = os.environ.get("LANESCOPE_HOST")
+    if name and not is_host(name):
+        raise InputError(
+            f"$LANESCOPE_HOST is {shown(name)}, which is no node's name; give one in one line, "
+            "without quotation marks and commas"
+        )
+    return name or socket.gethostname()
 
 
 def check_node(request: Request, out: Path | None) -> NodeReport:
@@ -187,12 +201,13 @@ def check_node(request: Request, out: Path | None) -> NodeReport:
 
 def _checked(request: Request, out: Path, *, stored: bool) -> NodeReport:
     started = datetime.now().astimezone().isoformat(timespec="seconds")
+    host = host_name()  # what is wrong with it is said before anything is measured
     level = level_within(request.within_seconds)
     with tempfile.TemporaryFile() as messages:
         code = _measure(request, level, out, messages.fileno())
         said = _last_line(messages.fileno())
     seconds = round(time.monotonic() - request.began, 3)
-    about = Check(__version__, host_name(), started, seconds, level)
+    about = Check(__version__, host, started, seconds, level)
     why = _why(code, said, request.within_seconds)
     try:
         run = read_run(out)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from lanescope.codec.fields import Moment
+from lanescope.codec.fields import Bound, Moment
 from lanescope.copies import Experiment
 from lanescope.copies.notation import copies_text
 from lanescope.exit_codes import ExitCode
@@ -20,6 +21,18 @@ from lanescope.studies.runs.outcome import Outcome, Word, judged_results, outcom
 from lanescope.studies.runs.paths import PathRow, path_rows
 
 SCHEMA_VERSION = 1
+
+
+def is_host(name: str) -> bool:
+    """Whether a node can have a name: lines of text for other programs are made of it."""
+    return name.isprintable() and name.strip() == name != "" and not set(name) & set("\"',")
+
+
+#: A node's name.
+Host = Annotated[str, Bound("a name in one line, without quotation marks and commas", is_host)]
+#: GB/s: no memory of a GPU is faster.
+_Gbs = Annotated[float, Bound("from 0 to 100,000 GB/s", lambda gbs: 0 <= gbs <= 1e5)]
+_Code = Annotated[int, Bound("from 0 to 255", lambda code: 0 <= code <= 255)]
 
 
 class State(StrEnum):
@@ -55,6 +68,13 @@ _CODES = {
     State.NOT_MEASURED: ExitCode.NOT_MEASURED,
     State.BUSY: ExitCode.BUSY,
 }
+
+
+def ends_with(state: State, code: int) -> bool:
+    """Return whether the check of a node in a state ends with an exit code."""
+    if state is State.FAILED:
+        return code != ExitCode.OK
+    return code == _CODES.get(state, ExitCode.OK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +137,7 @@ class Rate:
     path: str
     source: str
     destination: str
-    gbs: float | None
+    gbs: _Gbs | None
     half_width: float | None
     limit_gbs: float | None
     status: Status
@@ -154,9 +174,9 @@ class NodeReport:
 
     schema_version: int
     tool_version: str
-    host: str
+    host: Host
     state: State
-    exit_code: int
+    exit_code: _Code
     sentence: str
     began: Moment
     seconds: float
