@@ -33,7 +33,7 @@ def test_a_slow_gpu_is_named_since_its_day_with_the_driver_that_came_then(histor
         assert one.effect == pytest.approx(-0.1, abs=0.02)
         assert one.runs == (8, 4)
         assert one.after < one.before
-    said = changes_headline(found, 10, 24)
+    said = changes_headline(found, 10, 10, 24)
     assert "slower than before" in said
     assert "since 2026-09-09 (driver 570.1 → 580.2 at the same time)" in said
 
@@ -51,7 +51,12 @@ def test_unchanged_hosts_show_nothing(history):
         for host in ("n1", "n2"):
             history.add(record(day, host, spread=0.004))
     assert changes(history.series(), 0.02) == []
-    assert "none is slower now" in changes_headline([], 3, 20)
+    assert "3 paths: none is slower now" in changes_headline([], 3, 3, 20)
+    some = "3 paths, 2 of them with the 4 runs that it takes: none is slower now than it was."
+    assert some in changes_headline([], 2, 3, 20)
+    none = changes_headline([], 0, 3, 3)
+    assert none.startswith("3 runs, 3 paths: none can be judged, as it takes 4 runs of a path;")
+    assert "slower" not in none
 
 
 def test_only_what_concerns_a_part_is_shown(history):

@@ -1,5 +1,6 @@
 """The index: what goes in comes out, once; and what is wrong with a file is one sentence."""
 
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -167,3 +168,12 @@ def test_an_addition_that_fails_leaves_what_was_there(path):
             history.add(twice)
         (points, *_) = history.series()
         assert len(points) == 1
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for place in (fifo, tmp_path):
+        with pytest.raises(InputError, match="is no regular file; name another with --index"):
+            History(place, create=True)
+    assert [one.name for one in tmp_path.iterdir()] == ["fifo"]

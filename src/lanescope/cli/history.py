@@ -115,7 +115,7 @@ def changes(
     """
     from lanescope.history.changes import LEAST_HISTORY
     from lanescope.history.document import changes as found_in
-    from lanescope.history.document import changes_blocks, concerns
+    from lanescope.history.document import changes_blocks, changes_headline, concerns
     from lanescope.history.index import History, default_index
 
     with History(index or default_index()) as history:
@@ -124,16 +124,14 @@ def changes(
     if not series:
         raise InputError(_nothing(about))
     found = found_in(series, threshold)
+    judged = sum(len(points) >= LEAST_HISTORY for points in series)
     if json:
         print(encoder.dumps([dataclasses.asdict(one) for one in found], indent=2))
+        if not judged:
+            print(changes_headline(found, judged, len(series), runs), file=sys.stderr)
     else:
-        print_blocks(changes_blocks(found, len(series), runs))
-    if all(len(points) < LEAST_HISTORY for points in series):
-        print(
-            f"no path has {LEAST_HISTORY} runs, which a change takes; 'lanescope history add' "
-            "adds some",
-            file=sys.stderr,
-        )
+        print_blocks(changes_blocks(found, judged, len(series), runs))
+    if not judged:
         raise typer.Exit(ExitCode.NOT_MEASURED)
     slower = any(one.newest and one.effect < 0 for one in found)
     raise typer.Exit(ExitCode.SLOW if slower else ExitCode.OK)

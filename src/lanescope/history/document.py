@@ -215,9 +215,10 @@ def _compared(
 # Documents
 
 
-def changes_blocks(found: Sequence[Change], series: int, runs: int) -> list[Block]:
-    """Return the changes as a sentence and a table."""
-    blocks: list[Block] = [Text(changes_headline(found, series, runs), Style.STRONG)]
+def changes_blocks(found: Sequence[Change], judged: int, series: int, runs: int) -> list[Block]:
+    """Return the changes as a sentence and a table; `judged` of the paths have enough runs."""
+    headline = changes_headline(found, judged, series, runs)
+    blocks: list[Block] = [Text(headline, Style.STRONG)]
     if found:
         columns = [Column(name) for name in ("since", "path", "where", "before", "after", "effect")]
         rows = [_change_cells(one) for one in found[:_SHOWN]]
@@ -231,10 +232,17 @@ def changes_blocks(found: Sequence[Change], series: int, runs: int) -> list[Bloc
     return blocks
 
 
-def changes_headline(found: Sequence[Change], series: int, runs: int) -> str:
-    """Return in a sentence what is slower now than before."""
+def changes_headline(found: Sequence[Change], judged: int, series: int, runs: int) -> str:
+    """Return in a sentence what is slower now than before, of the paths that can be judged."""
     slower = [one for one in found if one.newest and one.effect < 0]
     about = f"{count_text(runs, 'run')}, {count_text(series, 'path')}"
+    if not judged:
+        return (
+            f"{about}: none can be judged, as it takes {LEAST_HISTORY} runs of a path; 'lanescope "
+            "history add' adds some."
+        )
+    if judged < series:
+        about += f", {judged} of them with the {LEAST_HISTORY} runs that it takes"
     if not slower:
         return f"{about}: none is slower now than it was."
     worst = slower[0]

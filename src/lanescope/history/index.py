@@ -98,6 +98,8 @@ class History:
         if not create and not path.is_file():
             raise InputError(f"there is no history at {path}; 'lanescope history add' begins one")
         with self._explained():
+            if path.exists() and not path.is_file():  # SQLite would put a journal next to a device
+                raise InputError(f"{path} is no regular file; name another with --index")
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, timeout=_PATIENCE_SECONDS)
