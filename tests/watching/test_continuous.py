@@ -412,10 +412,13 @@ def test_the_histogram_counts_seconds_by_share() -> None:
     for share in (0.0, 0.01, 0.6, 1.2):
         use.add(share)
     text = metrics_of(writer)
-    assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="0.01"} 2\n' in text
-    assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="0.75"} 3\n' in text
-    assert 'link_use_seconds_bucket{gpu="0",direction="h2d",le="+Inf"} 4\n' in text
-    assert 'link_use_seconds_count{gpu="0",direction="h2d"} 4\n' in text
+    for name in ("lanescope_link_use_distribution_ratio", "lanescope_link_use_seconds"):
+        labels = 'gpu="0",direction="h2d"'
+        assert f"# TYPE {name} histogram\n" in text
+        for edge, count in (("0.01", 2), ("0.75", 3), ("+Inf", 4)):
+            assert f'{name}_bucket{{{labels},le="{edge}"}} {count}\n' in text
+        assert f"{name}_count{{{labels}}} 4\n" in text
+    assert "# HELP lanescope_link_use_seconds The old name of" in text
 
 
 def test_errors_of_links_are_metrics(tmp_path: Path) -> None:

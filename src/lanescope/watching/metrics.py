@@ -90,10 +90,16 @@ def _findings(writer: SegmentWriter) -> Iterator[str]:
 
 def _use(writer: SegmentWriter) -> Iterator[str]:
     """Yield the histogram of links' use: how many seconds each was used up to which share."""
-    name = "lanescope_link_use_seconds"
     if not writer.use:
         return
-    yield f"# HELP {name} Seconds by the share of the link that was used.\n"
+    about = "Seconds by the share of the link that was used."
+    yield from _histogram(writer, "lanescope_link_use_distribution_ratio", about)
+    old = "The old name of lanescope_link_use_distribution_ratio; the next version has it no more."
+    yield from _histogram(writer, "lanescope_link_use_seconds", old)
+
+
+def _histogram(writer: SegmentWriter, name: str, about: str) -> Iterator[str]:
+    yield f"# HELP {name} {about}\n"
     yield f"# TYPE {name} histogram\n"
     for (gpu, direction), use in sorted(writer.use.items()):
         labels, so_far = f'gpu="{gpu}",direction="{direction}"', 0
