@@ -123,7 +123,7 @@ for _ in range(20):
     seen = bursts(counters, direction)
     own = counters.end_ns[counters.own]
     clear = [t for t in times if not ((own > t[0] - 50_000) & (own < t[1] + 50_000)).any()]
-    assert len(clear) >= 15  # the others fell into the sampler's own reads
+    assert len(clear) >= 8  # the others fell into the own reads of a sampler of several GPUs
     largest = []
     for begin, end in clear:
         meets = (seen.start_ns < end + 20_000) & (seen.end_ns > begin - 20_000)

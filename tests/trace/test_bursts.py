@@ -60,6 +60,19 @@ def test_what_may_be_the_samplers_or_is_unknown_is_left_out():
     assert len(bursts(counters([]), 0)) == 0
 
 
+def test_what_every_sample_has_parts_no_bursts_and_is_none():
+    """Samples go to the host all the time; a copy comes on top of them."""
+    steady = np.resize([1024, 1536, 1536, 1536], 400)
+    copies = steady.copy()
+    copies[100] += 4608
+    copies[[200, 201]] += [2048, 3072]
+    seen = bursts(counters(copies), 0)
+    assert seen.start_ns.tolist() == [99 * STEP, 199 * STEP]
+    assert all(4096 <= one <= 6144 for one in seen.wire_bytes.tolist())
+    assert len(bursts(counters(steady), 0)) == 0
+    assert len(bursts(counters(np.full(400, 40_000)), 0)) == 1  # a link that is never idle
+
+
 def test_bursts_are_told_where_nothing_is_traced():
     seen = counters([0, 4096, 0, 8192, 8192, 0, 5000, 0])
     told = summarise(Timeline(0, int(seen.end_ns[-1]), (seen,)))

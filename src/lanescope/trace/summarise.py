@@ -51,6 +51,9 @@ FINE = ("pm",)
 #: Outside of the sampler's own bursts an idle H200 showed at most 512 bytes in a sample, the
 #: samples themselves on their way to the host; so much counts as traffic.
 LEAST_BYTES = 1024
+#: With NVLinks watched, too, an H100 sends 1 to 1.5 KiB a sample all the time. What every sample
+#: has is taken for that up to so much, whatever its interval; more is traffic without a pause.
+MOST_STEADY_BYTES = 3072
 #: A copy of 4 KiB is 4,096 bytes on the wire and more; this tells it from notes of 1.5 KB that
 #: CUDA's driver writes every 100 ms.
 LEAST_BURST_BYTES = 3584
@@ -80,16 +83,25 @@ def bursts(counters: Counters, direction: int) -> Bursts:
     """Return the bursts of one direction, 0 to the GPU and 1 from it.
 
     Samples during which the sampler itself used the link are left out: there a burst of less
-    than 30 KB could be its own. Transfers without a pause between them are one burst.
+    than 30 KB could be its own. So is what nearly every sample has. Transfers without a pause
+    between them are one burst.
     """
     column = (counters.rx_bytes, counters.tx_bytes)[direction]
-    active = counters.known & ~counters.maybe_own & (column >= LEAST_BYTES)
+    mine = counters.known & ~counters.maybe_own
+    column = column - _steady_bytes(column[mine])
+    active = mine & (column >= LEAST_BYTES)
     first, last = _runs(active)
     sums: FloatArray = np.concatenate(([0], np.cumsum(np.where(active, column, 0))))
     moved = (sums[last + 1] - sums[first]).astype(np.int64)
     large = moved >= LEAST_BURST_BYTES
     first, last = first[large], last[large]
     return Bursts(counters.start_ns[first], counters.end_ns[last], moved[large])
+
+
+def _steady_bytes(column: IntArray) -> int:
+    """Return what nine of ten samples have: samples themselves on their way to the host."""
+    steady = int(np.quantile(column, 0.1, method="lower")) if column.size else 0
+    return steady if steady <= MOST_STEADY_BYTES else 0
 
 
 def burst_notes(counters: Counters) -> tuple[str, ...]:
