@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lanescope.trace.counter_spool import read_counters
+from lanescope.trace.store import read_watch
+from lanescope.trace.stored_columns import in_memory
 from lanescope.trace.summarise import bursts, summarise
 from lanescope.trace.timeline import Counters, Timeline
 from tests.trace.captures import H200
 
 STEP = 10_000
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
 def counters(rx, own=None, known=None):
@@ -71,6 +75,25 @@ def test_what_every_sample_has_parts_no_bursts_and_is_none():
     assert all(4096 <= one <= 6144 for one in seen.wire_bytes.tolist())
     assert len(bursts(counters(steady), 0)) == 0
     assert len(bursts(counters(np.full(400, 40_000)), 0)) == 1  # a link that is never idle
+
+
+def test_single_copies_stand_out_where_nvlinks_are_sampled_too():
+    folder = RESULTS / "h100-x2" / "watch" / "copies-4kib-d2h"
+    times = [
+        tuple(map(int, line.split())) for line in (folder / "times.txt").read_text().splitlines()
+    ]
+    gpu = in_memory(read_watch(folder).timeline.counters[0])
+    seen = bursts(gpu, 1)
+    own = gpu.end_ns[gpu.own]
+    found = []
+    for begin, end in times:
+        if ((own > begin - 50_000) & (own < end + 50_000)).any():
+            continue
+        meets = (seen.start_ns < end + 20_000) & (seen.end_ns > begin - 20_000)
+        found.append(int(seen.wire_bytes[meets].max()))
+    assert len(found) == 16
+    assert min(found) >= 4096
+    assert np.quantile(found, 0.9) <= 5120
 
 
 def test_bursts_are_told_where_nothing_is_traced():
