@@ -10,7 +10,7 @@ import sys
 import pytest
 import typer
 
-from lanescope.cli.app import app
+from lanescope.cli.app import _run, app
 from lanescope.cli.examples import EXAMPLES
 from lanescope.studies.registry import STUDIES, study_named
 from tests.cli.command_lines import run, verbs
@@ -70,3 +70,18 @@ def test_the_shell_completes_verbs_and_options():
             check=False,
         )  # fmt: skip
         assert wanted in done.stdout.split(), done
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("predict", "'predict'; there is 'lanescope model predict'; 'lanescope --help' shows"),
+        ("model check", "'check'; there is 'lanescope check' and 'lanescope fleet check'; "),
+        ("topology", "'topology'; did you mean 'topo'? 'lanescope --help' shows"),
+        ("qqq", "'qqq'; 'lanescope --help' shows"),
+    ],
+)
+def test_a_command_of_another_group_is_named(words, said, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["lanescope", *words.split()])
+    assert _run() == 2
+    assert f"no such command {said}" in capsys.readouterr().err

@@ -218,11 +218,20 @@ def _usage_sentence(error: Any) -> str:
 
     Empty where it has printed the help instead.
     """
-    text = _one_line(error.format_message()).rstrip(".")
+    text = _one_line(error.format_message()).rstrip(".").replace(". Did you", "; did you")
     if not text:
         return ""
     command = " ".join(filter(None, ("lanescope", _verb_named(), "--help")))
-    return f"{text[0].lower()}{text[1:]}; {_hint(text)}'{command}' shows what it takes"
+    begin = f"{text[0].lower()}{text[1:]}{'' if text.endswith('?') else ';'}"
+    return f"{begin} {_of_group(text)}{_hint(text)}'{command}' shows what it takes"
+
+
+def _of_group(text: str) -> str:
+    """Return where a command is that was looked for outside of its group; empty for others."""
+    missing = re.match(r"No such command '(.+?)'", text)
+    verbs = [(_NAMES[group], name) for group, name, _ in VERBS if missing and name == missing[1]]
+    words = [f"'{' '.join(filter(None, ('lanescope', *one)))}'" for one in verbs]
+    return f"there is {' and '.join(words)}; " if words else ""
 
 
 def _hint(text: str) -> str:
