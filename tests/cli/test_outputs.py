@@ -138,6 +138,41 @@ def test_what_is_printed_to_a_closed_output_is_an_error(
     assert done.stderr.count("\n") == (1 if said else 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "printed"),
+    [
+        ("show nothing", 2, ""),
+        ("watch --out watched -- sh -c 'echo out; echo error >&2; exit 3'", 3, "out\n"),
+    ],
+)
+def test_messages_to_a_closed_standard_error_are_nowhere_else(
+    lanescope, tmp_path: Path, words: str, code: int, printed: str
+):
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m lanescope {words} 2>&-', sys.executable],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=lanescope.environment,
+        cwd=tmp_path,
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, done.stdout) == (code, printed)
+
+
+def test_closed_streams_stay_closed_for_a_watched_program(lanescope, tmp_path: Path):
+    program = "cat; echo $?; echo x >&2; echo $?"
+    command = f"exec \"$0\" -m lanescope watch -q --out watched -- sh -c '{program}' <&- 2>&-"
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=lanescope.environment,
+        cwd=tmp_path,
+        timeout=PATIENCE_S,
+    )
+    assert [code != "0" for code in done.stdout.split()] == [True, True]
+
+
 def test_a_verb_that_leaves_a_thread_behind_ends_without_an_output():
     program = (
         "import sys, threading, time; from lanescope.cli import app\n"

@@ -164,7 +164,7 @@ class _Output:
 
 
 class _Closed(io.TextIOBase):
-    """Standard output that whoever started us has closed: what is printed there is an error."""
+    """A standard stream that whoever started us has closed: what is printed there is an error."""
 
     encoding = "utf-8"
 
@@ -210,8 +210,9 @@ def tolerant_streams() -> Iterator[None]:
         if reconfigure is not None:
             reconfigure(errors=_HANDLER)
     sys.stdout = cast(TextIO, _Output(_Closed() if sys.stdout is None else sys.stdout))
-    if sys.stderr is not None:
-        sys.stderr = cast(TextIO, _Output(_Unfailing(sys.stderr)))
+    # None would have 'print' write messages to standard output
+    errors = _Closed() if sys.stderr is None else sys.stderr
+    sys.stderr = cast(TextIO, _Output(_Unfailing(errors)))
     try:
         yield
     finally:
