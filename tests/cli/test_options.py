@@ -15,7 +15,8 @@ import lanescope
 from lanescope import interruption
 from lanescope.cli import app
 from lanescope.cli.combinations import Alone, Excludes, Idle, Needs
-from lanescope.units.values import Value
+from lanescope.errors import InputError
+from lanescope.units.values import Duration, Percent, Size, Value
 from tests.cli.command_lines import listing, run, verbs
 from tests.patience import PATIENCE_S
 
@@ -46,6 +47,17 @@ def test_every_option_with_a_value_has_bounds_or_words_of_its_own(verb):
         if not option.is_flag and not free & set(option.names):
             assert isinstance(option.value, Value), option.names
             assert option.value.option in option.names
+
+
+@pytest.mark.parametrize("verb", verbs(), ids=lambda verb: " ".join(verb.words))
+def test_examples_in_refusals_are_taken(verb):
+    for option in verb.options:
+        if isinstance(option.value, Duration | Percent | Size):
+            with pytest.raises(InputError, match=", such as ") as refused:
+                option.value("no value")
+            examples = str(refused.value).partition(", such as ")[2].partition(", not ")[0]
+            for example in re.split(", | or ", examples):
+                option.value(example)
 
 
 @pytest.mark.parametrize("verb", verbs(), ids=lambda verb: " ".join(verb.words))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -152,8 +152,19 @@ class Size(Value):
             step = f" in steps of {self.multiple} B" if self.multiple > 1 else ""
             what = "0, or a size" if self.zero else "a size"
             bounds = f"from {size_text(self.least)} to {size_text(most)}{step}"
-            self.refuse(text, f"{what} {bounds}, such as 64KiB or 1MB")
+            within = [
+                such
+                for such in ("64KiB", "1MB", "64MiB", "2GiB")
+                if self.least <= (one := parse_size(such)) <= most and one % self.multiple == 0
+            ]
+            self.refuse(text, f"{what} {bounds}{_such_as(within[:2])}")
         return size
+
+
+def _such_as(examples: Sequence[str]) -> str:
+    """Return examples as the end of a sentence; empty where there is none."""
+    *first, last = examples or [""]
+    return f", such as {', '.join(first)}{' or ' * bool(first)}{last}" if last else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +208,11 @@ class Duration(Value):
         except InputError:
             found = -1
         if not self.least_ns <= found <= self.most_ns:
-            such = "30s, 10min or 24h" if self.least_ns >= 10**9 else "100us, 1ms or 2s"
-            self.refuse(text, f"a time {self.bounds}, such as {such}")
+            such = ("30s", "10min", "24h") if self.least_ns >= 10**9 else ("100us", "1ms", "2s")
+            within = [
+                one for one in such if self.least_ns <= parse_ns(one, self.option) <= self.most_ns
+            ]
+            self.refuse(text, f"a time {self.bounds}{_such_as(within)}")
         return found
 
 
