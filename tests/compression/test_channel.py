@@ -15,6 +15,7 @@ from lanescope.compression import choosing
 from lanescope.compression.deciding import Decision, Sampled, Transfer
 from lanescope.compression.gpu_arrays import gpu_array
 from lanescope.compression.stream import Codec
+from lanescope.errors import MissingPartError
 from tests.compression.gpu_stand_ins import Core, stand_in
 
 Tensor = stand_in("torch")
@@ -69,6 +70,17 @@ class Noting:
 
     def learn(self, transfer, decision, outcome):
         self.learnt.append((transfer, decision, outcome))
+
+
+def test_without_a_driver_a_channel_says_what_to_install(monkeypatch):
+    def refuse():
+        raise native.NativeError(
+            "cudaGetDeviceCount", 35, "cudaErrorInsufficientDriver", "insufficient", "devices.cpp:1"
+        )
+
+    monkeypatch.setattr(module.native, "cuda_devices", refuse)
+    with pytest.raises(MissingPartError, match=r"There is no NVIDIA driver.* Install driver"):
+        lanescope.Channel(0, "host")
 
 
 def test_an_array_is_sent_with_its_codec_and_streams(cores):

@@ -15,6 +15,7 @@ from lanescope.compression.costs import CodecCost
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided
 from lanescope.compression.rule import CODECS_BY_DTYPE, LinkModel, Rule, takes
 from lanescope.compression.stream import Codec
+from lanescope.engine.reasons import reason_for
 from lanescope.errors import InputError, MissingPartError
 
 AUTO = "auto"
@@ -45,11 +46,11 @@ def codec_of_transfers(name: str) -> Codec | None:
 
 
 def require_gpus(*gpus: int) -> None:
-    """Refuse GPUs that are not there. Raises `InputError`."""
+    """Refuse GPUs that are not there; raises `InputError`, a `MissingPartError` without any."""
     try:
         count = len(native.cuda_devices())
     except native.NativeError as error:
-        raise MissingPartError(f"a channel needs a GPU: {error.args[3]}") from error
+        raise MissingPartError(f"a channel needs a GPU: {reason_for(*error.args).error}") from error
     for gpu in gpus:
         if not 0 <= gpu < count:
             raise MissingPartError(f"there is no GPU {gpu}; CUDA shows {count}, counted from 0")
