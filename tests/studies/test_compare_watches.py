@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lanescope.machine import Machine, NumaNode
+from lanescope.report.format import seconds_text
 from lanescope.studies.watch_report.compare import (
     comparison_json,
     watch_changes,
@@ -71,6 +72,17 @@ def test_few_copies_and_those_of_one_watch_have_no_verdict() -> None:
     found = {change.key.bytes: change for change in watch_changes(before, after)}
     assert [found[size].effect for size in (MIB, 2 * MIB)] == [None, None]
     assert (found[2 * MIB].before.count, found[2 * MIB].after.count) == (50, 0)
+
+
+def test_too_few_times_for_an_interval_are_told_all_the_same() -> None:
+    run = watched((2, 400 * MIB, 8e-3))
+    (change,) = found = watch_changes(run, run)
+    assert change.before.median == pytest.approx(8e-3, rel=0.1)
+    assert change.effect is None
+    words = watch_headline(run, run, found, 0.02)
+    assert "like copies have fewer than 6 times in A or B" in words
+    assert printed(watch_comparison(run, run, 0.02)).count(seconds_text(change.before.median)) == 2
+    assert comparison_json(run, run, 0.02)["changes"][0]["median_seconds"][0] is not None
 
 
 def test_times_of_the_gpu_and_of_calls_are_not_compared() -> None:

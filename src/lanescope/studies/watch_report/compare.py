@@ -73,8 +73,10 @@ class GroupTimes:
     ----------
     count
         All of them.
-    median, low, high
-        Seconds that one took, with the 95 % interval; None where too few have a time.
+    median
+        Seconds that one took; None where none has a time.
+    low, high
+        The 95 % interval of it; None where too few have a time.
     """
 
     count: int
@@ -93,7 +95,7 @@ class WatchChange:
 
     @property
     def effect(self) -> tuple[float, float, float] | None:
-        """How much faster B's are, as a share, with the interval; None where one has no time."""
+        """How much faster B's are, as a share, with the interval; None where one has no interval."""
         a, b = self.before, self.after
         if a.median is None or a.low is None or a.high is None:
             return None
@@ -148,8 +150,10 @@ def _groups(operations: Operations, *, timed: bool) -> Iterator[tuple[GroupKey, 
 
 
 def _times_of(count: int, seconds: FloatArray) -> GroupTimes:
-    if seconds.size < _FEWEST:
+    if not seconds.size:
         return GroupTimes(count)
+    if seconds.size < _FEWEST:
+        return GroupTimes(count, float(np.median(seconds)))
     return GroupTimes(count, float(np.median(seconds)), *median_interval(seconds))
 
 
@@ -172,7 +176,9 @@ def watch_headline(
             )
     if rest := len(compared) - len(slower) - len(faster):
         clauses.append(f"{count_text(rest, 'group')} as before within {percent_text(threshold)}")
-    words = "; ".join(clauses) or "no like copies have times in both"
+    timed = [one for one in found if None not in (one.before.median, one.after.median)]
+    too_few = f"like copies have fewer than {_FEWEST} times in A or B, too few for an interval"
+    words = "; ".join(clauses) or (too_few if timed else "no like copies have times in both")
     return f"A lasted {a}, B {b}. Of the copies: {words}."
 
 
