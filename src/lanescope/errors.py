@@ -14,6 +14,8 @@ Every message is one sentence that says what is wrong, where, and what to do.
 
 from __future__ import annotations
 
+import errno
+
 from lanescope.exit_codes import ExitCode
 
 
@@ -62,3 +64,27 @@ class BusyError(NotMeasuredError):
 
 class NotApplicableError(NotMeasuredError):
     """There is no such number: nothing is wrong, and no other time will bring it."""
+
+
+#: How the loader says that a library has no room.
+_NO_ROOM_FOR_LIBRARY = ("failed to map segment", "cannot map zero-fill pages")
+
+
+def expected(error: BaseException) -> LanescopeError | None:
+    """Return an error as one that lanescope raises on purpose; None where it is a fault of its own.
+
+    A lack of memory is none, wherever it comes up: also where a library cannot be loaded for it.
+    """
+    if isinstance(error, LanescopeError):
+        return error
+    lacks = isinstance(error, MemoryError)
+    if isinstance(error, OSError):
+        lacks = error.errno == errno.ENOMEM
+    elif isinstance(error, ImportError):
+        lacks = any(words in str(error) for words in _NO_ROOM_FOR_LIBRARY)
+    if not lacks:
+        return None
+    what = f" ({' '.join(str(error).split())[:200]})" if str(error) else ""
+    return LanescopeError(
+        f"there is not enough memory{what}; see what 'ulimit -v' or the job or container allow"
+    )

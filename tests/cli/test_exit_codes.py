@@ -125,6 +125,21 @@ main()
 """
 
 
+def test_a_lack_of_memory_is_no_fault_of_our_own(lanescope):
+    program = FAULTY.replace('ZeroDivisionError("a planted → fault")', "MemoryError")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=lanescope.environment,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("lanescope: there is not enough memory; see")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_fault_of_our_own_has_a_code_of_its_own(lanescope, tmp_path, writable):
     lanescope.environment["PYTHONIOENCODING"] = "ascii"

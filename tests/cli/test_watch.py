@@ -72,23 +72,32 @@ def test_an_argument_and_a_folder_may_be_any_bytes(lanescope, tmp_path):
     assert again.returncode == 0, again.stderr
 
 
-def test_a_fault_of_the_summary_is_one_sentence_and_the_exit_code_stays(lanescope, tmp_path):
+@pytest.mark.parametrize(
+    ("broken_by", "words"),
+    [("[][0]", "a fault of lanescope's own (IndexError"), ("bytes(1 << 62)", "enough memory")],
+)
+def test_a_summary_that_fails_is_one_sentence_and_the_exit_code_stays(
+    lanescope, tmp_path, broken_by, words
+):
     # the module that makes the summary is replaced by one that has a fault
     broken = tmp_path / "sitecustomize.py"
     broken.write_text(
         "import sys, types\n"
         "told = types.ModuleType('lanescope.findings.trace.evaluate')\n"
-        "told.evaluate_watch = told.Evaluation = lambda run: [][0]\n"
+        f"told.evaluate_watch = told.Evaluation = lambda run: {broken_by}\n"
         "sys.modules['lanescope.findings.trace.evaluate'] = told\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    before = os.environ.get("PYTHONPATH", "")
+    paths = f"{tmp_path}{os.pathsep}{before}" if before else str(tmp_path)
+    environment = os.environ | {"PYTHONPATH": paths, "XDG_DATA_HOME": str(tmp_path)}
     for code in (0, 6):
         out = tmp_path / f"run-{code}"
         program = ("sh", "-c", f"exit {code}")
         told = ("--json", tmp_path / "told.json")
         done = lanescope("watch", "--out", out, *told, "--", *program, env=environment)
         assert done.returncode == code
-        assert "a fault of lanescope's own (IndexError" in done.stderr
+        assert words in done.stderr
+        assert f"stored in {out}" in done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert lanescope("report", out, "--out", tmp_path / f"{code}.html").returncode == 0
 

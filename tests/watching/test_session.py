@@ -143,6 +143,26 @@ def test_a_fault_after_the_program_leaves_its_exit_code_and_the_spools(
     assert read_watch(tmp_path / "run").manifest.exit_code == code
 
 
+@pytest.mark.parametrize(
+    "lack",
+    [
+        MemoryError(),
+        ImportError("libarrow.so.2600: failed to map segment from shared object"),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+    ],
+)
+def test_a_lack_of_memory_at_the_end_is_no_fault_and_loses_nothing(tmp_path, monkeypatch, lack):
+    def lacking(*_):
+        raise lack
+
+    monkeypatch.setattr(store, "write_columns", lacking)
+    with pytest.raises(NotStoredError, match=r"not enough memory|Cannot allocate") as caught:
+        watched(tmp_path, ["false"], Pretended)
+    assert "fault" not in str(caught.value)
+    assert caught.value.exit_code == 1
+    assert read_watch(tmp_path / "run").timeline.counters[0].known.tolist() == [False, True]
+
+
 def test_arguments_that_are_no_utf_8_are_stored_as_text(tmp_path):
     run, _ = watched(tmp_path, ["true", "a\udcff"], Pretended)
     assert run.manifest.program == ("true", "a\\xff")

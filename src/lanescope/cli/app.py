@@ -42,7 +42,7 @@ from lanescope.cli.ending import ProgramEnded, report_fault
 from lanescope.cli.examples import epilog
 from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
-from lanescope.errors import InputError, LanescopeError
+from lanescope.errors import InputError, LanescopeError, expected
 from lanescope.exit_codes import ExitCode
 from lanescope.machine.device_order import number_by_address
 from lanescope.studies.registry import ANALYSES, STUDIES
@@ -292,6 +292,8 @@ def _run() -> int:
     except Exception as error:
         # typer's own errors, whichever copy of click they come from, know how to say it.
         if getattr(error, "format_message", None) is None:
+            if (known := expected(error)) is not None:
+                return _drop_output(_fail(str(known), known.exit_code))
             return _drop_output(_fail(report_fault(error), ExitCode.FAULT))
         text = _usage_sentence(error)  # empty where help has been printed instead
         code = getattr(error, "exit_code", ExitCode.INPUT)

@@ -15,7 +15,7 @@ from lanescope.cli.combinations import Excludes, Needs, combines
 from lanescope.cli.ending import ProgramEnded, report_fault
 from lanescope.cli.options import option, size_option
 from lanescope.cli.terminal_text import is_terminal
-from lanescope.errors import InputError, LanescopeError
+from lanescope.errors import InputError, LanescopeError, expected
 from lanescope.exit_codes import ExitCode
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole
 
@@ -309,8 +309,11 @@ def watch(
             raise summary_interrupted(run.manifest, run.folder, error) from error
         except Exception as error:
             # the program's exit code is its own, whatever fails behind its end
-            known = isinstance(error, LanescopeError)
-            print(f"lanescope: {error if known else report_fault(error)}", file=sys.stderr)
+            known = expected(error)
+            said = str(known) if known else report_fault(error)
+            if known is not error:
+                said += f"; what was watched is stored in {run.folder}"
+            print(f"lanescope: {said}", file=sys.stderr)
             failed = ExitCode.INPUT if known else ExitCode.FAULT
             raise ProgramEnded(failed if ended is None else ended) from error
     if not holds:

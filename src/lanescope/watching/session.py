@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lanescope._core import native
 from lanescope._version import __version__
-from lanescope.errors import InputError, LanescopeError
+from lanescope.errors import InputError, LanescopeError, expected
 from lanescope.exit_codes import ExitCode
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
@@ -187,7 +187,8 @@ def watch(request: Watch) -> WatchRun:
         if ended is None and outcome is None:
             _give_up(running, starting)  # a full disk, say, between their start and the program's
             raise
-        raise _not_stored(error, outcome, folder.folder) from error
+        cause = expected(error) or error
+        raise _not_stored(cause, outcome, folder.folder) from cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +218,9 @@ def _give_up(running: Sequence[Source], starting: Starting | None) -> None:
 
 def _not_stored(error: Exception, outcome: Outcome | None, folder: Path) -> NotStoredError:
     """Return what is told of a failure after the program's end, whose exit code stays its own."""
-    expected = isinstance(error, LanescopeError)
-    cause = str(error) if expected else f"a fault of lanescope's own ({type(error).__name__})"
-    failed = ExitCode.INPUT if expected else ExitCode.FAULT
+    known = isinstance(error, LanescopeError)
+    cause = str(error) if known else f"a fault of lanescope's own ({type(error).__name__})"
+    failed = ExitCode.INPUT if known else ExitCode.FAULT
     return NotStoredError(
         f"{cause}; what was watched is kept: 'lanescope report {folder}' shows it",
         failed if outcome is None else outcome.exit_code,

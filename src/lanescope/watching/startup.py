@@ -112,7 +112,7 @@ class Starting:
         self._begin()
         self._thread.name = _LOADING
         for name in self._startup.needed_later:
-            with contextlib.suppress(ImportError):  # whoever needs it says so
+            with contextlib.suppress(ImportError, MemoryError):  # whoever needs it says so
                 importlib.import_module(name)
 
     def _begin(self) -> None:

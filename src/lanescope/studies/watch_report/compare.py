@@ -95,7 +95,7 @@ class WatchChange:
 
     @property
     def effect(self) -> tuple[float, float, float] | None:
-        """How much faster B's are, as a share, with the interval; None where one has no interval."""
+        """How much faster B's are, as a share, with the interval; None where one has none."""
         a, b = self.before, self.after
         if a.median is None or a.low is None or a.high is None:
             return None
