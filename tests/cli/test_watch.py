@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.trace.store import read_watch
+from lanescope.watching.sources.injection import has_driver
 from tests.native.test_gpu import GPUS
 
 no_gpu = pytest.mark.skipif(GPUS > 0, reason="there is a GPU here")
@@ -31,15 +32,19 @@ def test_a_program_that_is_over_at_once_is_not_waited_for(lanescope, tmp_path):
     out = tmp_path / "run"
     done = lanescope("watch", "--out", out, "--", "sh", "-c", "echo mine; exit 9")
     assert (done.returncode, done.stdout) == (9, "mine\n")
-    assert "ended before counters were ready" in done.stderr
+    if has_driver():
+        assert "ended before counters were ready" in done.stderr
+    else:
+        assert "calls: did not watch. There is no NVIDIA driver." in done.stderr
+        assert "counters" not in done.stderr
     assert (
         "Made by lanescope"
         in Path(
             lanescope("report", out, "--out", tmp_path / "page.html").stdout.strip()
         ).read_text()
     )
-    (record,) = [s for s in read_watch(out).manifest.sources if s.name == "counters"]
-    assert not record.used
+    records = [s for s in read_watch(out).manifest.sources if s.name == "counters"]
+    assert [record.used for record in records] == [False] * has_driver()
 
 
 @pytest.mark.parametrize("locale", ["C", "de_DE.ISO-8859-1", None])

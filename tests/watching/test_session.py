@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,8 @@ from lanescope.store.folder import State
 from lanescope.trace import store, watch_folder
 from lanescope.trace.counter_spool import counter_header
 from lanescope.trace.store import is_watch, read_watch
-from lanescope.watching.session import NotStoredError, Watch, watch
+from lanescope.watching.session import EndedEarlyError, NotStoredError, Watch, watch
+from lanescope.watching.sources import injection
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.startup import Startup
 from lanescope.watching.waiting import Launched
@@ -231,6 +233,54 @@ def test_other_folders_are_told_apart(tmp_path, change, sentence):
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
     with pytest.raises(InputError, match=sentence):
         read_watch(run.folder)
+
+
+@pytest.mark.parametrize(
+    ("driver", "refusal", "reasons"),
+    [
+        (False, NotMeasuredError("There is no driver."), {"calls": "There is no driver."}),
+        (
+            True,
+            NotMeasuredError("It has musl."),
+            {
+                "counters": "The program ended before counters were ready.",
+                "calls": "It has musl.",
+            },
+        ),
+        (
+            True,
+            None,
+            {
+                "counters": "The program ended before counters were ready; its first use of CUDA "
+                "would have waited for them.",
+                "calls": None,
+            },
+        ),
+    ],
+)
+def test_a_program_that_is_over_at_once_is_told_why_nothing_watched(
+    tmp_path, monkeypatch, driver, refusal, reasons
+):
+    monkeypatch.setattr(injection, "has_driver", lambda: driver)
+    looked = threading.Event()
+
+    def machine():
+        looked.wait(PATIENCE_S)
+        return MACHINE
+
+    request = Watch(
+        MACHINE,
+        Launched(("true",)),
+        "lanescope watch",
+        lambda folder: [Pretended(folder, "calls", refusal)],
+        tmp_path / "run",
+        startup=Startup(machine, lambda machine, folder: ()),
+        in_hurry=True,
+    )
+    with pytest.raises(EndedEarlyError) as ended:
+        watch(request)
+    looked.set()
+    assert {one.name: one.reason for one in ended.value.manifest.sources} == reasons
 
 
 def test_where_the_machine_cannot_be_looked_at_all_sources_are_stopped(tmp_path):

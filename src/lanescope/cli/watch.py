@@ -347,12 +347,15 @@ def _ended_early(manifest: WatchManifest, folder: Path, *, quiet: bool) -> Progr
     if not quiet:
         assert manifest.end_ns is not None, "it has ended"
         lasted = (manifest.end_ns - manifest.start_ns) * 1e-9
-        print(
-            f"Watched {lasted:.3g} s. The program ended before counters were ready, and no use of "
-            "CUDA was noticed, which would have waited for them: there is nothing to report.\n"
-            f"run:  {folder}",
-            file=sys.stderr,
+        why = (
+            "The program ended before counters were ready, and no use of CUDA was noticed, which "
+            "would have waited for them: there is nothing to report."
         )
+        if not any(source.used for source in manifest.sources):
+            why = "There is nothing to report. " + " ".join(
+                one.sentence for one in manifest.sources
+            )
+        print(f"Watched {lasted:.3g} s. {why}\nrun:  {folder}", file=sys.stderr)
     return ProgramEnded(manifest.exit_code or 0)
 
 

@@ -73,6 +73,13 @@ class SourceRecord:
     rate_note: str | None = None
     learned: SampleLearning | None = None
 
+    @property
+    def sentence(self) -> str:
+        """Whether it watched; if not, or not as wanted, why, and what to do."""
+        state = "watched" if self.used else "did not watch"
+        why = " ".join(filter(None, (self.reason, self.remedy)))
+        return f"{self.name}: {state}" + (f". {why}" if why else "")
+
 
 @dataclass(frozen=True, slots=True)
 class WatchManifest:

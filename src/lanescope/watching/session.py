@@ -36,14 +36,6 @@ if TYPE_CHECKING:
 _AFTERWARDS_SECONDS = 0.02
 
 
-_TOO_SHORT = SourceRecord(
-    "counters",
-    used=False,
-    reason="The program ended before counters were ready; its first use of CUDA would have waited "
-    "for them.",
-)
-
-
 class NotStoredError(InputError):
     """What was watched could not be put together; it lies in the spools.
 
@@ -162,7 +154,7 @@ def watch(request: Watch) -> WatchRun:
             finally:
                 records = [_stopped(source, refused[source.name]) for source in sources]
                 running.clear()
-                late = _Late(records=(_TOO_SHORT,)) if early else _late(starting)
+                late = _Late(records=_too_short(refused)) if early else _late(starting)
                 counted = [_stopped(source, late.refused[source.name]) for source in late.sources]
             ended = _ended(begun, outcome, end_ns, (*late.records, *counted, *records))
             if late.machine is not None:
@@ -200,6 +192,24 @@ class _Late:
     sources: tuple[Source, ...] = ()
     refused: Mapping[str, SourceRecord | None] = field(default_factory=dict)
     records: tuple[SourceRecord, ...] = ()
+
+
+def _too_short(refused: Mapping[str, SourceRecord | None]) -> tuple[SourceRecord, ...]:
+    """Return why counters did not watch a program that ended before they were ready.
+
+    Parameters
+    ----------
+    refused
+        Of the sources in the program, by name, why one does not watch; None where it does.
+    """
+    from lanescope.watching.sources.injection import has_driver
+
+    if not has_driver():
+        return ()  # that is why, and the sources in the program have said so
+    reason = "The program ended before counters were ready"
+    if None in refused.values():
+        reason += "; its first use of CUDA would have waited for them"
+    return (SourceRecord("counters", used=False, reason=f"{reason}."),)
 
 
 def _late(starting: Starting | None) -> _Late:

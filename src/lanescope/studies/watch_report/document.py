@@ -79,7 +79,7 @@ def watch_page_html(run: WatchRun, evaluation: Evaluation, *, static: bool = Fal
 def watch_terminal(run: WatchRun, evaluation: Evaluation) -> list[Block]:
     """Return what a terminal shows of a watch: its summary, its notes, and what watched."""
     sources = run.manifest.sources
-    lines = [_source_line(source) for source in sources] if sources else [_NO_SOURCE]
+    lines = [source.sentence for source in sources] if sources else [_NO_SOURCE]
     return [
         *summary_sections(evaluation.summary, evaluation.findings, TERMINAL),
         Bullets([*run.manifest.notes, *lines]),
@@ -164,12 +164,6 @@ def _nothing(manifest: WatchManifest) -> str:
 
 def _definitions() -> list[Block]:
     return [Details([Facts(_WORDS)], "Wire, mean and peak, hatched, GB/s, time")]
-
-
-def _source_line(record: SourceRecord) -> str:
-    state = "watched" if record.used else "did not watch"
-    why = " ".join(filter(None, (record.reason, record.remedy)))
-    return f"{record.name}: {state}" + (f". {why}" if why else "")
 
 
 def _sources(sources: Sequence[SourceRecord]) -> list[Block]:
