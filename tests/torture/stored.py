@@ -77,7 +77,7 @@ def originals(folder: Path) -> list[Original]:
         Original("parts", _parts(folder / "parts"), runs),
         Original("watch", _watch(folder / "watch", "matmul"), watches),
         Original("probed", RESULTS / "h200-x1/watch/thesis/matmul/probe-1", watches[:4]),
-        Original("killed", _killed(folder / "killed"), watches),
+        Original("killed", killed_watch(folder / "killed"), watches),
         Original("capture", nsys_captures.capture(folder / "capture.sqlite"), watches),
         Original("thesis", reproduction(folder / "thesis", PROGRAMS[1:]), pages),
         *_models(folder),
@@ -204,7 +204,7 @@ def _watch(folder: Path, name: str) -> Path:
     return folder
 
 
-def _killed(folder: Path) -> Path:
+def killed_watch(folder: Path) -> Path:
     """A watch that was killed: its spools as they were."""
     source = RESULTS / "h200-x1/watch/matmul"
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("*.parquet", "processes.json"))

@@ -20,6 +20,7 @@ import pytest
 from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Link, Machine, NumaNode, PcieLink
+from lanescope.store.folder import State
 from lanescope.trace import segments
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.link_error_log import LinkErrors
@@ -138,6 +139,7 @@ def test_all_that_was_counted_is_continuous_without_gaps(tmp_path: Path) -> None
         assert set(counters.rx_bytes[1:].tolist()) == {1000}
     totals = writer.totals["pm", 0, "pcie"]
     assert totals.received_bytes == 1000 * (len(timeline.counters[0]) - 1)
+    assert read_watch(folder).manifest.state is State.COMPLETE
     assert read_watch(folder, 10**9 // 2).timeline.seconds == pytest.approx(0.5, abs=0.01)
 
 
@@ -190,6 +192,7 @@ def test_after_a_kill_the_spools_are_read_too(tmp_path: Path) -> None:
         time.sleep(0.1)
         victim.kill()
     newest = segments_in(folder)[-1].end_ns
+    assert read_watch(folder).manifest.state is State.RUNNING
     (counters, _) = read_last(folder).counters
     assert int(counters.end_ns[-1]) > newest
     assert counters.known[1:].all()

@@ -285,7 +285,8 @@ def report_watch(
         )
     evaluation = evaluate_watch(run)
     if json:
-        print(encoder.dumps(summary_json(evaluation.summary, evaluation.findings), indent=2))
+        told = summary_json(evaluation.summary, evaluation.findings, run.manifest.state)
+        print(encoder.dumps(told, indent=2))
         return
     assert page is not None, "without --json there is a page"
     inner = int(page.parent == run.folder)

@@ -454,7 +454,7 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
     if json is not None:
         import json as encoder
 
-        content = summary_json(evaluation.summary, evaluation.findings)
+        content = summary_json(evaluation.summary, evaluation.findings, run.manifest.state)
         write_text(json, encoder.dumps(content, indent=2) + "\n")
     said = f"page: {run.folder / PAGE}"
     try:

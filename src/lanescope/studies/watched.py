@@ -63,7 +63,9 @@ class Watched(AnalysisResult):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary and the findings, as ``lanescope watch --json`` writes them."""
-        return summary_json(self.evaluation.summary, self.evaluation.findings)
+        return summary_json(
+            self.evaluation.summary, self.evaluation.findings, self.run.manifest.state
+        )
 
     @checked
     def report(self, path: StrPath | None = None, *, static: bool = False) -> Path:

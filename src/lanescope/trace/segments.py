@@ -27,7 +27,7 @@ from lanescope.trace.columns import read_counter_file, write_counter_file
 from lanescope.trace.counter_spool import HALVES, counters_after
 from lanescope.trace.spool_header import merge_directions
 from lanescope.trace.timeline import Counters, Timeline
-from lanescope.trace.watch_folder import SPOOL
+from lanescope.trace.watch_folder import SPOOL, is_held
 
 SEGMENTS, SESSION = "segments", "session"
 #: What is read where nobody says how much.
@@ -50,6 +50,12 @@ class Segment:
 def is_continuous(folder: Path) -> bool:
     """Whether a run folder is of a watch without an end."""
     return (folder / SEGMENTS).is_dir()
+
+
+def was_killed(folder: Path) -> bool:
+    """Whether a watch without an end was killed: its session is there, and nobody holds that."""
+    spool = folder / SESSION / SPOOL
+    return spool.is_dir() and not is_held(spool)
 
 
 def segments_in(folder: Path) -> list[Segment]:

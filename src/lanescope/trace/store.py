@@ -51,7 +51,7 @@ from lanescope.trace.probe_spool import read_all_probes
 from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_turns
-from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last
+from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
 from lanescope.trace.side_tables import HostCopies, Managed
 from lanescope.trace.spool_header import CutOffError
 from lanescope.trace.time_checks import FAR_NS, Span
@@ -136,7 +136,7 @@ def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
             manifest,
             start_ns=timeline.start_ns,
             end_ns=timeline.end_ns,
-            state=State.COMPLETE,
+            state=State.RUNNING if was_killed(folder) else State.COMPLETE,
         )
         return WatchRun(manifest, timeline, folder)
     start_ns, end_ns = manifest.start_ns, manifest.end_ns

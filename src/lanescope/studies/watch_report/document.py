@@ -21,6 +21,7 @@ from lanescope.document.blocks import (
     Headline,
     Kind,
     Section,
+    Style,
     Table,
     Text,
     Tone,
@@ -79,8 +80,12 @@ def watch_page_html(run: WatchRun, evaluation: Evaluation, *, static: bool = Fal
 def watch_terminal(run: WatchRun, evaluation: Evaluation) -> list[Block]:
     """Return what a terminal shows of a watch: its summary, its notes, and what watched."""
     sources = run.manifest.sources
-    lines = [source.sentence for source in sources] if sources else [_NO_SOURCE]
+    unfinished = state_sentence(run.manifest.state)
+    lines = [source.sentence for source in sources]
+    if not sources and not unfinished:  # of one that did not finish they are not known
+        lines = [_NO_SOURCE]
     return [
+        *([Text(unfinished, Style.STRONG)] if unfinished else []),
         *summary_sections(evaluation.summary, evaluation.findings, TERMINAL),
         Bullets([*run.manifest.notes, *lines]),
     ]

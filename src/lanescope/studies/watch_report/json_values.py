@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lanescope.document.finding import Finding
+from lanescope.store.folder import State
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK
 from lanescope.trace.probed import Episode, ProbedDirection, Sign
 from lanescope.trace.run import Turns
@@ -19,10 +20,19 @@ _MOST_GROUPS = 100
 _MOST_EPISODES = 100
 
 
-def summary_json(summary: Summary, findings: Sequence[Finding] = ()) -> dict[str, Any]:
-    """Return a summary and its findings as dicts, lists, numbers and text."""
+def summary_json(
+    summary: Summary, findings: Sequence[Finding] = (), state: State = State.COMPLETE
+) -> dict[str, Any]:
+    """Return a summary and its findings as dicts, lists, numbers and text.
+
+    Parameters
+    ----------
+    state
+        How far the watch came.
+    """
     return {
         "version": SUMMARY_VERSION,
+        "state": state,
         "seconds": summary.seconds,
         "ways": [_direction(one) for one in summary.directions],
         "nvlinks": [_direction(one) for one in summary.nvlinks],
