@@ -85,7 +85,7 @@ def test_an_empty_folder_is_an_empty_timeline(tmp_path):
 
 def test_what_a_process_left_unfinished_is_told(tmp_path, monkeypatch):
     trace = Trace(Operations.empty(), Process(7, "app", 1, 9), 3, (), None)
-    monkeypatch.setattr(store, "_traces", lambda folder: [trace])
+    monkeypatch.setattr(store, "_traces", lambda *_: [trace])
     timeline = read_spools(tmp_path, MACHINE, 0, 10)
     assert timeline.processes[0].unfinished == 3
     summary = summarise(timeline)

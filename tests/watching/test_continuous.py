@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,10 +21,12 @@ import pytest
 from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Link, Machine, NumaNode, PcieLink
-from lanescope.store.folder import State
+from lanescope.machine.files import dumps_machine
+from lanescope.store.folder import RunFolder, State
 from lanescope.trace import segments
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.link_error_log import LinkErrors
+from lanescope.trace.manifest import WatchManifest
 from lanescope.trace.segments import prune, read_last, recover, segments_in, write_segment
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Counters
@@ -284,6 +287,72 @@ def test_a_damaged_spool_does_not_keep_a_watch_from_beginning(tmp_path: Path) ->
     (spool / "pm.g1.bin").write_bytes(counter_header("pm", 1, MS).encode()[:9])
     assert recover(folder) == 0
     run_for(watch_of(folder, Simulated), quick(folder), lambda: len(segments_in(folder)) >= 1)
+
+
+def killed_in(folder: Path, change: Callable[[bytearray], object] = lambda content: None) -> Path:
+    """Return a folder with a killed session of two GPUs, of which one spool was changed."""
+    spool = folder / segments.SESSION / "spool"
+    spool.mkdir(parents=True)
+    (folder / segments.SEGMENTS).mkdir()
+    records = np.zeros(5000, RECORD)
+    records["end_ns"] = native.watch_time_ns() - MS * np.arange(5000)[::-1]
+    records["rx_bytes"] = 1000
+    for gpu in (0, 1):
+        content = bytearray(counter_header("pm", gpu, MS).encode() + records.tobytes())
+        if gpu == 0:
+            change(content)
+        (spool / f"pm.g{gpu}.bin").write_bytes(content)
+    manifest = WatchManifest(
+        "w", (), "2026-01-01T00:00:00+00:00", "1", MACHINE, int(records["end_ns"][0])
+    )
+    RunFolder(folder, "watch").update(manifest)
+    (folder / "machine.toml").write_text(dumps_machine(MACHINE))
+    return folder
+
+
+def put_time(content: bytearray, record: int, time_ns: int) -> None:
+    at = content.index(b"\n") + 1 + RECORD.itemsize * record
+    content[at : at + 8] = time_ns.to_bytes(8, "little")
+
+
+@pytest.mark.parametrize(
+    ("change", "left_out"),
+    [
+        (lambda content: put_time(content, 2500, 2**63 + 5), 1),
+        (lambda content: put_time(content, 2500, 2**62 + 5), 1),
+        (lambda content: put_time(content, 4999, time.time_ns() + 365 * 86_400 * 10**9), 1),
+        (lambda content: content.__setitem__(slice(-5000, -4998), b""), 313),
+        (lambda content: content.__setitem__(slice(-3205, -3005), bytes(range(1, 201))), 13),
+    ],
+    ids=["own", "large", "a year ahead", "bytes missing", "random bytes"],
+)
+def test_damaged_records_of_a_killed_watch_are_left_out_and_named(
+    tmp_path: Path, change: Callable[[bytearray], object], left_out: int
+) -> None:
+    run = read_watch(killed_in(tmp_path / "watch", change))
+    assert [(one.gpu, len(one)) for one in run.timeline.counters] == [
+        (0, pytest.approx(5000 - left_out, abs=2)),
+        (1, 5000),
+    ]
+    assert run.timeline.seconds == pytest.approx(5, abs=0.1)
+    (note,) = run.timeline.damage
+    assert re.search(r"^pm\.g0\.bin is damaged: \d+ records have times that cannot be", note)
+
+
+def test_a_spool_of_a_killed_watch_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    run = read_watch(killed_in(tmp_path, lambda content: put_time(content, -1, 0)))
+    assert [one.gpu for one in run.timeline.counters] == [1]
+    assert "pm.g0.bin is left out" in run.timeline.damage[0]
+
+
+def test_a_segment_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    folder = killed_in(tmp_path)
+    assert not read_watch(folder).timeline.damage
+    (begin, end) = (one.end_ns[[0, -1]].tolist()[0] for one in read_last(folder).counters)
+    (folder / segments.SEGMENTS / f"{begin - 5}-{end}.parquet").write_bytes(b"PAR1")
+    timeline = read_last(folder)
+    assert [len(one) for one in timeline.counters] == [5000, 5000]
+    assert ".parquet is left out" in timeline.damage[0]
 
 
 def test_both_parts_of_a_killed_watch_become_one_segment(tmp_path: Path) -> None:

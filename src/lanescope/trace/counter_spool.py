@@ -8,7 +8,6 @@ at the end; where that is not, the sampler was cut off, and all that it had writ
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -20,9 +19,9 @@ import numpy as np
 
 from lanescope.codec.fields import Bound, PositiveInt, build
 from lanescope.codec.files import fields_of, open_file, reading
-from lanescope.errors import InputError
 from lanescope.trace.codes import LATEST_NS, BoolArray, IntArray
-from lanescope.trace.spool_header import LONGEST_HEADER, CutOffError, header_of, merge_directions
+from lanescope.trace.damage import Damage
+from lanescope.trace.spool_header import LONGEST_HEADER, header_of, merge_directions
 from lanescope.trace.stored_columns import MOST_IN_MEMORY, SpoolRecords, in_memory, with_stored
 from lanescope.trace.timeline import LINKS, PCIE, CountedLink, Counters
 
@@ -33,7 +32,7 @@ __all__ = [
     "TX",
     "CounterHeader",
     "counter_header",
-    "counters_after",
+    "counters_in",
     "counters_of",
     "read_all_counters",
     "read_counters",
@@ -135,17 +134,15 @@ def read_counters(path: Path) -> Counters:
         file.seek(begin)
         short = count <= MOST_IN_MEMORY
         records: RecordArray = np.fromfile(file, RECORD, count if short else 0)
-    found = counters_of(path, header, records, read_sidecar(path))
+    found = counters_of(header, records, read_sidecar(path))
     if short:
         return found
-    stored = SpoolRecords(path, RECORD, begin, lambda part: counters_of(path, header, part))
+    stored = SpoolRecords(path, RECORD, begin, lambda part: counters_of(header, part))
     return with_stored(found, stored, 0, count)
 
 
-def counters_after(path: Path, after_ns: int) -> Counters:
-    """Return what a spool whose beginning may have been released holds behind a time.
-
-    The first record is the last one before that time, where it is still there.
+def counters_in(path: Path) -> Counters:
+    """Return what a spool holds whose beginning may have been released.
 
     Raises
     ------
@@ -156,40 +153,35 @@ def counters_after(path: Path, after_ns: int) -> Counters:
         header, begin = header_of(path, file.read(LONGEST_HEADER), CounterHeader, VERSION)
         size = RECORD.itemsize
         if begin + size > os.fstat(file.fileno()).st_size:
-            return counters_of(path, header, np.empty(0, RECORD))
+            return counters_of(header, np.empty(0, RECORD))
         data = os.lseek(file.fileno(), begin, os.SEEK_DATA)
         file.seek(begin + -(-(data - begin) // size) * size)
         records: RecordArray = np.fromfile(file, RECORD)
-    times = records["end_ns"] & ~_OWN
-    records = records[times > 0]  # zeros are what was released of a block
-    first = int(np.searchsorted(times[times > 0], after_ns, "right"))
-    return counters_of(path, header, records[max(first - 1, 0) :])
+    written = records["end_ns"] != 0  # zeros are what was released of a block
+    return counters_of(header, records[written])
 
 
-def counters_of(
-    path: Path, header: CounterHeader, records: RecordArray, said: Said | None = None
-) -> Counters:
+def counters_of(header: CounterHeader, records: RecordArray, said: Said | None = None) -> Counters:
     """Return records of a spool as counters.
 
     Parameters
     ----------
-    path, header
-        The spool, for messages, and its first line.
+    header
+        The first line of the spool.
     said
         What its sampler said at the end; None when it has said nothing.
 
-    Raises
-    ------
-    InputError
-        If the records hold times that cannot be.
+    Returns
+    -------
+    Counters
+        A time that cannot be is 0, which `Span.counters` leaves out.
     """
     said = said or Said()
     known = np.ones(records.size, np.bool_)
     for column in header.columns:
         known &= records[column] != _UNKNOWN
     end_ns = (records["end_ns"] & ~_OWN).astype(np.int64)
-    if end_ns.size and int(end_ns.max()) > LATEST_NS:
-        raise InputError(f"{path} is damaged: it holds times that are not; name another run")
+    end_ns[end_ns > LATEST_NS] = 0
     return Counters(
         source=header.source,
         gpu=header.gpu,
@@ -205,17 +197,23 @@ def counters_of(
     )
 
 
-def read_all_counters(folder: Path) -> tuple[Counters, ...]:
+def read_all_counters(folder: Path, damage: Damage | None = None) -> tuple[Counters, ...]:
     """Read every spool of counters in a folder, by GPU, source and link.
 
     One whose first line is cut off, as nothing had been watched yet, is left out; the two
     halves of a source that has a spool for each direction are brought together.
+
+    Parameters
+    ----------
+    damage
+        What to do where one cannot be read; None: it is an error.
     """
+    damage = damage or Damage(refuses=True)
     found = []
     for path in sorted(folder.glob("*.g*.bin")):
         if path.name.startswith("probe."):
             continue  # see probe_spool.py
-        with contextlib.suppress(CutOffError):
+        with damage.leaving_out(path):
             found.append(read_counters(path))
     whole = [c for c in found if not c.source.endswith(HALVES)]
     # of 50 records a second: ten hours of a GPU take 90 MB

@@ -100,6 +100,8 @@ class WatchManifest:
         The program's, as a shell tells it; None while it runs or when there is none.
     impossible
         How many records were left out of what is stored, as their times cannot be.
+    damage
+        Sentences on what was damaged and is left out of it.
     """
 
     command: str
@@ -114,4 +116,5 @@ class WatchManifest:
     sources: tuple[SourceRecord, ...] = ()
     notes: tuple[str, ...] = ()
     impossible: int = 0
+    damage: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION

@@ -276,6 +276,17 @@ def impossible(operations: Operations) -> str | None:
     return None
 
 
+def possible_rows(operations: Operations) -> BoolArray:
+    """Return which operations in memory can be, times apart; see `impossible`."""
+    possible = np.ones(len(operations), np.bool_)
+    names = {"name": (0, len(operations.names) - 1)}
+    for column, (low, high) in (RANGES | names).items():
+        values = getattr(operations, column)
+        if values.size:
+            possible &= (low <= values) & (values <= high)
+    return possible
+
+
 def _distinct(values: IntArray) -> list[int]:
     """Return which values there are; sorting or hashing all takes longer than a look at them."""
     if not values.size or values.max() == (first := values.min()):

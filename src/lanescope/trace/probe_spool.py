@@ -7,7 +7,6 @@ GPU, 1 from it), and four bytes that are 0. Next to a spool lies what the probe 
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,9 @@ from lanescope.codec.files import read_bytes
 from lanescope.errors import InputError
 from lanescope.trace.codes import LATEST_NS
 from lanescope.trace.counter_spool import read_sidecar
+from lanescope.trace.damage import Damage
 from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
-from lanescope.trace.spool_header import CutOffError, header_of
+from lanescope.trace.spool_header import header_of
 
 __all__ = ["probe_header", "read_all_probes", "read_probe"]
 
@@ -86,10 +86,14 @@ def read_probe(path: Path) -> Probe:
     )
 
 
-def read_all_probes(folder: Path) -> tuple[Probe, ...]:
-    """Read every spool of a probe in a folder, by GPU; what is none is left out."""
+def read_all_probes(folder: Path, damage: Damage | None = None) -> tuple[Probe, ...]:
+    """Read every spool of a probe in a folder, by GPU; `damage` as of `read_all_counters`.
+
+    One whose first line is cut off, as nothing had been probed yet, is left out.
+    """
+    damage = damage or Damage(refuses=True)
     found = []
     for path in sorted(folder.glob(f"{SOURCE}.g*.bin")):
-        with contextlib.suppress(CutOffError):  # cut off in its first line: nothing was probed
+        with damage.leaving_out(path):
             found.append(read_probe(path))
     return tuple(sorted(found, key=lambda probe: probe.gpu))

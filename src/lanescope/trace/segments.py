@@ -23,9 +23,13 @@ import numpy as np
 
 from lanescope.codec.files import opened_folder
 from lanescope.errors import InputError
+from lanescope.store.folder import read_manifest
 from lanescope.trace.columns import read_counter_file, write_counter_file
-from lanescope.trace.counter_spool import HALVES, counters_after
+from lanescope.trace.counter_spool import HALVES, counters_in
+from lanescope.trace.damage import Damage
+from lanescope.trace.manifest import WatchManifest
 from lanescope.trace.spool_header import merge_directions
+from lanescope.trace.time_checks import Span
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.watch_folder import SPOOL, is_held
 
@@ -34,6 +38,9 @@ SEGMENTS, SESSION = "segments", "session"
 DEFAULT_LAST_NS = 3600 * 10**9
 #: More records are not read at once: 4 GB in memory.
 MOST_RECORDS = 100_000_000
+
+#: What is said of those that are left out.
+_RECORDS = "records have times that cannot be"
 
 Key = tuple[str, int, str]
 
@@ -135,15 +142,19 @@ def _size(path: Path) -> int:
 def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
     """Return the last of what is stored, up to what was counted a second ago.
 
+    What is damaged is left out and noted.
+
     Raises
     ------
     InputError
-        If nothing is stored, a file is damaged, or that is more than can be read at once.
+        If nothing is stored that can be read, or that is more than can be read at once.
     """
-    segments = segments_in(folder)
+    segments, damage = segments_in(folder), Damage()
     newest = segments[-1].end_ns if segments else 0
-    tails = waiting_in(folder, segments)
+    tails = waiting_in(folder, segments, damage)
     end = max([newest, *(int(one.end_ns[-1]) for one in tails)])
+    if not end and damage.notes:
+        raise InputError(f"{folder} is damaged: {damage.notes[0].rstrip('.')}")
     if not end:
         raise InputError(f"{folder} holds nothing yet; look again in some seconds")
     begin = end - last_ns
@@ -151,7 +162,7 @@ def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
         one
         for segment in segments
         if segment.end_ns > begin
-        for one in read_counter_file(segment.path, inner=2)
+        for one in _read_segment(segment, damage)
     ]
     if (count := sum(map(len, pieces))) > MOST_RECORDS:
         raise InputError(
@@ -161,7 +172,17 @@ def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
     whole = joined([*pieces, *tails])
     chosen = tuple(found for one in whole if len(found := _since(one, begin)) > 1)
     first = min((int(one.end_ns[0]) for one in chosen), default=begin)
-    return Timeline(max(first, begin), end, chosen)
+    return Timeline(max(first, begin), end, chosen, damage=tuple(damage.notes))
+
+
+def _read_segment(segment: Segment, damage: Damage) -> list[Counters]:
+    """Return what of a segment can be: what its name says, and no more if it cannot be read."""
+    with damage.leaving_out(segment.path):
+        span = Span(segment.begin_ns, segment.end_ns)
+        found = [span.counters(one) for one in read_counter_file(segment.path, inner=2)]
+        damage.lost(segment.path, _RECORDS, span.left_out)
+        return [one for one in found if len(one)]
+    return []
 
 
 def joined(pieces: Iterable[Counters]) -> tuple[Counters, ...]:
@@ -197,18 +218,18 @@ def _since(counters: Counters, begin_ns: int) -> Counters:
     return counters.rows(slice(max(first - 1, 0), None))
 
 
-def waiting_in(folder: Path, segments: Sequence[Segment]) -> list[Counters]:
+def waiting_in(folder: Path, segments: Sequence[Segment], damage: Damage) -> list[Counters]:
     """Return what spools of a session hold that may be in no segment yet.
 
-    Records that are in the newest segment, too, may be among them: `joined` leaves them out. A
-    spool that cannot be read now is being written.
+    Records that are in the newest segment, too, may be among them: `joined` leaves them out.
     """
     after_ns = segments[-1].begin_ns if segments else 0
+    start_ns = _session_start(folder)
     whole: list[Counters] = []
     halves: dict[tuple[str, int], Counters] = {}
     for path in sorted((folder / SESSION / SPOOL).glob("*.g*.bin")):
-        with contextlib.suppress(InputError, OSError):
-            found = counters_after(path, after_ns)
+        with damage.leaving_out(path):
+            found = _behind(_possible(path, counters_in(path), start_ns, damage), after_ns)
             if found.source.endswith(HALVES):
                 halves[found.source, found.gpu] = found
             elif len(found):
@@ -219,6 +240,24 @@ def waiting_in(folder: Path, segments: Sequence[Segment]) -> list[Counters]:
         if source.endswith(down) and other is not None and len(one) and len(other):
             whole.append(merge_directions(one, other, source.removesuffix(down)))
     return [one for one in whole if len(one)]
+
+
+def _session_start(folder: Path) -> int | None:
+    """Return when the session began; None where the manifest cannot be read."""
+    try:
+        return read_manifest(WatchManifest, folder).start_ns
+    except InputError:
+        return None
+
+
+def _possible(path: Path, found: Counters, start_ns: int | None, damage: Damage) -> Counters:
+    """Return the records of a spool whose times can be; the others are noted."""
+    if not len(found):
+        return found
+    span = Span.without_end(int(found.end_ns[0]) if start_ns is None else start_ns, [path])
+    found = span.counters(found)
+    damage.lost(path, _RECORDS, span.left_out)
+    return found
 
 
 def recover(folder: Path) -> int:
@@ -235,7 +274,7 @@ def recover(folder: Path) -> int:
         If there is no room.
     """
     segments = segments_in(folder)
-    waiting = waiting_in(folder, segments)
+    waiting = waiting_in(folder, segments, Damage())
     stored, ends = _ends_of(segments[-1]) if segments and waiting else (0, {})
     fresh = [_behind(one, ends.get((one.source, one.gpu, one.link), stored)) for one in waiting]
     pieces = [one for one in fresh if len(one) > 1]

@@ -95,6 +95,8 @@ def header_of(
         If it is not one of such a spool.
     """
     line, newline, _ = content.partition(b"\n")
+    if not newline and not (line.isascii() and line.decode().isprintable()):
+        raise InputError(f"{path} is no spool, or is damaged in its first line; {_REMEDY}")
     if not newline:
         raise CutOffError(f"{path} is no spool, or is cut off in its first line; {_REMEDY}")
     name = f"the first line of {path}"

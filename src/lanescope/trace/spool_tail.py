@@ -74,7 +74,7 @@ class SpoolTail:
                     return
                 self._offset += count * RECORD.itemsize
                 records = np.frombuffer(content, RECORD, count=count)
-                yield counters_of(self._path, header, records)
+                yield counters_of(header, records)
 
     def _header_of(self, begin: bytes) -> CounterHeader:
         """Return the first line, which a sampler may write anew: see `counter_header`."""

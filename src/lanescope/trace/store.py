@@ -24,7 +24,6 @@ columns made of them are on the disk.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +44,7 @@ from lanescope.trace.call_spool import CALL_SPOOLS, recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
 from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.counter_spool import read_all_counters
+from lanescope.trace.damage import Damage
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe_spool import read_all_probes
@@ -53,7 +53,6 @@ from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_turns
 from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
 from lanescope.trace.side_tables import HostCopies, Managed
-from lanescope.trace.spool_header import CutOffError
 from lanescope.trace.time_checks import FAR_NS, Span
 from lanescope.trace.timeline import CALL_TIMES, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
@@ -76,7 +75,7 @@ def make_columns(
     """Make columns of the spools of a watch, remove these, and return what is known of it then.
 
     A spool goes only when its columns can be read, and all of them at once: what is left
-    of them when that is interrupted is no watch any more.
+    of them when that is interrupted, or as some were damaged, is no watch any more.
 
     Parameters
     ----------
@@ -87,12 +86,15 @@ def make_columns(
     with writing_to(folder):
         timeline = read_spools(spool, manifest.machine, manifest.start_ns, manifest.end_ns)
         write_columns(folder, timeline)
-        manifest = dataclasses.replace(manifest, impossible=timeline.impossible)
+        manifest = dataclasses.replace(
+            manifest, impossible=timeline.impossible, damage=timeline.damage
+        )
         update(manifest)
         sync_folder(folder)
         timeline = _read_back(folder, timeline)
         spool.rename(folder / _REMOVED)
-        shutil.rmtree(folder / _REMOVED)
+        if not manifest.damage:
+            shutil.rmtree(folder / _REMOVED)
     return manifest, timeline
 
 
@@ -107,7 +109,7 @@ def _read_back(folder: Path, written: Timeline) -> Timeline:
     timeline = read_columns(folder, written.start_ns, written.end_ns)
     if _lengths(timeline) != _lengths(written):
         raise InputError(f"the columns in {folder} lack records that were written")
-    return dataclasses.replace(timeline, impossible=written.impossible)
+    return dataclasses.replace(timeline, impossible=written.impossible, damage=written.damage)
 
 
 def _lengths(timeline: Timeline) -> list[int]:
@@ -153,8 +155,11 @@ def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
             timeline = read_spools(folder / SPOOL, manifest.machine, start_ns, end_ns)
         else:
             timeline = read_columns(folder, start_ns, end_ns)
-    before = manifest.impossible
-    timeline = dataclasses.replace(timeline, impossible=timeline.impossible + before)
+    timeline = dataclasses.replace(
+        timeline,
+        impossible=timeline.impossible + manifest.impossible,
+        damage=(*manifest.damage, *timeline.damage),
+    )
     errors, turns = read_link_errors(folder), read_turns(folder)
     return WatchRun(manifest, timeline, folder, errors, turns, read_boost(folder))
 
@@ -164,16 +169,25 @@ def is_watch(folder: Path) -> bool:
     return verb_of(folder) == WATCH
 
 
-def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | None) -> Timeline:
+def read_spools(
+    folder: Path,
+    machine: Machine,
+    start_ns: int,
+    end_ns: int | None,
+) -> Timeline:
     """Return all that lies in the folder of spools, whole or cut off.
 
-    The end of a watch that was killed is that of its last record.
+    The end of a watch that was killed is that of its last record. What is damaged is left out and
+    noted.
     """
+    damage = Damage()
     recover(folder)
     span = Span(start_ns, end_ns)
-    counters = tuple(span.counters(one) for one in read_all_counters(folder))
-    probes = tuple(span.probe(one) for one in read_all_probes(folder))
-    traced = _traced(folder, machine, span)
+    if end_ns is None:
+        span = Span.without_end(start_ns, folder.glob("*.bin"))
+    counters = tuple(span.counters(one) for one in read_all_counters(folder, damage))
+    probes = tuple(span.probe(one) for one in read_all_probes(folder, damage))
+    traced = _traced(folder, machine, span, damage)
     operations = traced.operations
     if end_ns is None:
         ends = [int(c.end_ns[-1]) for c in counters if len(c)]
@@ -192,10 +206,11 @@ def read_spools(folder: Path, machine: Machine, start_ns: int, end_ns: int | Non
         traced.host_copies,
         span.left_out,
         traced.python_lines,
+        tuple(damage.notes),
     )
 
 
-def _traced(folder: Path, machine: Machine, span: Span) -> Traced:
+def _traced(folder: Path, machine: Machine, span: Span, damage: Damage) -> Traced:
     """Return what traces tell, with the machine's numbers of GPUs; only operations that can be."""
 
     def renumbered(rows: _Rows, visible: str | None, gpus: Mapping[int, str]) -> _Rows:
@@ -210,9 +225,9 @@ def _traced(folder: Path, machine: Machine, span: Span) -> Traced:
 
     paths = _trace_spools(folder)
     if sum(path.stat().st_size for path in paths) > MOST_BYTES_IN_MEMORY:
-        return stream_traces(paths, possible, renumbered)
+        return stream_traces(paths, possible, renumbered, damage)
     coverages = Coverages()
-    traces = [_covered(one, coverages) for one in _traces(paths)]
+    traces = [_covered(one, coverages) for one in _traces(paths, damage)]
     return Traced(
         Operations.concat([possible(t.operations, t.visible_devices, t.gpus) for t in traces]),
         coverages.processes(),
@@ -241,11 +256,11 @@ def _covered(trace: Trace, coverages: Coverages) -> Trace:
     return trace
 
 
-def _traces(paths: Sequence[Path]) -> list[Trace]:
+def _traces(paths: Sequence[Path], damage: Damage) -> list[Trace]:
     found = []
     for path in paths:
-        with contextlib.suppress(CutOffError):  # cut off in its first line: nothing was traced
-            found.append(read_trace_spool(path))
+        with damage.leaving_out(path):
+            found.append(read_trace_spool(path, damage))
     return found
 
 

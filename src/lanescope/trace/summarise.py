@@ -393,7 +393,8 @@ def _notes(
     directions: tuple[DirectionSummary, ...],
     nvlinks: tuple[DirectionSummary, ...],
 ) -> tuple[str, ...]:
-    notes = [impossible_note(timeline.impossible)] if timeline.impossible else []
+    notes = [*timeline.damage]
+    notes += [impossible_note(timeline.impossible)] if timeline.impossible else []
     if note := no_room_note(timeline.processes):
         notes.append(note)
     if any(p.has_call_times and p.traced_until_ns is None for p in timeline.processes):

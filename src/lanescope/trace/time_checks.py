@@ -6,10 +6,13 @@ watch began, after it ended, or an end before its begin. One of them says nothin
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from time import time_ns
 from typing import TypeVar
 
 import numpy as np
@@ -32,6 +35,10 @@ MARGIN_NS = 60 * 10**9
 #: Of a watch whose end nobody saw, no record is so far from its start.
 FAR_NS = 366 * 86_400 * 10**9
 
+#: Of a watch that goes on, or was killed, records are no later than the clock says, which may have
+#: been set back meanwhile.
+_CLOCKS_DIFFER_NS = 86_400 * 10**9
+
 #: Times that are looked at together with as many behind them.
 _TIMES = 1 << 18
 
@@ -48,16 +55,30 @@ class Span:
         Of the watch, nanoseconds since 1970; the end is None when nobody saw it.
     left_out
         Records so far.
+    latest_ns
+        Where nobody saw the end: no record is later, as the spools were written before.
     """
 
     start_ns: int
     end_ns: int | None
     left_out: int = field(default=0)
+    latest_ns: int | None = None
+
+    @classmethod
+    def without_end(cls, start_ns: int, spools: Iterable[Path]) -> Span:
+        """Return that of a watch whose end nobody saw, by when its spools were written."""
+        times = [time_ns()]
+        for path in spools:
+            with contextlib.suppress(OSError):  # it was just removed
+                times.append(path.stat().st_mtime_ns)
+        return cls(start_ns, None, latest_ns=max(start_ns, *times) + _CLOCKS_DIFFER_NS)
 
     def holds(self, start_ns: IntArray, end_ns: IntArray) -> BoolArray:
         """Return where something that begins and ends at these times can be."""
         first = self.start_ns - MARGIN_NS
-        last = self.start_ns + FAR_NS if self.end_ns is None else self.end_ns + MARGIN_NS
+        last = self.start_ns + FAR_NS if self.latest_ns is None else self.latest_ns
+        if self.end_ns is not None:
+            last = self.end_ns + MARGIN_NS
         found: BoolArray = (first <= start_ns) & (start_ns <= end_ns) & (end_ns <= last)
         return found
 

@@ -221,6 +221,8 @@ class Timeline:
         How many records were left out as their times cannot be.
     python_lines
         Which lines of Python copies came from; empty where that was not requested.
+    damage
+        Sentences on what is damaged and was left out.
     """
 
     start_ns: int
@@ -234,6 +236,7 @@ class Timeline:
     host_copies: HostCopies = field(default_factory=HostCopies.empty)
     impossible: int = 0
     python_lines: PythonLines = field(default_factory=PythonLines.empty)
+    damage: tuple[str, ...] = ()
 
     def over(self, link: str) -> tuple[Counters, ...]:
         """Return the counters of one kind of link, of `LINKS`."""

@@ -45,6 +45,9 @@ CUT_SHORT = 1
 #: A flag of host copies.
 HASH_KNOWN = 1
 
+#: Of any kind: texts are cut off before.
+LONGEST_RECORD = 1 << 20
+
 HEAD = np.dtype([("kind", "<u2"), ("flags", "<u2"), ("size", "<u4")])
 OPERATIONS = np.dtype(
     [
@@ -133,6 +136,14 @@ class Records:
     content: bytes
     runs: Mapping[int, Sequence[Run]]
     end: int = 0
+
+    @property
+    def damaged(self) -> int:
+        """Bytes behind the last whole record, where they are no record that was cut off."""
+        rest = len(self.content) - self.end
+        size = int.from_bytes(self.content[self.end + 4 : self.end + 8], "little")
+        cut_off = rest < HEAD.itemsize or (rest < size <= LONGEST_RECORD and size % 8 == 0)
+        return 0 if cut_off else rest
 
     @classmethod
     def found_in(cls, content: bytes, begin: int) -> Records:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.codec.files import open_file, read_bytes, reading
-from lanescope.errors import InputError
 from lanescope.trace.codes import UNKNOWN_THREAD, MemoryKind
-from lanescope.trace.operations import COLUMNS, impossible
+from lanescope.trace.damage import Damage
+from lanescope.trace.operations import COLUMNS, possible_rows
 from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
@@ -44,6 +44,8 @@ from lanescope.trace.trace_records import (
 
 #: Notes that matter stand at the beginning: that is when tracing succeeds or fails.
 _BEGINNING = 256 << 10
+#: What is said of bytes behind the last record.
+NO_RECORDS = "bytes at its end are no records"
 #: Columns that stand in the record as in the timeline.
 _OWN = [n for n in OPERATIONS.names or () if n in COLUMNS and n != "name"]
 
@@ -90,11 +92,16 @@ class Trace:
     cut_short: bool = False
 
 
-def read_trace_spool(path: Path) -> Trace:
+def read_trace_spool(path: Path, damage: Damage | None = None) -> Trace:
     """Return all that the spool of a process holds.
 
     A spool that ends in the middle of a record, because its process was killed, is read up to
     there.
+
+    Parameters
+    ----------
+    damage
+        Is told what is damaged; None: that is an error, but for bytes behind the last record.
 
     Raises
     ------
@@ -114,8 +121,9 @@ def read_trace_spool(path: Path) -> Trace:
     strings = dict(records.texts(Kind.STRING))
     calls = outermost(records.table(Kind.CALL, CALLS))
     found = operations_of(operations[timed], calls, strings, process.pid)
-    if problem := impossible(found):
-        raise InputError(f"{path} is damaged: {problem}; name another run")
+    if damage is not None:
+        damage.lost(path, NO_RECORDS, records.damaged)
+    found = only_possible(found, path, damage or Damage(refuses=True))
     return Trace(
         found,
         process,
@@ -134,6 +142,15 @@ def read_trace_spool(path: Path) -> Trace:
         ),
         cut_short=is_cut_short(ends),
     )
+
+
+def only_possible(found: Operations, path: Path, damage: Damage) -> Operations:
+    """Return the operations of a spool that can be, times apart; raises as `Damage.lost`."""
+    possible = possible_rows(found)
+    if possible.all():
+        return found
+    damage.lost(path, "operations are none that can be", int(np.count_nonzero(~possible)))
+    return found.rows(possible)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ hold what was submitted some hundred thousand records ago, and the one after.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +19,11 @@ import numpy as np
 from lanescope.codec.files import open_file
 from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.columns import operations_in_file
+from lanescope.trace.damage import Damage
 from lanescope.trace.operations import Operations
 from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed
-from lanescope.trace.spool_header import CutOffError
 from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_records import (
     CALLS,
@@ -40,10 +40,12 @@ from lanescope.trace.trace_records import (
     ranges_of,
 )
 from lanescope.trace.trace_spool import (
+    NO_RECORDS,
     Losses,
     host_copies_of,
     is_cut_short,
     managed_of,
+    only_possible,
     operations_of,
     outermost,
     process_of,
@@ -120,7 +122,9 @@ class _SideRows:
         return python_lines_of(lines, self.stacks, costs, pid)
 
 
-def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbered) -> Traced:
+def stream_traces(
+    paths: list[Path], possible: Renumbered, renumbered: Renumbered, damage: Damage
+) -> Traced:
     """Return what spools tell; the operations lie in a file without a name.
 
     Parameters
@@ -131,6 +135,8 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
         Of operations; leaves those out that cannot be.
     renumbered
         Of managed memory.
+    damage
+        Is told what is damaged.
 
     Raises
     ------
@@ -138,7 +144,9 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
         If the file cannot be written, beside the spools or among temporary files.
     """
     state = _StreamState()
-    pieces = (piece for path in paths for piece in _pieces(path, state, possible, renumbered))
+    pieces = (
+        piece for path in paths for piece in _pieces(path, state, possible, renumbered, damage)
+    )
     operations = operations_in_file(pieces, paths[0].parent, lambda: tuple(state.names))
     return Traced(
         operations,
@@ -151,10 +159,14 @@ def stream_traces(paths: list[Path], possible: Renumbered, renumbered: Renumbere
 
 
 def _pieces(
-    path: Path, state: _StreamState, possible: Renumbered, renumbered: Renumbered
+    path: Path,
+    state: _StreamState,
+    possible: Renumbered,
+    renumbered: Renumbered,
+    damage: Damage,
 ) -> Iterator[Operations]:
     """Yield a process's operations, and tell the rest."""
-    with open_file(path, inner=2) as file, contextlib.suppress(CutOffError):
+    with damage.leaving_out(path), open_file(path, inner=2) as file:
         header, begin = trace_header(path, file.read(_BLOCK))
         file.seek(begin)
         strings: dict[int, str] = {}
@@ -171,7 +183,7 @@ def _pieces(
 
         def waited() -> Operations:
             found = outermost(np.concatenate(calls))
-            own = operations_of(waiting, found, strings, pid)
+            own = only_possible(operations_of(waiting, found, strings, pid), path, damage)
             if by_calls:
                 own = coverage.only_missing(own)
             else:
@@ -181,7 +193,7 @@ def _pieces(
             piece: Operations = possible(named, visible, gpus)
             return piece
 
-        for records in _blocks(file):
+        for records in _blocks(file, path, damage):
             strings.update(records.texts(Kind.STRING))
             gpus.update(records.texts(Kind.GPU))
             side_rows.add(records)
@@ -204,12 +216,16 @@ def _pieces(
         state.python_lines.append(side_rows.python_lines(pid))
 
 
-def _blocks(file: BinaryIO) -> Iterator[Records]:
+def _blocks(file: BinaryIO, path: Path, damage: Damage) -> Iterator[Records]:
     """Yield the whole records of a file from here on, up to the first that is damaged."""
     rest = b""
+    records = Records(b"", {})
     while more := file.read(_BLOCK):
         records = Records.found_in(rest + more, 0)
         if records.end == 0:
+            behind = os.fstat(file.fileno()).st_size - file.tell()
+            damage.lost(path, NO_RECORDS, records.damaged + behind)
             return
         rest = records.content[records.end :]
         yield records
+    damage.lost(path, NO_RECORDS, records.damaged)

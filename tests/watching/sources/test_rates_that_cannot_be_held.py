@@ -13,7 +13,7 @@ from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.report.blocks_text import renderables
 from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
 from lanescope.studies.watch_report.json_values import summary_json
-from lanescope.trace.counter_spool import counters_after, read_counters, sidecar_of
+from lanescope.trace.counter_spool import counters_in, read_counters, sidecar_of
 from lanescope.trace.spool_tail import SpoolTail
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Counters, Timeline
@@ -199,7 +199,7 @@ def test_whoever_reads_the_spool_meanwhile_learns_of_it(machine, tmp_path, monke
     assert sum(map(len, pieces)) == len(read_counters(source.spool))
     frame = live.look(int(pieces[-1].end_ns[-1]))
     assert frame.directions[0].interval_ns == 200_000
-    assert counters_after(source.spool, 0).interval_ns == 200_000
+    assert counters_in(source.spool).interval_ns == 200_000
 
 
 def test_the_summary_says_so_and_its_windows_are_of_the_longer_interval(
