@@ -71,6 +71,8 @@ def test_a_month_with_few_copies_is_summed_up():
     assert (finest.windows, finest.busy_windows) == (month // 10_000, 120 * 100)
 
 
+#: The process of `copies`.
+APP = Process(5, "x", START)
 WRONG = {
     "before the watch": (START - MARGIN_NS - 1, 1),
     "after its end": (START + 10 * S + MARGIN_NS, 1),
@@ -86,7 +88,7 @@ def test_what_cannot_be_is_left_out_of_a_stored_watch(wrong, long, tmp_path, mon
     at, lasted = WRONG[wrong]
     right = START + np.arange(1, 4) * S
     operations = Operations.concat([copies(right), copies([at], lasted)])
-    folder = stored(tmp_path / "run", Timeline(START, START + 10 * S, (), operations))
+    folder = stored(tmp_path / "run", Timeline(START, START + 10 * S, (), operations, (APP,)))
     if long:
         monkeypatch.setattr(columns, "MOST_IN_MEMORY", 2)
     run = read_watch(folder)
@@ -125,7 +127,9 @@ def test_counters_that_went_back_are_read(tmp_path):
 
 
 def test_a_watch_that_ended_before_it_began_is_read(tmp_path):
-    folder = stored(tmp_path / "run", Timeline(START, START - 3600 * S, (), copies([START + S])))
+    operations = copies([START + S])
+    seen = Timeline(START, START - 3600 * S, (), operations, (APP,))
+    folder = stored(tmp_path / "run", seen)
     run = read_watch(folder)
     assert run.timeline.end_ns == START + S + S // 1000
     assert any("The clock was set back" in note for note in run.manifest.notes)

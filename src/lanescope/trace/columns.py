@@ -17,6 +17,7 @@ from lanescope.codec.fields import Bound, PositiveInt, decode
 from lanescope.codec.files import fields_of, read_json, reading
 from lanescope.codec.tables import metadata_of, open_table, require_short, table_of
 from lanescope.errors import InputError
+from lanescope.trace.belonging import require_own_time
 from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.trace.operations import COLUMNS, Operations, impossible
 from lanescope.trace.operations import RANGES as OPERATION_RANGES
@@ -202,8 +203,10 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     if (folder / RANGES).exists():
         ranges = _ranges_of(folder / RANGES)
     span = Span(start_ns, end_ns)
-    counters = tuple(span.counters(one) for one in counters)
-    operations = _possible(operations, folder, span)
+    stored, counters = counters, tuple(span.counters(one) for one in counters)
+    require_own_time(folder / COUNTERS, stored, map(len, counters))
+    all_operations, operations = operations, _possible(operations, folder, span)
+    require_own_time(folder / OPERATIONS, [all_operations], [len(operations)])
     if end_ns is None:
         ends = [int(one.end_ns[-1]) for one in counters if len(one)]
         ends += [int(piece.end_ns.max()) for piece in operations.pieces()]

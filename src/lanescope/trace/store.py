@@ -38,11 +38,19 @@ from lanescope.codec.files import reading
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
+from lanescope.trace.belonging import require_whole
 from lanescope.trace.boosted import read_boost
 from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.call_spool import CALL_SPOOLS, recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
-from lanescope.trace.columns import read_columns, write_columns
+from lanescope.trace.columns import (
+    COUNTERS,
+    OPERATIONS,
+    PROBE,
+    PROCESSES,
+    read_columns,
+    write_columns,
+)
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.damage import Damage
 from lanescope.trace.link_error_log import read_link_errors
@@ -155,6 +163,14 @@ def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
             timeline = read_spools(folder / SPOOL, manifest.machine, start_ns, end_ns)
         else:
             timeline = read_columns(folder, start_ns, end_ns)
+            require_whole(
+                folder / COUNTERS,
+                folder / PROBE,
+                folder / OPERATIONS,
+                folder / PROCESSES,
+                manifest,
+                timeline,
+            )
     timeline = dataclasses.replace(
         timeline,
         impossible=timeline.impossible + manifest.impossible,
