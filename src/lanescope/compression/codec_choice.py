@@ -46,7 +46,7 @@ def codec_of_transfers(name: str) -> Codec | None:
 
 
 def require_gpus(*gpus: int) -> None:
-    """Refuse GPUs that are not there; raises `InputError`, a `MissingPartError` without any."""
+    """Refuse GPUs that are not there; raises `MissingPartError`."""
     try:
         count = len(native.cuda_devices())
     except native.NativeError as error:
