@@ -150,7 +150,6 @@ def _sparse_spool(folder: Path) -> list[str]:
         pytest.param(_long_group, id="5 million operations in a group"),
         pytest.param(_many_samples, id="4 million alike samples"),
         pytest.param(_endless_view, id="endless view"),
-        pytest.param(_sparse_spool, id="spool of 1 TiB"),
     ],
 )
 def test_what_would_hold_or_fill_the_machine_is_refused(tmp_path: Path, make: Make) -> None:
@@ -160,6 +159,12 @@ def test_what_would_hold_or_fill_the_machine_is_refused(tmp_path: Path, make: Ma
     assert done.stderr.count("\n") == 1, done.stderr
     assert len(done.stderr) < 700
     assert most_bytes < _MOST_BYTES
+
+
+def test_a_spool_of_1_tib_is_left_out_and_named(tmp_path: Path) -> None:
+    done, _ = limited(_sparse_spool(tmp_path))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert any(" is left out: " in note for note in json.loads(done.stdout)["notes"])
 
 
 #: Starts a command with a limit, as a small process: what a large one takes is counted as its
