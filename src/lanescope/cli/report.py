@@ -285,8 +285,8 @@ def report_watch(
         )
     evaluation = evaluate_watch(run)
     if json:
-        told = summary_json(evaluation.summary, evaluation.findings, run.manifest.state)
-        print(encoder.dumps(told, indent=2))
+        content = summary_json(evaluation.summary, evaluation.findings, run.manifest.state)
+        print(encoder.dumps(content, indent=2))
         return
     assert page is not None, "without --json there is a page"
     inner = int(page.parent == run.folder)
