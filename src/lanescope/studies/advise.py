@@ -50,6 +50,8 @@ from lanescope.units.values import Unread, Value
 from lanescope.units.words import shortened
 
 _MOST_COMMAND = 60
+#: Where mean and median of rounds differ by more, the mean is said, too.
+_UNLIKE = 0.15
 #: Copies that are slower than this while kernels run share the link with them.
 _SLOWED = 1.25
 _NOW = {
@@ -299,7 +301,10 @@ def _measured(phase: Phase) -> Iterator[str]:
     if phase.kernel_seconds is not None and phase.launches:
         launches = fmt.count_text(phase.launches, "kernel or memset", "kernels and memsets")
         kernels = f"{launches} in {fmt.seconds_text(phase.kernel_seconds.value)}"
-    yield f"Measured: {rounds}{known} of {fmt.estimate_text(phase.seconds)}{every}."
+    mean = phase.mean_seconds.value
+    unlike = abs(mean - phase.seconds.value) > _UNLIKE * phase.seconds.value
+    in_the_mean = f", {fmt.seconds_text(mean)} in the mean" if unlike else ""
+    yield f"Measured: {rounds}{known} of {fmt.estimate_text(phase.seconds)}{in_the_mean}{every}."
     yield f"A round: {copies}; {kernels}; on {fmt.count_text(phase.streams, 'stream')}."
     if phase.call_gap_seconds is not None:
         yield (
@@ -450,7 +455,8 @@ def _phase_fields(one: PhaseAdvice) -> dict[str, Any]:
 
 #: What was measured of a phase.
 _MEASURED = (
-    *("rounds", "rounds_in_run", "seconds", "period_seconds", "h2d_seconds", "d2h_seconds"),
+    *("rounds", "rounds_in_run", "seconds", "mean_seconds", "period_seconds"),
+    *("h2d_seconds", "d2h_seconds"),
     *("kernel_seconds", "hidden_seconds", "idle_seconds", "host_seconds", "copies", "streams"),
     *("launches", "call_gap_seconds", "part_seconds", "slowed_by_kernels"),
 )

@@ -216,9 +216,9 @@ def _worth(change: Change) -> float:
 def _replayed(phase: Phase, edited: Edited) -> Change:
     before, after = edited.before, edited.after
     # The middle of rounds is known by their median or, where they are of two kinds, by their mean.
-    middle, by_chance = phase.seconds, phase.mean_error_seconds
-    less = min(middle.value - middle.low, by_chance)
-    more = min(middle.high - middle.value, by_chance)
+    both = phase.seconds, phase.mean_seconds
+    less = min(one.value - one.low for one in both)
+    more = min(one.high - one.value for one in both)
     gain = gained(Estimate(before, before - less, before + more), after)
     rounds = "1 measured round" if edited.rounds == 1 else f"{edited.rounds} measured rounds"
     basis = f"replay of {rounds}, in which only the copies that change are predicted"

@@ -55,9 +55,9 @@ class Phase:
         The same where all operations were looked at, else from the bytes of the whole run.
     seconds
         Of a round.
-    mean_error_seconds
-        By how much, at 95 %, the mean of rounds may differ in another run by chance alone: what a
-        run takes are not medians, and rounds may be of two kinds.
+    mean_seconds
+        The same in the mean, with its 95 % interval: what a run takes are not medians, and where
+        rounds are of two kinds their median says little.
     period_seconds
         From the begin of a round to that of the next; None where no two follow each other.
     h2d_seconds, d2h_seconds
@@ -110,7 +110,7 @@ class Phase:
     rounds: int
     rounds_in_run: int
     seconds: Estimate
-    mean_error_seconds: float
+    mean_seconds: Estimate
     period_seconds: Estimate | None
     h2d_seconds: Estimate
     d2h_seconds: Estimate

@@ -131,7 +131,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
         rounds=count,
         rounds_in_run=max(round(count * scale), 1),
         seconds=_estimate(lasted),
-        mean_error_seconds=_mean_error(lasted),
+        mean_seconds=_mean(lasted),
         period_seconds=_period(group),
         h2d_seconds=h2d,
         d2h_seconds=d2h,
@@ -201,11 +201,12 @@ def _estimate(values: npt.NDArray[np.floating[Any]]) -> Estimate:
     return Estimate(middle, min(low, middle), max(high, middle))
 
 
-def _mean_error(values: npt.NDArray[np.floating[Any]]) -> float:
-    """Return half of the 95 % interval of the mean; of few values half of their range."""
-    if values.size < _FEWEST_OF_A_MEAN:
-        return float(np.ptp(values)) / 2
-    return 1.96 * float(np.std(values, ddof=1) / np.sqrt(values.size))
+def _mean(values: npt.NDArray[np.floating[Any]]) -> Estimate:
+    """Return the mean with its 95 % interval; of few values with half of their range."""
+    mean, error = float(np.mean(values)), float(np.ptp(values)) / 2
+    if values.size >= _FEWEST_OF_A_MEAN:
+        error = 1.96 * float(np.std(values, ddof=1) / np.sqrt(values.size))
+    return Estimate(mean, mean - error, mean + error)
 
 
 def _typical(found: _Found, count: Callable[[Lane], int]) -> int:
