@@ -76,6 +76,7 @@ def test_points_lie_within_their_bands():
                 )
 
 
+@pytest.mark.native  # four seconds
 def test_each_view_has_few_charts_in_front():
     counts: dict[str, int] = defaultdict(int)
     for chart in charts().values():

@@ -58,6 +58,7 @@ def test_every_finding_has_numbers_evidence_and_a_command():
         assert one.confirm.startswith("lanescope bench ")
 
 
+@pytest.mark.native  # four seconds
 def test_far_memory_costs_pageable_copies_alone():
     sentences = sorted(f.sentence for f in found(planted(), "far-host-memory"))
     assert len(sentences) == 2
