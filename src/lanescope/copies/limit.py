@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf, isclose
 
 from lanescope.copies.copy import Copy, Engine, Operation
@@ -17,6 +18,7 @@ from lanescope.machine.part_names import is_gpu, node_of, part_name, part_number
 from lanescope.machine.pcie import (
     CACHE_LINE_BYTES,
     DEFAULT_MAX_PAYLOAD_BYTES,
+    PcieLink,
     downstream_wire_factor,
     for_kernels,
     payload_gbs,
@@ -192,8 +194,12 @@ def _is_overridden(link: Link) -> bool:
     """Whether somebody said of a PCIe link what it carries, other than what is computed."""
     if link.pcie is None or link.payload_gbs is None:
         return False
-    computed = payload_gbs(link.pcie.at_best())
-    return not all(map(isclose, link.payload_gbs, computed))
+    return not all(map(isclose, link.payload_gbs, _payload_gbs_at_best(link.pcie)))
+
+
+@lru_cache(maxsize=64)  # each experiment asks for all links
+def _payload_gbs_at_best(pcie: PcieLink) -> tuple[float, float]:
+    return payload_gbs(pcie.at_best())
 
 
 def contended(machine: Machine) -> dict[Hashable, Capacity]:
