@@ -29,7 +29,7 @@ WORK = {"parameters": "h200", "h2d_bytes": 1}
     ("call", "words"),
     [
         (lambda: lanescope.predict(**WORK), "give kernel_seconds, such as 12ms"),
-        (lambda: lanescope.predict(**WORK, kernel_seconds=0, gpus=0), "^gpus 0 is not 2 to 16$"),
+        (lambda: lanescope.predict(**WORK, kernel_seconds=0, gpus=0), "gpus cannot be 0; give"),
         (lambda: lanescope.predict(**WORK, kernel_seconds=0, on="q"), "^on 'q' is no link"),
         (lambda: lanescope.node(within="1s"), "^within 1s leaves no time"),
         (

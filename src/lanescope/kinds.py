@@ -88,7 +88,10 @@ def kind_of(hint: Any) -> Kind:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         named = [one for one in arguments[1:] if isinstance(one, Kind)]
-        return named[0] if named else kind_of(arguments[0])
+        kind = named[0] if named else kind_of(arguments[0])
+        options = (getattr(one, "value", None) for one in arguments[1:])
+        bounded = next((one for one in options if getattr(one, "wanted", "")), None)
+        return kind if bounded is None else _within(kind, bounded)
     if origin in (types.UnionType, typing.Union):
         return _any_of([kind_of(one) for one in arguments])
     if origin in _SEVERAL:
@@ -107,6 +110,17 @@ def kind_of(hint: Any) -> Kind:
         return _like(plain)
     words = f"{'an' if plain.__name__[0] in 'AEIOU' else 'a'} {plain.__name__}"
     return Kind(words, lambda value: _fit(value, isinstance(value, plain)), plain.__name__, plain)
+
+
+def _within(kind: Kind, bounds: Any) -> Kind:
+    """Return a kind of numbers that have the bounds of the option of the command line."""
+
+    def take(value: Any) -> Any:
+        taken = kind.take(value)
+        is_number = isinstance(taken, int | float) and not isinstance(taken, bool)
+        return _fit(taken, not is_number or bounds.fits(taken))
+
+    return dataclasses.replace(kind, words=bounds.wanted, take=take, exact=None)
 
 
 def _fit(value: Any, fits: bool) -> Any:

@@ -56,9 +56,25 @@ def test_the_command_says_so_and_its_json_too():
     assert "one of these numbers is wrong" in found.warning
 
 
-def test_a_kernel_of_no_step_is_refused():
-    with pytest.raises(InputError, match=r"^steps 0 is not above 0; give how often"):
-        lanescope.predict(h2d_bytes=8, kernel_seconds=0, parameters="h200", steps=0)
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"steps": 0}, "steps cannot be 0.0; give steps above 0 and up to 1e\\+09"),
+        ({"steps": 1e12}, "steps cannot be 1000000000000.0; give steps above 0"),
+        ({"host_seconds": 100}, "host_seconds cannot be 100.0; give seconds, up to a second, or 0"),
+        ({"kernel_seconds": 1e9}, "kernel_seconds cannot be 1000000000.0; give seconds, up to a"),
+        ({"mapped_reads": 1e9}, "mapped_reads cannot be 1000000000.0; give times from 0 to"),
+        ({"gpus": 100}, "gpus cannot be 100; give a whole number from 2 to 16"),
+    ],
+)
+def test_numbers_have_the_bounds_of_the_options(given, words):
+    with pytest.raises(InputError, match=words):
+        lanescope.predict(**{"h2d_bytes": 8, "kernel_seconds": 0, "parameters": "h200"} | given)
+
+
+def test_bounds_are_within_what_is_taken():
+    for given in ({"steps": 1e9}, {"host_seconds": 1}, {"kernel_seconds": 86_400}, {"gpus": None}):
+        lanescope.predict(**{"h2d_bytes": 8, "kernel_seconds": 0, "parameters": "h200"} | given)
 
 
 def test_a_fit_of_another_driver_has_a_note(tmp_path, two_gpus):

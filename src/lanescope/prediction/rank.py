@@ -230,16 +230,11 @@ def require_possible(workload: Workload) -> None:
     Raises
     ------
     InputError
-        If bytes lie in no array, the kernel has no step, or nothing is moved.
+        If bytes lie in no array, or nothing is moved.
     """
     for what, arrays in (("GPU", workload.h2d_arrays), ("host", workload.d2h_arrays)):
         if arrays < 1:
             raise InputError(f"the workload's arrays to the {what} are {arrays}; give 1 or more")
-    if workload.steps is not None and workload.steps <= 0:
-        raise InputError(
-            f"{argument.steps} {workload.steps:g} is not above 0; give how often the kernel reads, "
-            "computes and writes, or leave it out"
-        )
     if not workload.h2d_bytes and not workload.d2h_bytes:
         raise InputError(
             f"the workload moves no bytes; give bytes to the GPU ({argument.h2d_bytes}) or back "

@@ -56,6 +56,15 @@ class Value:
             self.refuse(text, f"a name of at most {LONGEST_NAME} bytes, with no control character")
         return text
 
+    @property
+    def wanted(self) -> str:
+        """What it takes, in words, where numbers from Python have the same bounds; else empty."""
+        return ""
+
+    def fits(self, number: float) -> bool:
+        """Whether a number from Python is within the bounds."""
+        return True
+
     def refuse(self, text: str, wanted: str) -> NoReturn:
         """Refuse a text."""
         raise InputError(f"{self.option} takes {wanted}, not {quoted(text)}")
@@ -78,12 +87,20 @@ class Whole(Value):
     most: int
     why: str
 
+    @property
+    def wanted(self) -> str:
+        """The bounds."""
+        return f"a whole number from {self.least} to {self.most} ({self.why})"
+
+    def fits(self, number: float) -> bool:
+        """Whether a number is within them."""
+        return self.least <= number <= self.most
+
     def read(self, text: str) -> int:
         """Return the number."""
-        if re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", text) is None or not (
-            self.least <= int(text) <= self.most
-        ):
-            self.refuse(text, f"a whole number from {self.least} to {self.most} ({self.why})")
+        is_whole = re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", text) is not None
+        if not (is_whole and self.fits(int(text))):
+            self.refuse(text, self.wanted)
         return int(text)
 
 
@@ -96,18 +113,27 @@ class Real(Value):
     why: str
     least: float | None = None
 
+    @property
+    def wanted(self) -> str:
+        """The bounds."""
+        low = "above 0 and up to" if self.least is None else f"from {self.least:g} to"
+        most = f"{self.most:.0f}" if self.most < 1e9 else f"{self.most:g}"
+        what = f"{self.unit} {low} {most}"
+        return f"{what} ({self.why})" if self.why else what
+
+    def fits(self, number: float) -> bool:
+        """Whether a number is within them."""
+        over = number > 0 if self.least is None else number >= self.least
+        return over and number <= self.most
+
     def read(self, text: str) -> float:
         """Return the number."""
         try:
             number = float(text)
         except ValueError:
             number = -1.0
-        over = number > 0 if self.least is None else number >= self.least
-        if not (over and number <= self.most):
-            low = "above 0 and up to" if self.least is None else f"from {self.least:g} to"
-            most = f"{self.most:.0f}" if self.most < 1e9 else f"{self.most:g}"
-            what = f"{self.unit} {low} {most}"
-            self.refuse(text, f"{what} ({self.why})" if self.why else what)
+        if not self.fits(number):
+            self.refuse(text, self.wanted)
         return number
 
 
@@ -219,6 +245,15 @@ class Duration(Value):
 @dataclass(frozen=True, slots=True)
 class Seconds(Duration):
     """The same in seconds."""
+
+    @property
+    def wanted(self) -> str:
+        """The bounds."""
+        return f"seconds, {self.bounds}"
+
+    def fits(self, number: float) -> bool:
+        """Whether a number is within them, but for what rounding to nanoseconds takes."""
+        return (self.zero and number == 0) or self.least_ns <= round(number * 1e9) <= self.most_ns
 
     def read(self, text: str) -> float:  # type: ignore[override]  # of another unit
         """Return them."""
