@@ -125,9 +125,8 @@ main()
 """
 
 
-def test_a_lack_of_memory_is_no_fault_of_our_own(lanescope):
-    program = FAULTY.replace('ZeroDivisionError("a planted → fault")', "MemoryError")
-    done = subprocess.run(
+def in_python(lanescope, program):
+    return subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -135,6 +134,11 @@ def test_a_lack_of_memory_is_no_fault_of_our_own(lanescope):
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+def test_a_lack_of_memory_is_no_fault_of_our_own(lanescope):
+    program = FAULTY.replace('ZeroDivisionError("a planted → fault")', "MemoryError")
+    done = in_python(lanescope, program)
     assert done.returncode == 2
     assert done.stderr.startswith("lanescope: there is not enough memory; see")
     assert done.stderr.count("\n") == 1
@@ -145,14 +149,7 @@ def test_a_fault_of_our_own_has_a_code_of_its_own(lanescope, tmp_path, writable)
     lanescope.environment["PYTHONIOENCODING"] = "ascii"
     if not writable:
         lanescope.environment |= {"LANESCOPE_RUNS": "/proc/runs", "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTY],
-        capture_output=True,
-        text=True,
-        env=lanescope.environment,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = in_python(lanescope, FAULTY)
     assert done.returncode == 70
     (line,) = done.stderr.splitlines()
     assert line.startswith("lanescope: a fault of lanescope's own (ZeroDivisionError: a planted ->")

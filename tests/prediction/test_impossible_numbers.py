@@ -64,7 +64,8 @@ def test_the_command_says_so_and_its_json_too():
         ({"host_seconds": 100}, "host_seconds cannot be 100.0; give seconds, up to a second, or 0"),
         ({"kernel_seconds": 1e9}, "kernel_seconds cannot be 1000000000.0; give seconds, up to a"),
         ({"mapped_reads": 1e9}, "mapped_reads cannot be 1000000000.0; give times from 0 to"),
-        ({"gpus": 100}, "gpus cannot be 100; give a whole number from 2 to 16"),
+        ({"gpus": 1}, "gpus cannot be 1; give a whole number from 2 to 16"),
+        ({"gpus": 17}, "gpus cannot be 17; give a whole number from 2 to 16"),
     ],
 )
 def test_numbers_have_the_bounds_of_the_options(given, words):

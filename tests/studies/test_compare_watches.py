@@ -74,7 +74,7 @@ def test_few_copies_and_those_of_one_watch_have_no_verdict() -> None:
     assert (found[2 * MIB].before.count, found[2 * MIB].after.count) == (50, 0)
 
 
-def test_too_few_times_for_an_interval_are_told_all_the_same() -> None:
+def test_a_median_is_shown_where_times_are_too_few_for_an_interval() -> None:
     run = watched((2, 400 * MIB, 8e-3))
     (change,) = found = watch_changes(run, run)
     assert change.before.median == pytest.approx(8e-3, rel=0.1)

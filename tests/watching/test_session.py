@@ -258,7 +258,7 @@ def test_other_folders_are_told_apart(tmp_path, change, sentence):
         ),
     ],
 )
-def test_a_program_that_is_over_at_once_is_told_why_nothing_watched(
+def test_a_short_program_without_a_driver_is_reported_with_the_cause(
     tmp_path, monkeypatch, driver, refusal, reasons
 ):
     monkeypatch.setattr(injection, "has_driver", lambda: driver)

@@ -2706,37 +2706,32 @@ static void copier() {
   }).detach();
   while (g_running < 3) usleep(1000);
 }
-static int c_end_at_once() {
+static void end_amid_copies() {
   end_setup();
   copier();
   say("ends\n");
+}
+static int c_end_at_once() {
+  end_amid_copies();
   _exit(23);
 }
 static int c_end_quick() {
-  end_setup();
-  copier();
-  say("ends\n");
+  end_amid_copies();
   quick_exit(24);
 }
 static int c_end_term() {
-  end_setup();
-  copier();
-  say("ends\n");
+  end_amid_copies();
   kill(getpid(), SIGTERM);
   for (;;) pause();
 }
 static int c_end_kill() {
-  end_setup();
-  copier();
-  say("ends\n");
+  end_amid_copies();
   kill(getpid(), SIGKILL);
   for (;;) pause();
 }
 static int c_end_abort() {
   no_core();
-  end_setup();
-  copier();
-  say("ends\n");
+  end_amid_copies();
   abort();
 }
 static int c_end_main_thread() {  // the main thread ends, another one goes on and ends the process

@@ -150,9 +150,6 @@ class Replay:
         return max(spent.values()) * (1 - _ROUNDING)
 
 
-_LEAST, _MOST = 2, 16
-
-
 @dataclass(frozen=True, slots=True)
 class Several:
     """A round on each of several GPUs, begun by one thread.
@@ -192,8 +189,6 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
     InputError
         If the machine has not so many GPUs.
     """
-    if not _LEAST <= gpus <= _MOST:
-        raise InputError(f"{argument.gpus} {gpus} is not {_LEAST} to {_MOST}")
     if len(machine.gpus) < gpus:
         raise InputError(
             f"{argument.gpus} {gpus}: {machine.name} has {len(machine.gpus)}; name a machine that "

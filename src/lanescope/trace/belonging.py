@@ -13,24 +13,24 @@ _REMEDY = "name another run"
 _PROBE = "probe"
 
 
-def require_own_time(path: Path, before: Sequence[Sized], kept: Iterable[int]) -> None:
+def require_own_time(path: Path, stored: Sequence[Sized], possible: Iterable[int]) -> None:
     """Refuse a file with a part of which no record is of the time of the watch.
 
     What is stored was looked at before, so single records may be wrong, and not all.
 
     Parameters
     ----------
-    before
+    stored
         The records of each part.
-    kept
-        How many of each can be.
+    possible
+        How many of each have a time that can be.
 
     Raises
     ------
     InputError
         If there is such a part.
     """
-    for records, count in zip(before, kept, strict=True):
+    for records, count in zip(stored, possible, strict=True):
         if len(records) and not count:
             raise InputError(
                 f"{path}: no record is of the time of this watch, so it is another's; {_REMEDY}"

@@ -101,7 +101,7 @@ def read_trace_spool(path: Path, damage: Damage | None = None) -> Trace:
     Parameters
     ----------
     damage
-        Is told what is damaged; None: that is an error, but for bytes behind the last record.
+        Collects what is damaged; None: that is an error, but for bytes behind the last record.
 
     Raises
     ------

@@ -136,7 +136,7 @@ def stream_traces(
     renumbered
         Of managed memory.
     damage
-        Is told what is damaged.
+        Collects what is damaged.
 
     Raises
     ------
