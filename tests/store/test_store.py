@@ -88,6 +88,28 @@ def test_predictions_share_files_and_read_back_after_a_kill(
     assert read_run(writer.finish(State.COMPLETE).folder).results[-1].experiment.name == "measured"
 
 
+@pytest.mark.parametrize("backend", [ModelBackend, lambda _: FakeBackend(seconds)])
+def test_an_end_that_is_cut_off_leaves_a_run_that_reads_back(
+    tmp_path, two_gpus, manifest, monkeypatch, backend
+):
+    writer = RunWriter(tmp_path / "run", manifest)
+    one = experiment_of(host_to_gpu(), name="one")
+    measure_all([one], backend(two_gpus), two_gpus, Plan(), writer.add)
+    stored = [r.experiment.name for r in read_run(tmp_path / "run").results]
+    write = writer._opened.write
+
+    def interrupted(name, content):
+        if name == "results.parquet":
+            raise KeyboardInterrupt
+        write(name, content)
+
+    monkeypatch.setattr(writer._opened, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        writer.finish(State.COMPLETE)
+    assert (tmp_path / "run" / "samples.parquet").exists()
+    assert [r.experiment.name for r in read_run(tmp_path / "run").results] == stored
+
+
 @pytest.mark.parametrize("name", ["results.parquet", "samples.parquet", "manifest.json"])
 @pytest.mark.parametrize("kept", [0, 0.5])
 def test_a_truncated_file_is_named(stored, name, kept):

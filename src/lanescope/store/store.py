@@ -150,9 +150,11 @@ def read_run(folder: StrPath) -> Run:
         found = read_results(path, folder / "samples" / path.name, machine, inner=2)
         since |= {result.experiment.name: result for result in found}
     results = since
-    # samples are never without results: where these are gone, that is said where they are read
+    # Samples are put together first, so that an end cut off there has them alone. Of a run that has
+    # ended they are never without results: where these are gone, that is said where they are read.
     whole = is_there(_whole(folder, "results"))
-    if whole or (not parts and is_there(_whole(folder, "samples"))):
+    ended = manifest.state is not State.RUNNING
+    if whole or (ended and not parts and is_there(_whole(folder, "samples"))):
         # without those measured again, whose samples may already be put together
         paths = (_whole(folder, "results"), _whole(folder, "samples"))
         before = read_results(*paths, machine, without=since.keys())
