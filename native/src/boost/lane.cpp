@@ -4,6 +4,7 @@
 
 #include "boost/cpus.hpp"
 #include "boost/driver.hpp"
+#include "boost/pages.hpp"
 #include "boost/settings.hpp"
 #include "boost/spinning.hpp"
 #include "watch/watch_clock.hpp"
@@ -12,7 +13,7 @@ namespace lanescope::boost {
 
 namespace {
 
-constexpr std::size_t kPiecesOfThread = 3;
+constexpr std::size_t kPiecesOfThread = 6;
 constexpr std::size_t kMostPiece = 512 << 10;
 /// Pieces up to here are moved also by the thread that calls: it is awake.
 constexpr std::size_t kMostHelped = 128 << 10;
@@ -20,9 +21,19 @@ constexpr std::size_t kMostHelped = 128 << 10;
 /// on an H100): what is ready goes together, while two copies are before it.
 constexpr std::uint64_t kAhead = 2;
 constexpr std::size_t kMostTogether = 4 << 20, kFirstTogether = 256 << 10;
-/// To a GPU half of a small copy goes at once: threads have it ready in the time of two more
-/// copies.
-constexpr std::size_t kMostWaitedFor = 1 << 20;
+/// To a GPU the smallest copies go at once and half of small ones: threads have it ready in the
+/// time of two more copies.
+constexpr std::size_t kMostAtOnce = 512 << 10, kMostWaitedFor = 1 << 20;
+
+/// Of larger copies the host's memory is busy with what threads read: the ring stays in caches.
+constexpr std::size_t kMostPastCaches = 32 << 20;
+
+/// @return the least bytes of a copy that go to a GPU together.
+std::size_t least_together(std::size_t bytes) noexcept {
+  if (bytes <= kMostAtOnce) return bytes;
+  return std::clamp(bytes / 2, kFirstTogether, kMostWaitedFor);
+}
+
 /// A GPU takes some µs to say that a stream has nothing to do.
 constexpr std::int64_t kAtOnceNs = 30'000;
 
@@ -46,6 +57,12 @@ struct Lane::Pieces {
 
   [[nodiscard]] CUdeviceptr device(std::uint64_t piece) const noexcept {
     return copy.device + job.begin_of(piece);
+  }
+
+  /// Look at the memory of a small copy once. Where pages are missing threads get them, each its
+  /// own.
+  void look_at_memory() noexcept {
+    job.is_ready = job.bytes <= kMostLookedAt && is_ready(job.memory, job.bytes, !job.into_ring);
   }
 
   /// After a look at all there is to do: move a piece, or wait a moment.
@@ -159,6 +176,7 @@ Ended Lane::carry(const Copy& copy, Workers& workers, bool& at_once) noexcept {
   job.first_bytes =
       job.piece_bytes - reinterpret_cast<std::uintptr_t>(copy.memory) % job.piece_bytes;
   job.into_ring = copy.direction == Direction::to_gpu;
+  job.past_caches = job.into_ring && copy.bytes <= kMostPastCaches;
   job.ring = &ring_;
   job.first_slot = head_;
   job.done = done_.data();
@@ -203,12 +221,13 @@ Ended Lane::to_gpu(Pieces& its) noexcept {
   Job& job = its.job;
   const std::uint64_t end = job.first_slot + its.count;
   const std::uint64_t most = kMostTogether / job.piece_bytes;
-  const std::size_t least = std::clamp(job.bytes / 2, kFirstTogether, kMostWaitedFor);
+  const std::size_t least = least_together(job.bytes);
   const bool returns_early = its.stream == its.copy.stream;
   std::uint64_t ahead = 0;  // copies of the GPU that are not known to be over
   const auto allow = [&] {
     its.workers.allow(job, std::min(its.count, tail_ + ring_.slots() - job.first_slot));
   };
+  its.look_at_memory();
   allow();
   while (its.issued < its.count || (!returns_early && tail_ < end)) {
     bool moved = false;
@@ -243,7 +262,7 @@ Ended Lane::from_gpu(Pieces& its) noexcept {
   Job& job = its.job;
   std::uint64_t ready = 0, moved_out = 0;
   std::uint64_t together = std::max<std::uint64_t>(kFirstTogether / job.piece_bytes, 1);
-  bool started = false;
+  bool started = false, looked = false;
   const std::int64_t begun = watch::clock_ns(CLOCK_MONOTONIC);
   while (moved_out < its.count) {
     bool moved = false;
@@ -257,6 +276,8 @@ Ended Lane::from_gpu(Pieces& its) noexcept {
           std::min(2 * together, std::max<std::uint64_t>(1, kMostTogether / 4 / job.piece_bytes));
       moved = true;
     }
+    if (!looked) its.look_at_memory();  // while the GPU copies
+    looked = true;
     if (!started && has_started()) {
       started = true;
       its.at_once = watch::clock_ns(CLOCK_MONOTONIC) - begun <= kAtOnceNs;

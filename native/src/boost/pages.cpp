@@ -67,22 +67,37 @@ bool have_pages(Pages pages, std::uintptr_t data, bool write) noexcept {
   return true;
 }
 
-// Populating pages that are there takes far longer than asking which are.
-bool make_ready(const char* data, std::size_t bytes, bool write) noexcept {
+enum class Found { all, some, unmapped };
+
+/// @return how many of some pages are there.
+Found look_at(Pages pages) noexcept {
   constexpr std::size_t kLeastPage = 4096;
-  const Pages pages = pages_of(data, bytes);
   std::array<unsigned char, kMostLookedAt / kLeastPage + 1> there;
   const std::size_t count = (pages.end - pages.begin) / page_bytes();
-  if (bytes == 0 || count > there.size()) return bytes == 0;
-  if (mincore(reinterpret_cast<void*>(pages.begin), pages.end - pages.begin, there.data()) != 0)
-    return false;  // some of it is not mapped
-  const bool missing =
-      std::any_of(there.begin(), there.begin() + count, [](auto page) { return (page & 1) == 0; });
-  const auto at = reinterpret_cast<std::uintptr_t>(data);
-  if (missing) return have_pages(pages, at, write);
+  if (count > there.size() ||
+      mincore(reinterpret_cast<void*>(pages.begin), pages.end - pages.begin, there.data()) != 0)
+    return Found::unmapped;
+  const bool all =
+      std::all_of(there.begin(), there.begin() + count, [](auto page) { return (page & 1) != 0; });
+  return all ? Found::all : Found::some;
+}
+
+/// Of pages that are there the first and the last one say what may be done with them.
+bool have_ends(Pages pages, std::uintptr_t data, bool write) noexcept {
   const std::size_t page = page_bytes();
-  return have_pages({pages.begin, pages.begin + page}, at, write) &&
-         have_pages({pages.end - page, pages.end}, at, write);
+  return have_pages({pages.begin, pages.begin + page}, data, write) &&
+         (pages.end - pages.begin == page ||
+          have_pages({pages.end - page, pages.end}, data, write));
+}
+
+// Populating pages that are there takes far longer than asking which are.
+bool make_ready(const char* data, std::size_t bytes, bool write) noexcept {
+  if (bytes == 0) return true;
+  const Pages pages = pages_of(data, bytes);
+  const Found found = look_at(pages);
+  const auto at = reinterpret_cast<std::uintptr_t>(data);
+  if (found == Found::some) return have_pages(pages, at, write);
+  return found == Found::all && have_ends(pages, at, write);
 }
 
 }  // namespace
@@ -97,6 +112,12 @@ bool make_readable(const char* data, std::size_t bytes) noexcept {
 
 bool make_writable(char* data, std::size_t bytes) noexcept {
   return make_ready(data, bytes, true);
+}
+
+bool is_ready(const char* data, std::size_t bytes, bool write) noexcept {
+  const Pages pages = pages_of(data, bytes);
+  return look_at(pages) == Found::all &&
+         have_ends(pages, reinterpret_cast<std::uintptr_t>(data), write);
 }
 
 bool is_fresh(const char* data, std::size_t bytes) noexcept {

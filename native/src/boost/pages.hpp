@@ -17,7 +17,11 @@ bool make_readable(const char* data, std::size_t bytes) noexcept;
 /// The same for writing. No byte changes.
 bool make_writable(char* data, std::size_t bytes) noexcept;
 
-constexpr std::size_t kMostLookedAt = 2 << 20;
+/// @return whether all pages of up to `kMostLookedAt` bytes are there, and the first and the last
+/// one may be read, or written: then the two above would do nothing.
+bool is_ready(const char* data, std::size_t bytes, bool write) noexcept;
+
+constexpr std::size_t kMostLookedAt = 4 << 20;
 
 /// @return whether most of some memory has no pages yet, by a sample.
 bool is_fresh(const char* data, std::size_t bytes) noexcept;

@@ -13,7 +13,7 @@ class PinnedRing {
  public:
   static constexpr std::size_t kSegmentBytes = 8 << 20, kMostSegments = 8;
   static constexpr std::size_t kMostBytes = kSegmentBytes * kMostSegments;
-  static constexpr std::size_t kLeastSlot = 64 << 10, kMostSlot = 2 << 20;
+  static constexpr std::size_t kLeastSlot = 32 << 10, kMostSlot = 2 << 20;
   static constexpr std::size_t kMostSlots = kMostBytes / kLeastSlot;
 
   /// Get more memory for the current context, until there are `wanted` bytes, of a NUMA node.

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <new>
 
+#include "boost/move_bytes.hpp"
 #include "boost/pages.hpp"
 #include "boost/spinning.hpp"
 #include "boost/threads.hpp"
@@ -19,25 +19,17 @@ namespace {
 
 constexpr std::size_t kMostJobs = 32;
 constexpr std::uint64_t kMostWoken = 1024;
-/// memcpy writes past the caches what is longer than it thinks good, and the ring shall be in them.
-constexpr std::size_t kThroughCaches = 64 << 10;
-
-void move_bytes(char* to, const char* from, std::size_t bytes) noexcept {
-  for (std::size_t at = 0; at < bytes; at += kThroughCaches)
-    std::memcpy(to + at, from + at, std::min(kThroughCaches, bytes - at));
-}
-
 /// @return whether a piece could be moved.
 bool move_piece(const Job& job, std::uint64_t piece) noexcept {
   char* const memory = job.memory + job.begin_of(piece);
   char* const slot = job.slot_of(piece);
   const std::size_t bytes = job.bytes_of(piece);
   if (job.into_ring) {
-    if (!make_readable(memory, bytes)) return false;
-    move_bytes(slot, memory, bytes);
+    if (!job.is_ready && !make_readable(memory, bytes)) return false;
+    (job.past_caches ? move_past_caches : move_through_caches)(slot, memory, bytes);
   } else {
-    if (!make_writable(memory, bytes)) return false;
-    move_bytes(memory, slot, bytes);
+    if (!job.is_ready && !make_writable(memory, bytes)) return false;
+    move_through_caches(memory, slot, bytes);
   }
   return true;
 }

@@ -16,7 +16,10 @@ namespace lanescope::boost {
 struct Job {
   char* memory = nullptr;
   std::size_t bytes = 0, piece_bytes = 0;
-  bool into_ring = true;
+  bool into_ring = true, past_caches = false;
+  /// Set before any piece is allowed: nobody needs to look at the memory for each piece, which
+  /// takes about as long as moving a small one.
+  bool is_ready = false;
   const PinnedRing* ring = nullptr;
   std::uint64_t first_slot = 0;
 
