@@ -10,7 +10,8 @@ with the programs, this list before `advise` was changed for them: what fails st
 ``measure DIR --programs unseen`` takes the programs of unseen.py and unseen.cu in their place,
 ``--programs later`` those of later.py and later.cu, ``--programs blind`` those of blind.py and
 blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu, ``--programs sixth`` those of
-sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu.
+sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu,
+``--programs eighth`` those of eighth.py and eighth.cu.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from statistics import median
 from types import ModuleType
 
 import blind
+import eighth
 import fresh
 import later
 import seventh
@@ -112,7 +114,7 @@ SETS = {
     "unseen": set_of(unseen, one_name(unseen.CHANGES)),
 } | {
     module.__name__: set_of(module, module.CHANGES)
-    for module in (later, blind, fresh, sixth, seventh)
+    for module in (later, blind, fresh, sixth, seventh, eighth)
 }
 
 
