@@ -329,6 +329,30 @@ API void mock_copy_of(void* destination, const void* source, size_t bytes, int r
     ++correlation;
 }
 
+/// A call of the driver's that copies back, asynchronously (279) or not (278).
+API void mock_copy_back(void* destination, const void* source, size_t bytes, int asynchronous,
+                        void* stream) {
+  struct {
+    const void *destination, *source;
+    size_t bytes;
+    void* stream;
+  } arguments{destination, source, bytes, stream};
+  const uint32_t id = asynchronous != 0 ? 279 : 278;
+  int result = 0;
+  CallData data{1, "", &arguments, &result, "", nullptr, 1, nullptr, correlation + 1};
+  if (called != nullptr && driver_callbacks[id]) called(nullptr, 1, id, &data);
+  mock_copies(1, bytes, 2, asynchronous, 7);
+}
+
+/// A call that has waited for a stream (126), or for all of the context (17).
+API void mock_wait(void* stream, int all) {
+  void* arguments = stream;
+  const uint32_t id = all != 0 ? 17 : 126;
+  int result = 0;
+  CallData data{1, "", &arguments, &result, "", nullptr, 1, nullptr, ++correlation};
+  if (called != nullptr && driver_callbacks[id]) called(nullptr, 1, id, &data);
+}
+
 API void mock_managed(int kind, uint64_t value, uint64_t address, uint32_t source,
                       uint32_t destination) {
   if (!enabled[kUnified]) return;

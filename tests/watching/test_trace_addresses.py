@@ -25,6 +25,11 @@ inject = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
 assert inject.InitializeInjection() == 1
 def copy(source, size, destination=1 << 40, result=0):
     cupti.mock_copy_of(c_void_p(destination), c_void_p(source), c_size_t(size), result)
+def back(destination, size, asynchronous=0, stream=0):
+    cupti.mock_copy_back(c_void_p(destination), c_void_p(1 << 40), c_size_t(size), asynchronous,
+                         c_void_p(stream))
+def wait(stream=0, all=0):
+    cupti.mock_wait(c_void_p(stream), all)
 buffer = ctypes.create_string_buffer(b"a" * 1000, 1 << 20)
 at = ctypes.addressof(buffer)
 """
@@ -93,6 +98,47 @@ other = ctypes.create_string_buffer(b"a" * 1000, 1000); copy(ctypes.addressof(ot
     assert first == same == back == elsewhere
     assert len({first, changed, shorter}) == 3
     assert trace.host_copies.hashed.tolist() == [1] * 6
+
+
+def test_contents_of_copies_back_are_known_once_they_are_there(run: Run) -> None:
+    driver = program("mock_cuda")
+    trace = run(
+        f"""
+driver = ctypes.CDLL({str(driver)!r})
+copy(at, 1000)                       # 0: sent
+back(at, 1000)                       # 1: a call that waits
+back(at, 1000, 1, 5)                 # 2: pageable, so that the call waits, too
+driver.mock_pinned(c_uint64(at), c_uint64(1 << 20), 1)
+back(at, 1000, 1, 5); wait(5)        # 3, and again once it is there
+back(at, 1000, 1, 5); wait(6)        # 4: another stream was waited for
+wait(all=1)                          # 4 again
+back(at, 1000, 1, 5)                 # 5: nobody waits
+""",
+        "copy,content",
+    )
+    found = trace.host_copies
+    assert found.hashed.tolist() == [1, 1, 1, 0, 1, 0, 1, 0]
+    assert found.correlation[3] == found.correlation[4]
+    assert found.correlation[5] == found.correlation[6]
+    known = found.hash[found.hashed == 1]
+    assert len(set(known.tolist())) == 1
+
+
+def test_contents_are_read_within_a_budget_alone(run: Run) -> None:
+    trace = run(
+        """
+large = mmap.mmap(-1, 1 << 30)  # one page of zeros, as often as there is memory
+there = ctypes.addressof(ctypes.c_char.from_buffer(large))
+copy(there, 1 << 30); copy(at, 1000)
+""",
+        "copy,content",
+    )
+    assert trace.host_copies.hashed.tolist() == [0, 1]
+
+
+def test_hashes_are_of_what_is_sent_alone(run: Run) -> None:
+    trace = run("copy(at, 1000); back(at, 1000)", "copy,hash")
+    assert trace.host_copies.hashed.tolist() == [1, 0]
 
 
 def test_blocks_that_change_places_are_another_content(run: Run) -> None:

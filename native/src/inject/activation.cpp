@@ -75,6 +75,8 @@ void Activation::enable_callbacks() {
       cupti_.cuptiEnableCallback == nullptr ? CUPTI_ERROR_NOT_SUPPORTED : CUPTI_SUCCESS;
   for (std::size_t i = 0; i < kCopyCallCount && result == CUPTI_SUCCESS; ++i)
     result = cupti_.cuptiEnableCallback(1, subscriber_, kCopyCalls[i].domain, kCopyCalls[i].id);
+  for (std::size_t i = 0; settings_.contents && i < kWaitCallCount && result == CUPTI_SUCCESS; ++i)
+    result = cupti_.cuptiEnableCallback(1, subscriber_, kWaitCalls[i].domain, kWaitCalls[i].id);
   succeeded("tracing of addresses", result);
 }
 

@@ -19,6 +19,11 @@ std::uint64_t number(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address);
 }
 
+void set_stream(CopyCall& call, const void* stream) {
+  call.asynchronous = true;
+  call.stream = number(stream);
+}
+
 CopyCall to_device(const void* arguments) {
   const auto& own = as<cuMemcpyHtoD_v2_params>(arguments);
   return {number(own.srcHost), own.dstDevice, own.ByteCount, Way::to_device};
@@ -44,6 +49,38 @@ std::optional<CopyCall> of_runtime(const void* arguments) {
       return CopyCall{call.source, call.destination, call.bytes, Way::from_device};
     case cudaMemcpyDefault:
       return call;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// @return a call with the stream that it was put into.
+template <class Arguments>
+CopyCall on_stream(CopyCall call, const void* arguments) {
+  set_stream(call, as<Arguments>(arguments).hStream);
+  return call;
+}
+
+std::optional<CopyCall> of_driver(CUpti_CallbackId id, const void* arguments) {
+  switch (id) {
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2_ptds:
+      return to_device(arguments);
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz:
+      return on_stream<cuMemcpyHtoDAsync_v2_params>(to_device(arguments), arguments);
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds:
+      return from_device(arguments);
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz:
+      return on_stream<cuMemcpyDtoHAsync_v2_params>(from_device(arguments), arguments);
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpy:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpy_ptds:
+      return either(arguments);
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync:
+    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz:
+      return on_stream<cuMemcpyAsync_params>(either(arguments), arguments);
     default:
       return std::nullopt;
   }
@@ -80,29 +117,34 @@ const CopyCallId kCopyCalls[] = {
 };
 const std::size_t kCopyCallCount = std::size(kCopyCalls);
 
+const CopyCallId kWaitCalls[] = {
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize},
+};
+const std::size_t kWaitCallCount = std::size(kWaitCalls);
+
+std::optional<WaitCall> wait_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                                  const void* arguments) noexcept {
+  if (domain != kDriver) return std::nullopt;
+  if (id == CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize) return WaitCall{true, 0};
+  const bool waits = id == CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize ||
+                     id == CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz;
+  if (!waits || arguments == nullptr) return std::nullopt;
+  return WaitCall{false, number(as<cuStreamSynchronize_params>(arguments).hStream)};
+}
+
 std::optional<CopyCall> copy_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
                                   const void* arguments) noexcept {
   if (arguments == nullptr) return std::nullopt;
-  if (domain == kRuntime) return of_runtime(arguments);
-  switch (id) {
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2_ptds:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz:
-      return to_device(arguments);
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz:
-      return from_device(arguments);
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpy:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpy_ptds:
-    case CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz:
-      return either(arguments);
-    default:
-      return std::nullopt;
+  if (domain == kRuntime) {
+    std::optional<CopyCall> call = of_runtime(arguments);
+    const bool queued = id == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020 ||
+                        id == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_ptsz_v7000;
+    if (call && queued) set_stream(*call, as<cudaMemcpyAsync_v3020_params>(arguments).stream);
+    return call;
   }
+  return of_driver(id, arguments);
 }
 
 }  // namespace lanescope::inject

@@ -15,6 +15,8 @@ struct CopyCall {
   std::uint64_t destination;
   std::uint64_t bytes;
   Way way;
+  bool asynchronous = false;
+  std::uint64_t stream = 0;  ///< of an asynchronous call
 };
 
 /// A call that copies one range of bytes and has a side in the host.
@@ -27,6 +29,20 @@ struct CopyCallId {
 /// among them.
 extern const CopyCallId kCopyCalls[];
 extern const std::size_t kCopyCallCount;
+
+/// The calls that wait for a stream, or for all of a context.
+extern const CopyCallId kWaitCalls[];
+extern const std::size_t kWaitCallCount;
+
+/// The stream that a call has waited for.
+struct WaitCall {
+  bool all;  ///< of the context
+  std::uint64_t stream;
+};
+
+/// @return what a call has waited for; nothing for one that does not wait.
+std::optional<WaitCall> wait_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                                  const void* arguments) noexcept;
 
 /// @return what was passed to the call that is told of; nothing for one that is none of these.
 std::optional<CopyCall> copy_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,

@@ -56,6 +56,34 @@ bool may_read(std::uint64_t address) noexcept {
          !is_write_combined(address);
 }
 
+/// @return whether memory is pageable: a call that copies to it returns when it is there.
+bool is_pageable(std::uint64_t address) noexcept {
+  const auto ask = driver().pointer_attribute;
+  unsigned kind = 0;
+  return ask != nullptr && ask(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS;
+}
+
+/// Copies back to pinned memory of this thread, which may still be under way.
+struct UnderWay {
+  static constexpr std::size_t kMost = 32;
+
+  HostCopy copy[kMost];
+  std::uint64_t stream[kMost];
+  std::size_t count = 0;
+
+  void add(const HostCopy& one, std::uint64_t on) noexcept {
+    if (count == kMost) return;  // nobody waits for them: they are left as they are
+    copy[count] = one;
+    stream[count++] = on;
+  }
+};
+thread_local UnderWay under_way;
+
+/// @return whether two numbers name one stream: 0 is the default stream, which also is 1.
+bool is_same_stream(std::uint64_t one, std::uint64_t other) noexcept {
+  return one == other || (one <= 1 && other <= 1);
+}
+
 }  // namespace
 
 bool HostCopies::add(const CopyCall& call, std::uint32_t correlation) noexcept {
@@ -74,10 +102,46 @@ bool HostCopies::add(const CopyCall& call, std::uint32_t correlation) noexcept {
   if (settings_.nodes && call.way != Way::from_device) copy.node = nodes_.node_of(call.source);
   if (settings_.nodes && call.way != Way::to_device && copy.node < 0)
     copy.node = nodes_.node_of(call.destination);
-  if (settings_.hashes && call.way == Way::to_device && may_read(call.source)) {
-    copy.hash = content_hash(reinterpret_cast<const void*>(call.source), call.bytes);
-    copy.head.flags = kHashKnown;
+  const bool sent = call.way == Way::to_device, back = call.way == Way::from_device;
+  if ((settings_.hashes || settings_.contents) && sent) hash(copy, call.source);
+  if (settings_.contents && back) {
+    if (!call.asynchronous || is_pageable(call.destination))
+      hash(copy, call.destination);
+    else
+      under_way.add(copy, call.stream);
   }
+  return append(copy);
+}
+
+bool HostCopies::waited(const WaitCall& call) noexcept {
+  UnderWay& mine = under_way;
+  std::size_t left = 0;
+  bool many = false;
+  for (std::size_t i = 0; i < mine.count; ++i) {
+    if (call.all || is_same_stream(mine.stream[i], call.stream)) {
+      hash(mine.copy[i], mine.copy[i].destination);
+      if (mine.copy[i].head.flags == kHashKnown) many |= append(mine.copy[i]);
+      continue;
+    }
+    mine.copy[left] = mine.copy[i];
+    mine.stream[left++] = mine.stream[i];
+  }
+  mine.count = left;
+  return many;
+}
+
+/// Hash what lies at an address, where that may be.
+void HostCopies::hash(HostCopy& copy, std::uint64_t address) noexcept {
+  const std::int64_t begin = settings_.hashes ? 0 : watch::clock_ns(CLOCK_MONOTONIC);
+  if (!settings_.hashes && !budget_.allows(copy.bytes, begin)) return;
+  if (!may_read(address)) return;
+  copy.hash = content_hash(reinterpret_cast<const void*>(address), copy.bytes);
+  copy.head.flags = kHashKnown;
+  if (!settings_.hashes) budget_.spend(watch::clock_ns(CLOCK_MONOTONIC) - begin);
+}
+
+/// @return whether so many wait that they should be written.
+bool HostCopies::append(const HostCopy& copy) noexcept {
   const std::lock_guard lock(mutex_);
   try {
     if (waiting_.size() < kMost)

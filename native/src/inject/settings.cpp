@@ -32,6 +32,8 @@ void ask_for(Settings& settings, const std::string& kind) {
     settings.addresses = true;
   else if (kind == "hash")
     settings.addresses = settings.hashes = true;
+  else if (kind == "content")
+    settings.addresses = settings.contents = true;
   else if (!kind.empty() && settings.unknown.empty())
     settings.unknown = kind;
 }

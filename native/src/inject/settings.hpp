@@ -16,9 +16,10 @@ struct Settings {
   bool calls = false;
   bool ranges = false;
   bool addresses = false;
-  bool hashes = false;
-  bool nodes = true;    ///< of addresses; not where LANESCOPE_TRACE_NODES is 0
-  std::string unknown;  ///< the first kind that is none of these
+  bool hashes = false;    ///< of all that is sent to a GPU
+  bool contents = false;  ///< hashes of what is sent and what comes back, as far as there is time
+  bool nodes = true;      ///< of addresses; not where LANESCOPE_TRACE_NODES is 0
+  std::string unknown;    ///< the first kind that is none of these
   std::chrono::milliseconds flush_every{100};  ///< LANESCOPE_TRACE_FLUSH_MS, 0: never
 
   /// @return whether anything is traced that CUPTI tells: all but ranges.

@@ -208,8 +208,12 @@ void Tracer::take_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
   if (data.functionReturnValue == nullptr || *static_cast<int*>(data.functionReturnValue) != 0)
     return;
   const InCallback mark;
-  const std::optional<CopyCall> call = copy_call(domain, id, data.functionParams);
-  if (call && host_copies_.add(*call, data.correlationId)) write_host_copies();
+  bool many = false;
+  if (const auto wait = wait_call(domain, id, data.functionParams))
+    many = host_copies_.waited(*wait);
+  else if (const auto call = copy_call(domain, id, data.functionParams))
+    many = host_copies_.add(*call, data.correlationId);
+  if (many) write_host_copies();
 }
 
 void Tracer::ranges_begun() noexcept {

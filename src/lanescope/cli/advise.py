@@ -59,7 +59,7 @@ def advise(
             Unread("--what-if"),
             metavar="EDITS",
             help="Replay the measured rounds under edits: pin, async, prefetch, batch[=SIZE], "
-            "defer, copies=FACTOR, kernels=FACTOR, joined by commas.",
+            "defer, keep, copies=FACTOR, kernels=FACTOR, joined by commas.",
         ),
     ] = None,
     page: Annotated[
@@ -164,6 +164,6 @@ def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
         from lanescope.watching.source_request import SourceRequest
         from lanescope.watching.waiting import Launched
 
-        request = SourceRequest(("trace",), kernels=True)
+        request = SourceRequest(("trace",), kernels=True, contents=True)
         command = shlex.join(["lanescope", *sys.argv[1:]])
         return watch(request_watch(request, Launched(program), command, out, refuse=False))

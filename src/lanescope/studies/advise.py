@@ -81,7 +81,7 @@ class Advise(Analysis):
     what_if
         Edits in place of advice, such as ``"pin,prefetch"``: what the measured rounds would take.
         One or several of ``pin``, ``async``, ``prefetch``, ``batch``, ``batch=SIZE``, ``defer``,
-        ``copies=FACTOR``, ``kernels=FACTOR``.
+        ``keep``, ``copies=FACTOR``, ``kernels=FACTOR``.
     """
 
     verb: ClassVar[str] = "advise"

@@ -41,6 +41,8 @@ class SourceRequest:
         Whether migrations and faults of managed memory are.
     addresses, hashes
         Whether copies tell the addresses that they were passed, and a hash of what they copied.
+    contents
+        Whether they tell hashes both ways of as many as a small share of the time is enough for.
     chunk_bytes
         Of each copy of a probe.
     gentle
@@ -69,6 +71,7 @@ class SourceRequest:
     managed: bool = False
     addresses: bool = False
     hashes: bool = False
+    contents: bool = False
     python_bytes: int | None = None
     chunk_bytes: int = _CHUNK_BYTES
     gentle: bool = False
@@ -146,8 +149,9 @@ def source_of_program(name: str, request: SourceRequest, folder: Path) -> Source
     more = {
         "kernel": request.kernels,
         "migration": request.managed,
-        "address": request.addresses or request.hashes,
+        "address": request.addresses or request.hashes or request.contents,
         "hash": request.hashes,
+        "content": request.contents,
     }
     kinds = (*DEFAULT_KINDS, *(kind for kind, on in more.items() if on))
     return TraceSource(folder, kinds, program=request.program)

@@ -21,6 +21,7 @@ class Step(StrEnum):
     STREAMS = "streams"
     PREFETCH = "prefetch"
     DEFER = "defer"
+    KEEP = "keep"
     MAPPED = "mapped"
     HYBRID = "hybrid"
     PLACE = "place"
@@ -38,7 +39,7 @@ MANY_KERNELS = 8
 #: around them or the whole of its work in parts (2).
 ASKS = {
     **{Step.PIN: 0, Step.PLACE: 0},
-    **{Step.ASYNC: 1, Step.BATCH: 1, Step.DEFER: 1, Step.PREFETCH: 1},
+    **{Step.ASYNC: 1, Step.BATCH: 1, Step.DEFER: 1, Step.KEEP: 1, Step.PREFETCH: 1},
     **{Step.STREAMS: 2, Step.HYBRID: 2, Step.MAPPED: 2},
 }
 

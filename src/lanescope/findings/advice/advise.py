@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lanescope.errors import InputError
 from lanescope.findings.advice.advice import Advice, PhaseAdvice
+from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.edited import base_seconds
 from lanescope.findings.advice.edits import staged
 from lanescope.findings.advice.judge import calibrate, changes_of, in_order, placed
@@ -84,7 +85,7 @@ def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
             f"by {_WITH_KERNELS[:-1]}, which trace that"
         )
     kernels = _kernels_traced(operations, run.manifest)
-    phases = find_phases(operations, kernels=kernels)
+    phases = find_phases(operations, Contents.of(run.timeline), kernels=kernels)
     if not phases:
         raise InputError(_nothing(run))
     found = languages(run.timeline)
@@ -176,6 +177,11 @@ def _phase_notes(phase: Phase) -> tuple[str, ...]:
         notes.append(
             "Kernels were not traced: what overlaps with them, mapped memory and pauses of the "
             f"host are not known; {_WITH_KERNELS} traces them."
+        )
+    if phase.canned:
+        notes.append(
+            "All that a round sends is the same in each round. If that is no test with one set of "
+            "data, keep it on the GPU ('lanescope watch --hash' says what that takes)."
         )
     if phase.endless:
         notes.append(

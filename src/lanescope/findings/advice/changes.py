@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
+from lanescope.findings.advice.contents import Brings
 from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, wait_once
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
@@ -274,6 +275,11 @@ _OF_STEPS = {
         "Nothing on the host depends on a result before all of them are there.",
         "The GPU keeps the results until they are read together.",
     ),
+    Step.KEEP: (
+        "What is sent has not changed since it was on the GPU last, by a hash of all bytes of some "
+        "rounds; it is so in the others, too.",
+        "The GPU has room to keep it, and no kernel writes to it in between.",
+    ),
     Step.PREFETCH: (
         "A round does not need what the one before it returns.",
         "The host can prepare the next round's input before this one has ended.",
@@ -319,9 +325,17 @@ def may_feed_back(phase: Phase) -> bool:
     return 0 < sent <= _MOST_FED_BACK
 
 
+def comes_back(phase: Phase) -> bool:
+    """Whether copies back are taken for needless, as their data is sent again unchanged."""
+    tasks = () if phase.schedule is None else phase.schedule.tasks
+    return any(task.brings == Brings.SENT_BACK for task in tasks)
+
+
 def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:
     found = []
-    if Step.DEFER in steps and may_feed_back(phase):
+    if Step.KEEP in steps and comes_back(phase):
+        found.append("The host does not look at what comes back to be sent again.")
+    if Step.DEFER in steps and Step.KEEP not in steps and may_feed_back(phase):
         found.append("What a round sends to the GPU does not come of what it has read back.")
     cut = Step.STREAMS in steps or Step.HYBRID in steps
     works = phase.kernel_seconds is not None and phase.kernel_seconds.value > 0

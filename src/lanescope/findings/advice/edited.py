@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
 from lanescope.argument_names import argument
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.changes import gathering, waited_once
+from lanescope.findings.advice.changes import comes_back, gathering, waited_once
+from lanescope.findings.advice.contents import Brings
 from lanescope.findings.advice.edits import (
     EDITS,
     Edit,
     Lasts,
     batch,
     is_pageable,
+    keep,
 )
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phase import Phase
@@ -34,6 +36,7 @@ from lanescope.findings.trace.tiny import LOOKED_AT
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.seconds import single_seconds
 from lanescope.units.estimate import Estimate
+from lanescope.units.sizes import size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,12 @@ _TRIED = (
     (Step.BATCH,),
     (Step.PIN, Step.BATCH),
     (Step.DEFER,),
+    (Step.KEEP,),
+    (Step.KEEP, Step.PIN),
+    (Step.KEEP, Step.DEFER),
 )
+#: As `EDITS`, but copies back stay whose data need not be sent again.
+KEEPS_SENDING: Mapping[str, Edit] = {**EDITS, "keep": partial(keep, back=False)}
 _REMEDIES = {
     Step.PIN: "pin the host memory",
     Step.ASYNC: "copy asynchronously, and wait once for many copies: kernels wait for those that "
@@ -70,6 +78,7 @@ _REMEDIES = {
     Step.BATCH: "gather the small copies of a round into one, from a pinned buffer",
     Step.DEFER: "leave the few bytes that each round reads back on the GPU, and read those of "
     "many rounds together",
+    Step.KEEP: "keep on the GPU what is there already, in place of sending it again",
 }
 _UNSTAGED = (
     "keep the data in pinned memory from the beginning (now the host pauses before each copy for "
@@ -91,6 +100,9 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
             continue  # the model tells of all calls that wait
         try:
             before, after = round_seconds(schedule, edit_of(steps), parameters)
+            if Step.KEEP in steps and comes_back(phase):  # perhaps the host needs what comes back
+                _, least = round_seconds(schedule, edit_of(steps, KEEPS_SENDING), parameters)
+                after = replace(after, high=max(after.high, least.high))
         except NotMeasuredError:
             continue
         yield Edited(steps, _remedy(steps, phase, schedule), schedule.rounds, before, after)
@@ -110,12 +122,12 @@ def _unedited_ns(schedule: Schedule) -> float:
     return ends_after(schedule.tasks)
 
 
-def edit_of(steps: tuple[Step, ...]) -> Edit:
+def edit_of(steps: tuple[Step, ...], edits: Mapping[str, Edit] = EDITS) -> Edit:
     """Return all steps as one edit."""
 
     def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         for step in steps:
-            tasks = EDITS[step](tasks, lasts)
+            tasks = edits[step](tasks, lasts)
         return list(tasks)
 
     return edited
@@ -208,12 +220,31 @@ def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
     words |= {Step.BATCH: gathering(phase) or _REMEDIES[Step.BATCH]}
     if Step.BATCH in steps and _pins_all(schedule):  # the buffer is all that has to be pinned
         steps = tuple(step for step in steps if step is not Step.PIN)
+    if Step.KEEP in steps:
+        words |= {Step.KEEP: f"{words[Step.KEEP]} ({_needless(schedule)})"}
     once = waited_once(steps, phase)
     if once:
         words |= {
             Step.PIN: f"{words[Step.PIN]}, and wait once for the {once} copies back of a round"
         }
     return ", and ".join(words[step] for step in steps)
+
+
+def _needless(schedule: Schedule) -> str:
+    """Return in words what copies of a round bring that is on the GPU already."""
+    said = {
+        Brings.SENT: "{} that bring what was sent before",
+        Brings.RETURNED: "{} that send back what came from it",
+        Brings.SENT_BACK: "{} back of such data",
+    }
+    words = []
+    for brings, text in said.items():
+        mine = [task.bytes for task in schedule.tasks if task.brings == brings]
+        if mine:
+            count, each = len(mine) / schedule.rounds, sum(mine) / schedule.rounds
+            copies = "1 copy" if round(count) == 1 else f"{max(count, 1):.3g} copies"
+            words.append(f"{text.format(copies)}, {size_text(round(each))}")
+    return "; ".join(words) + " a round"
 
 
 _ENDS: tuple[Callable[[Estimate], float], ...] = (

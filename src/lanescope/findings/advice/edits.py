@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
+from lanescope.findings.advice.contents import Brings
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Task
 from lanescope.findings.trace.tiny import LOOKED_AT
@@ -39,15 +40,12 @@ def staged(tasks: Sequence[Task]) -> frozenset[int]:
 
     The pause before such a copy is as long as that takes; none where most have no such pause.
     """
-    slowest, fastest = _STAGED_RATES
     into = [
         place
         for place, task in enumerate(tasks)
         if task.kind == IN and task.memory is MemoryKind.PINNED and task.bytes >= _STAGED_BYTES
     ]
-    found = [
-        at for at in into if slowest * tasks[at].gap <= tasks[at].bytes <= fastest * tasks[at].gap
-    ]
+    found = [at for at in into if _is_staged(tasks[at])]
     return frozenset(found if 2 * len(found) > len(into) else ())
 
 
@@ -325,6 +323,34 @@ def _is_small_back(task: Task) -> bool:
     return task.kind == OUT and task.bytes <= LOOKED_AT
 
 
+def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task]:
+    """Return tasks without copies to the GPU of what is there already.
+
+    Parameters
+    ----------
+    back
+        Whether copies back are left out, too, whose data is sent again as it is.
+    """
+    needless = {Brings.SENT, Brings.RETURNED, *((Brings.SENT_BACK,) if back else ())}
+    found: list[Task] = []
+    left: list[Task] = []  # out since the last task that stays
+    for task in tasks:
+        if task.brings in needless:
+            left.append(replace(task, gap=0.0) if _is_staged(task) else task)
+            continue
+        waits = task.waits or any(one.waits for one in left if one.kind == IN)
+        found.append(_without(left, replace(task, waits=waits)) if left else task)
+        left = []
+    return found
+
+
+def _is_staged(task: Task) -> bool:
+    """Whether the pause before a copy to the GPU is as long as copying its data on the host."""
+    slowest, fastest = _STAGED_RATES
+    large = task.kind == IN and task.bytes >= _STAGED_BYTES
+    return large and slowest * task.gap <= task.bytes <= fastest * task.gap
+
+
 def faster_copies(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:
     """Return tasks whose copies run so many times as fast, as over another link."""
     return [
@@ -347,4 +373,5 @@ EDITS: dict[str, Edit] = {
     "prefetch": prefetch,
     "batch": batch,
     "defer": defer,
+    "keep": keep,
 }

@@ -370,7 +370,7 @@ def _change(
         waits_once=waited_once(candidate.steps, phase) > 0,
     )
     least = _LEAST_GAIN_OF_CALLS if change.asks else LEAST_GAIN
-    if Step.DEFER in change.steps and may_feed_back(phase):
+    if Step.DEFER in change.steps and Step.KEEP not in change.steps and may_feed_back(phase):
         least = _LEAST_GAIN_OF_FEEDBACK
     return replace(change, why=why_not(gain, before, least, once=phase.rounds == 1))
 

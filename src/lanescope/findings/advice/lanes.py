@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,6 +101,8 @@ def _sample(pid: int, gpu: int, ends: _Ends) -> Sample:
     return Sample(pid, gpu, parts, total, ends.moved)
 
 
+#: Returns a number for each operation.
+Numbers = Callable[[Operations], IntArray]
 #: What an operation is to a phase.
 IN, OUT, WORK = 0, 1, 2
 #: A thread with less of the copied time has no rounds of its own.
@@ -122,6 +125,9 @@ class Lane:
         0 where not known.
     name
         Of a kernel, as in `Operations`.
+    content
+        A number of what a copy carried, which others with the same bytes have, too; 0 where it
+        was not read.
     """
 
     kind: CodeArray
@@ -134,6 +140,7 @@ class Lane:
     call_start_ns: IntArray
     call_end_ns: IntArray
     name: IntArray
+    content: IntArray
 
     def __len__(self) -> int:
         return int(self.start_ns.size)
@@ -143,7 +150,7 @@ class Lane:
         return Lane(*(getattr(self, name)[chosen] for name in Lane.__slots__))
 
 
-def lanes(part: Operations, *, work: bool) -> tuple[Lane, ...]:
+def lanes(part: Operations, contents: Numbers, *, work: bool) -> tuple[Lane, ...]:
     """Return a lane for each thread that copies, by its streams.
 
     Submission is in the order of the correlation numbers, which rise from call to call within
@@ -153,6 +160,8 @@ def lanes(part: Operations, *, work: bool) -> tuple[Lane, ...]:
 
     Parameters
     ----------
+    contents
+        Returns the number of what each operation carried, 0 where that is not known.
     work
         False leaves out what is no copy: without kernels, memsets tell nothing.
     """
@@ -166,7 +175,7 @@ def lanes(part: Operations, *, work: bool) -> tuple[Lane, ...]:
     rows, over = rows.rows(order), over[order]
     stream = (rows.context << 32) + rows.stream
     threads = _threads(rows, over, stream)
-    lane = _lane(rows, over, stream)
+    lane = _lane(rows, over, stream, contents)
     found = np.unique(threads[over])
     return tuple(lane.rows(threads == thread) for thread in found) if found.size > 1 else (lane,)
 
@@ -187,7 +196,7 @@ def _threads(rows: Operations, over: BoolArray, stream: IntArray) -> IntArray:
     return threads
 
 
-def _lane(rows: Operations, over: BoolArray, stream: IntArray) -> Lane:
+def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers) -> Lane:
     down = rows.direction == Direction.H2D
     kind = np.where(over, np.where(down, IN, OUT), WORK).astype(np.int8)
     return Lane(
@@ -201,4 +210,5 @@ def _lane(rows: Operations, over: BoolArray, stream: IntArray) -> Lane:
         rows.call_start_ns,
         rows.call_end_ns,
         rows.name,
+        contents(rows),
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanescope.findings.advice.contents import Contents, with_contents
 from lanescope.findings.advice.kernels import kernels_in
 from lanescope.findings.advice.lanes import (
     IN,
@@ -58,12 +59,18 @@ class _Found:
 
 
 def find_phases(
-    operations: Operations, *, kernels: bool, most: int = MOST_OPERATIONS
+    operations: Operations,
+    contents: Contents | None = None,
+    *,
+    kernels: bool,
+    most: int = MOST_OPERATIONS,
 ) -> tuple[Phase, ...]:
     """Return the phases by process and GPU, of each the one with the most time first.
 
     Parameters
     ----------
+    contents
+        What is known of what copies carried.
     kernels
         Whether kernels were traced: without any it cannot be told from the operations.
     most
@@ -71,7 +78,7 @@ def find_phases(
     """
     found = []
     for sample in samples(operations, most):
-        mine = _phases_of(sample, kernels=kernels)
+        mine = _phases_of(sample, contents or Contents.none(), kernels=kernels)
         total = sum(phase.run_seconds for phase in mine)
         # where no phase has much of the time, the one with the most is told all the same
         large = [p for p in mine if p.run_seconds >= LEAST_SHARE * total] or mine[:1]
@@ -79,11 +86,11 @@ def find_phases(
     return tuple(found)
 
 
-def _phases_of(sample: Sample, *, kernels: bool) -> list[Phase]:
+def _phases_of(sample: Sample, contents: Contents, *, kernels: bool) -> list[Phase]:
     """Return all phases of a process on a GPU, the one with the most time first."""
     groups: list[list[_Found]] = []
     for part in sample.parts:
-        for place, lane in enumerate(lanes(part, work=kernels)):
+        for place, lane in enumerate(lanes(part, contents.of_rows, work=kernels)):
             found = rounds(lane)
             for which in like_rounds(lane, found):
                 moved = median_copies(lane, found, which)
@@ -123,6 +130,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
     )
     parts = _parts(one, copies, (h2d, d2h, work), hidden)
     lane, number = _rows_of(one)
+    schedule, canned = _schedule(one) if kernels and parts == 1 else (None, False)
     lasted = np.array([t.end - t.begin for t in times]) * 1e-9
     return Phase(
         pid=one.pid,
@@ -147,7 +155,8 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
         waited=_waited(copies),
         method=_method(copies, parts),
         workload=_workload(copies, work.value if kernels else 0.0, parts),
-        schedule=_schedule(one) if kernels and parts == 1 else None,
+        schedule=schedule,
+        canned=canned,
         call_gap_seconds=call_gap_seconds(lane, number),
         slowed_by_kernels=slowed_by_kernels(lane),
         part_seconds=part_seconds(lane, int(number[-1]) + 1, parts),
@@ -165,8 +174,14 @@ def _rows_of(found: _Found) -> tuple[Lane, IntArray]:
     return found.lane.rows(rows), number
 
 
-def _schedule(found: _Found) -> Schedule | None:
-    return schedule_of(found.lane, found.rounds.first, found.rounds.last, found.which)
+def _schedule(found: _Found) -> tuple[Schedule | None, bool]:
+    """Return some rounds with what their copies bring, and whether all data is the same."""
+    lane, first = found.lane, found.rounds.first
+    schedule = schedule_of(lane, first, found.rounds.last, found.which)
+    if schedule is None:
+        return None, False
+    tasks, canned = with_contents(schedule.tasks, lane, first, found.which)
+    return replace(schedule, tasks=tasks), canned
 
 
 def _spread(which: IntArray, most: int = MOST_ROUNDS) -> IntArray:

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from lanescope.findings.advice.lanes import IN, OUT, WORK, Lane
+from lanescope.findings.trace.tiny import LOOKED_AT
 from lanescope.results.result import FloatArray
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.rectangles import covered_ns, union
@@ -26,6 +27,8 @@ MOST_PARTS = 64
 #: Copies of one direction that go on without a pause are cut into rounds of so many, from this
 #: count on.
 _IN_A_ROW, _LONG_ROW = 64, 256
+#: So large a share of copies, and so many, bring what has just come back, or none is taken to.
+_MOST_EQUAL, _FEWEST_EQUAL = 0.9, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +85,9 @@ def _starts(lane: Lane, regular: BoolArray) -> IntArray:
     kind = lane.kind[rows]
     copies = kind <= OUT
     copied = kind[copies]
-    returned = rows[copies][1:][(copied[1:] == IN) & (copied[:-1] == OUT)]
+    back = (copied[1:] == IN) & (copied[:-1] == OUT)
+    behind, returned = rows[copies][:-1][back], rows[copies][1:][back]
+    returned = returned[~_passed_on(lane, behind, returned)]
     into = rows[1:][(kind[1:] == IN) & (kind[:-1] != IN)]
     after = rows[1:][(kind[1:] != OUT) & (kind[:-1] == OUT)]
     most = max(into, after, key=len)
@@ -90,6 +95,25 @@ def _starts(lane: Lane, regular: BoolArray) -> IntArray:
     chosen = returned if often else most
     starts = np.concatenate(([0], chosen[chosen > 0])).astype(np.int64)
     return _with_pauses(lane, starts)
+
+
+def _passed_on(lane: Lane, back: IntArray, into: IntArray) -> BoolArray:
+    """Return where bytes go in that have just come back: no round begins with its own data.
+
+    What was read of some copies of a size counts for all. A few bytes that are the same each time
+    may be so by chance.
+    """
+    size = lane.bytes[into]
+    same = lane.bytes[back] == size
+    read = same & (lane.content[back] > 0) & (lane.content[into] > 0)
+    found = np.zeros(into.size, np.bool_)
+    for one in np.unique(size[read]).tolist():
+        mine = read & (size == one)
+        equal = lane.content[back[mine]] == lane.content[into[mine]]
+        values = np.unique(lane.content[into[mine]][equal]).size
+        if equal.mean() >= _MOST_EQUAL and values >= (1 if one > LOOKED_AT else _FEWEST_EQUAL):
+            found |= same & (size == one) & (int(mine.sum()) >= _FEWEST_EQUAL)
+    return found
 
 
 def _with_pauses(lane: Lane, starts: IntArray) -> IntArray:

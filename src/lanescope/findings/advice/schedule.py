@@ -72,6 +72,8 @@ class Task:
         Whether the host copies the data into pinned memory itself in the pause before.
     awaits
         Copies, by their number, for whose end the host waits before it submits this.
+    brings
+        Of a copy: what it brings, as in `contents.Brings`; 0 where that is not known.
     """
 
     kind: int
@@ -93,6 +95,7 @@ class Task:
     ahead: bool = False
     staged: bool = False
     awaits: tuple[int, ...] = ()
+    brings: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

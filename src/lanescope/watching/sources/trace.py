@@ -24,7 +24,7 @@ from lanescope.watching.sources.injection import (
 
 #: What can be traced: what GPUs do, the calls that ask for copies (with their threads), the
 #: NVTX ranges around them, the addresses that copies are passed, and hashes of what is there.
-KINDS = ("copy", "memset", "kernel", "migration", "call", "range", "address", "hash")
+KINDS = ("copy", "memset", "kernel", "migration", "call", "range", "address", "hash", "content")
 #: What is traced unless told otherwise: kernels can be many, migrations cost faults. Ranges cost
 #: nothing in a program that has none.
 DEFAULT_KINDS = ("copy", "memset", "call", "range")

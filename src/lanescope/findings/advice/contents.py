@@ -1,0 +1,221 @@
+"""Which copies bring to a GPU what is there already, by hashes of what some of them carried."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from lanescope.findings.advice.lanes import IN, OUT, Lane
+from lanescope.findings.advice.schedule import Task
+from lanescope.findings.trace.tiny import LOOKED_AT
+from lanescope.trace.codes import IntArray
+from lanescope.trace.operations import Operations
+from lanescope.trace.side_tables import with_addresses
+from lanescope.trace.timeline import Timeline
+
+#: Of fewer copies of a place in the rounds nothing is said.
+_FEWEST = 3
+#: From this share on all copies of a place count, below the other none, between as many of them.
+_MOST, _LEAST = 0.9, 0.5
+#: Bytes a nanosecond that a library copies at least, and a pause besides, where the host does
+#: nothing else with data between its way back and its way to the GPU.
+_PASSED_ON_RATE, _PASSED_ON_NS = 2.0, 50_000
+
+
+class Brings(IntEnum):
+    """What a copy brings."""
+
+    UNKNOWN = 0
+    NEW = 1
+    SENT = 2  # to a GPU, what the last copy of this size, or one of the same round, has brought
+    RETURNED = 3  # to a GPU, what has come from it in this round or the one before
+    SENT_BACK = 4  # from a GPU, what is sent to it again
+
+
+#: A direction and a size, and how many of them were before in a round.
+_Place = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """Numbers of what copies carried: of the same number, the same bytes.
+
+    Attributes
+    ----------
+    key
+        Process and correlation of each copy that was read, ascending.
+    number
+        From 1.
+    """
+
+    key: IntArray
+    number: IntArray
+
+    @staticmethod
+    def none() -> Contents:
+        """Return what is known where nothing was read."""
+        return Contents(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    @staticmethod
+    def of(timeline: Timeline) -> Contents:
+        """Return what a watch knows."""
+        if not timeline.host_copies.hashed.any():
+            return Contents.none()
+        rows, called = with_addresses(timeline.operations, timeline.host_copies)
+        read = called.hashed > 0
+        key = _key(called.pid[read], called.correlation[read])
+        held = np.stack((rows.device[read], called.bytes[read], called.hash[read]), axis=1)
+        _, number = np.unique(held, axis=0, return_inverse=True)
+        order = np.argsort(key)
+        return Contents(key[order], number.reshape(-1)[order] + 1)
+
+    def of_rows(self, rows: Operations) -> IntArray:
+        """Return the number of each operation; 0 where it was not read."""
+        found = np.zeros(len(rows), np.int64)
+        if not self.key.size:
+            return found
+        key = _key(rows.pid, rows.correlation)
+        at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
+        known = self.key[at] == key
+        found[known] = self.number[at[known]]
+        return found
+
+
+def _key(pid: IntArray, correlation: IntArray) -> IntArray:
+    return (pid << 32) + correlation
+
+
+def with_contents(
+    tasks: Sequence[Task], lane: Lane, first: IntArray, which: IntArray
+) -> tuple[tuple[Task, ...], bool]:
+    """Return tasks of a schedule with what they bring, and whether the program's data is canned.
+
+    What was read of some rounds counts for all of them: a copy is known by its direction, its size
+    and how many of these were before it in its round. Where all that a program sends is the same in
+    each round it looks like a test with one set of data, and nothing is said of what was sent.
+
+    Parameters
+    ----------
+    first
+        Rows at which each round of the lane begins.
+    which
+        Numbers of the rounds of the phase.
+    """
+    read = np.flatnonzero((lane.content > 0) & (lane.kind <= OUT))
+    if not read.size:
+        return tuple(tasks), False
+    places = _by_place(lane, read, first, which)
+    sent = [brings for place, brings in places.items() if place[0] == IN]
+    canned = all(_share(brings, (Brings.SENT, Brings.RETURNED)) >= _MOST for brings in sent)
+    canned = canned and any(_share(brings, (Brings.SENT,)) >= _MOST for brings in sent)
+    allowed = (Brings.RETURNED,) if canned else (Brings.RETURNED, Brings.SENT)
+    found = [_marked(task, places.get(place), allowed) for task, place in _placed(tasks)]
+    return tuple(_passed_on(found)), canned
+
+
+def _by_place(
+    lane: Lane, read: IntArray, first: IntArray, which: IntArray
+) -> dict[_Place, Counter[Brings]]:
+    """Return what was brought at each place of the rounds of a phase, as far as it was read."""
+    brings = _brought(lane, read, first)
+    of_phase = set(which.tolist())
+    places: dict[_Place, Counter[Brings]] = defaultdict(Counter)
+    copies = np.flatnonzero(lane.kind <= OUT)
+    rounds = np.searchsorted(first, copies, "right") - 1
+    before: Counter[tuple[int, int, int]] = Counter()
+    for row, number in zip(copies.tolist(), rounds.tolist(), strict=True):
+        kind, size = int(lane.kind[row]), int(lane.bytes[row])
+        place = kind, size, before[number, kind, size]
+        before[number, kind, size] += 1
+        if row in brings and number in of_phase:
+            places[place][brings[row]] += 1
+    return places
+
+
+def _brought(lane: Lane, read: IntArray, first: IntArray) -> dict[int, Brings]:
+    """Return what each row brings that was read."""
+    found: dict[int, Brings] = {}
+    last: dict[int, int] = {}  # by size: what was sent last
+    sent: dict[int, int] = {}  # by content: the round in which it was sent
+    came: dict[int, tuple[int, int]] = {}  # by content: the round in which it came, and the row
+    rounds = np.searchsorted(first, read, "right") - 1
+    for row, number in zip(read.tolist(), rounds.tolist(), strict=True):
+        content, size = int(lane.content[row]), int(lane.bytes[row])
+        found[row] = Brings.NEW
+        if lane.kind[row] == OUT:
+            came[content] = number, row
+            continue
+        if content in came and number - came[content][0] <= 1:
+            found[row] = Brings.RETURNED
+            found[came[content][1]] = Brings.SENT_BACK
+        elif size > LOOKED_AT and (last.get(size) == content or sent.get(content) == number):
+            found[row] = Brings.SENT
+        last[size], sent[content] = content, number
+    return _unless_of_few_values(found, lane)
+
+
+def _unless_of_few_values(found: dict[int, Brings], lane: Lane) -> dict[int, Brings]:
+    """Return the same; a few bytes that are the same each time may be so by chance."""
+    small = {
+        row: int(lane.content[row])
+        for row, brings in found.items()
+        if brings in (Brings.RETURNED, Brings.SENT_BACK) and lane.bytes[row] <= LOOKED_AT
+    }
+    if len(set(small.values())) >= _FEWEST:
+        return found
+    return found | dict.fromkeys(small, Brings.NEW)
+
+
+def _share(brings: Counter[Brings], which: Sequence[Brings]) -> float:
+    """Return the share of copies that bring one of these; the first of them has to be new."""
+    total = brings.total()
+    if total < _FEWEST:
+        return 0.0
+    return min(sum(brings[one] for one in which) / (total - 1), 1.0)
+
+
+def _placed(tasks: Sequence[Task]) -> list[tuple[Task, _Place]]:
+    """Return each task with its place in its round."""
+    before: Counter[tuple[int, int, int]] = Counter()
+    found = []
+    for task in tasks:
+        key = task.round, task.kind, task.bytes
+        found.append((task, (task.kind, task.bytes, before[key])))
+        before[key] += 1
+    return found
+
+
+def _marked(task: Task, brings: Counter[Brings] | None, allowed: Sequence[Brings]) -> Task:
+    if task.kind > OUT or brings is None:
+        return task
+    wanted = allowed if task.kind == IN else (Brings.SENT_BACK,)
+    share = _share(brings, wanted)
+    if share < _LEAST:
+        return task
+    # as many rounds as the share says
+    if share < _MOST and int((task.round + 1) * share) == int(task.round * share):
+        return task
+    return replace(task, brings=max(wanted, key=lambda one: brings[one]))
+
+
+def _passed_on(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks that come back to be sent again only where the host has no time to look at them.
+
+    A few bytes may be looked at in any time.
+    """
+    looked_at = {
+        task.bytes
+        for task in tasks
+        if task.brings is Brings.RETURNED
+        and task.gap > task.bytes / _PASSED_ON_RATE + _PASSED_ON_NS
+    }
+    return [
+        replace(task, brings=Brings.NEW)
+        if task.brings is Brings.SENT_BACK and (task.bytes in looked_at or task.bytes <= LOOKED_AT)
+        else task
+        for task in tasks
+    ]

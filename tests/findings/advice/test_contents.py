@@ -1,0 +1,171 @@
+"""Data that is on the GPU already is not sent again, in the advice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.contents import Brings, Contents
+from lanescope.findings.advice.edited import edits_of
+from lanescope.findings.advice.edits import keep
+from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.schedule import ends_after
+from lanescope.trace.side_tables import HostCopies
+from lanescope.trace.timeline import Timeline
+from tests.findings.advice.made_up import LINK
+from tests.findings.advice.programs import PAGEABLE, PINNED, Program
+
+MB = 10**6
+ROUNDS = 12
+
+
+@dataclass
+class Carrying(Program):
+    """A program of which it is known what its copies carry."""
+
+    carried: dict[int, int] = field(default_factory=dict)
+
+    def carry(
+        self, size: int, content: int | None, *, down: bool, host: int = PINNED, wait: bool = True
+    ) -> None:
+        """Copy; without a content that is not known."""
+        self.copy(size, down=down, host=host, wait=wait)
+        if content is not None:
+            self.carried[self._number] = content
+
+    def contents(self) -> Contents:
+        keys = np.array([(self.pid << 32) + number for number in self.carried], np.int64)
+        return Contents(keys, np.array(list(self.carried.values()), np.int64))
+
+    def phase(self) -> Phase:
+        (found,) = find_phases(self.operations(), self.contents(), kernels=True)
+        return found
+
+
+def brought(phase: Phase) -> list[list[int]]:
+    """Return what the copies of each round bring."""
+    assert phase.schedule is not None
+    rounds: list[list[int]] = [[] for _ in range(phase.schedule.rounds)]
+    for task in phase.schedule.tasks:
+        if task.bytes:
+            rounds[task.round].append(task.brings)
+    return rounds
+
+
+def with_a_table(read: int = ROUNDS, **batch: int) -> Carrying:
+    """In each round a new batch and the same table, of which the first rounds were read."""
+    program = Carrying()
+    for number in range(ROUNDS):
+        known = number < read
+        program.carry(2 * MB, batch.get("same", 100 + number) if known else None, down=True)
+        program.carry(50 * MB, 1 if known else None, down=True)
+        program.kernel(500.0)
+        program.carry(1 * MB, 200 + number if known else None, down=False)
+        program.wait()
+        program.host(100.0)
+    return program
+
+
+@pytest.mark.parametrize("read", [4, ROUNDS])
+def test_a_table_that_is_sent_in_each_round_is_kept(read):
+    phase = with_a_table(read).phase()
+    assert brought(phase)[-1] == [Brings.UNKNOWN, Brings.SENT, Brings.UNKNOWN]
+    found = {one.steps: one for one in edits_of(phase, LINK)}
+    kept = found[Step.KEEP,]
+    lasted = 50 * MB / 55_500 * 1e-6
+    assert kept.before - kept.after.value == pytest.approx(lasted, rel=0.05)
+    assert "1 copy that bring what was sent before, 50 MB a round" in kept.remedy
+
+
+def test_two_rounds_that_were_read_say_nothing():
+    assert set(chain.from_iterable(brought(with_a_table(2).phase()))) == {Brings.UNKNOWN}
+
+
+def test_where_all_is_the_same_nothing_is_kept_and_it_is_said():
+    phase = with_a_table(same=7).phase()
+    assert phase.canned
+    assert set(chain.from_iterable(brought(phase))) == {Brings.UNKNOWN}
+    assert not with_a_table().phase().canned
+
+
+def test_data_that_some_of_the_copies_of_a_place_bring_is_kept_in_as_many_rounds():
+    program = Carrying()
+    for number in range(ROUNDS):
+        program.carry(2 * MB, 100 + number, down=True)
+        program.carry(50 * MB, number // 3, down=True)  # new in each third round
+        program.kernel(500.0)
+        program.carry(1 * MB, 200 + number, down=False)
+        program.wait()
+    kept = [one[1] for one in brought(program.phase())]
+    assert 0.5 < kept.count(Brings.SENT) / len(kept) < 0.9
+
+
+def passed_on(pause: float, size: int = 20 * MB, *, same: bool = False) -> Carrying:
+    """A result goes to the host and back to the GPU, for a second kernel."""
+    program = Carrying()
+    for number in range(ROUNDS):
+        result = 500 if same else 500 + number
+        program.carry(10 * MB, 100 + number, down=True, host=PAGEABLE)
+        program.kernel(500.0)
+        program.carry(size, result, down=False, host=PAGEABLE)
+        program.host(pause)
+        program.carry(size, result, down=True, host=PAGEABLE)
+        program.kernel(300.0)
+        program.carry(4 * MB, 900 + number, down=False, host=PAGEABLE)
+        program.host(100.0)
+    return program
+
+
+def copies_of(program: Carrying, size: int) -> set[int]:
+    phases = find_phases(program.operations(), program.contents(), kernels=True)
+    return {
+        task.brings
+        for phase in phases
+        if phase.schedule is not None
+        for task in phase.schedule.tasks
+        if task.bytes == size
+    }
+
+
+def test_a_result_that_is_sent_back_at_once_is_kept_and_does_not_come_back():
+    assert copies_of(passed_on(10.0), 20 * MB) == {Brings.RETURNED, Brings.SENT_BACK}
+
+
+def test_a_result_that_the_host_had_time_to_look_at_still_comes_back():
+    assert copies_of(passed_on(30_000.0), 20 * MB) == {Brings.RETURNED, Brings.NEW}
+
+
+def test_a_few_bytes_that_never_change_are_the_same_by_chance():
+    assert copies_of(passed_on(10.0, 8), 8) == {Brings.RETURNED, Brings.NEW}
+    assert copies_of(passed_on(10.0, 8, same=True), 8) <= {Brings.UNKNOWN, Brings.NEW}
+
+
+def test_what_is_kept_takes_no_time_of_the_link_or_the_host():
+    program = passed_on(10.0)
+    phases = find_phases(program.operations(), program.contents(), kernels=True)
+    schedules = [phase.schedule for phase in phases if phase.schedule is not None]
+    assert schedules
+    for schedule in schedules:
+        both = keep(schedule.tasks, lambda kind, size: 0.0)
+        sent = keep(schedule.tasks, lambda kind, size: 0.0, back=False)
+        assert ends_after(both) < ends_after(sent) < ends_after(schedule.tasks)
+
+
+def test_contents_come_from_hashes_of_the_same_gpu_and_size():
+    program = Carrying()
+    for _ in range(4):
+        program.copy(MB, down=True)
+    rows = program.operations()
+    columns = {name: np.zeros(4, np.int64) for name in HostCopies.columns()}
+    columns |= {"pid": rows.pid, "correlation": rows.correlation, "bytes": rows.bytes}
+    columns |= {"hash": np.array([5, 6, 5, 5]), "hashed": np.array([1, 1, 1, 0])}
+    timeline = Timeline(0, 1, operations=rows, host_copies=HostCopies.of(**columns))
+    numbers = Contents.of(timeline).of_rows(rows).tolist()
+    assert numbers[0] == numbers[2] != numbers[1]
+    assert numbers[3] == 0
+    assert Contents.none().of_rows(rows).tolist() == [0] * 4
