@@ -158,7 +158,7 @@ def measure(folder: Path, turns: int, programs: Programs, names: Sequence[str]) 
                     rows.writerow([name, turn, form, *step_of(said)])
                     file.flush()
             out = str(folder / "watches" / name)
-            watch = ["-m", "lanescope", "watch", "--kernels", "--out", out, "--"]
+            watch = ["-m", "lanescope", "advise", "--out", out, "--"]
             command = programs.command(name, "before", binary)
             print(run([sys.executable, *watch, *command])[-2000:], flush=True)
     binary.unlink()

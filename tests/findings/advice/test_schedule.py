@@ -64,7 +64,7 @@ def test_without_an_edit_the_replay_takes_what_was_measured(memory):
     assert ends_after(phase.schedule.tasks) == pytest.approx(phase.schedule.measured_ns, rel=1e-6)
 
 
-def test_what_ran_once_is_replayed_and_rounds_between_others_are_not():
+def test_of_what_ran_once_and_of_rounds_between_others_one_is_replayed():
     (phase,) = find_phases(looped(1, 10 * MB, 700.0).operations(), kernels=True)
     assert phase.schedule.rounds == 1
     program = Program()
@@ -74,7 +74,9 @@ def test_what_ran_once_is_replayed_and_rounds_between_others_are_not():
             program.kernel(700.0)
             program.copy(size, down=False, wait=True)
     phases = find_phases(program.operations(), kernels=True)
-    assert [phase.schedule for phase in phases] == [None, None]
+    assert [phase.schedule.rounds for phase in phases] == [1, 1]
+    for phase in phases:
+        assert phase.schedule.measured_ns == pytest.approx(phase.seconds.value * 1e9, rel=0.01)
 
 
 def test_what_is_fetched_ahead_is_hidden_but_for_the_first():

@@ -38,8 +38,8 @@ MANY_KERNELS = 8
 #: What a step asks of the program: where memory comes from (0), the calls that copy (1), the loop
 #: around them or the whole of its work in parts (2).
 ASKS = {
-    **{Step.PIN: 0, Step.PLACE: 0},
-    **{Step.ASYNC: 1, Step.BATCH: 1, Step.DEFER: 1, Step.KEEP: 1, Step.PREFETCH: 1},
+    **{Step.PIN: 0, Step.PLACE: 0, Step.KEEP: 0},
+    **{Step.ASYNC: 1, Step.BATCH: 1, Step.DEFER: 1, Step.PREFETCH: 1},
     **{Step.STREAMS: 2, Step.HYBRID: 2, Step.MAPPED: 2},
 }
 

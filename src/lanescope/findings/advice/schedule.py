@@ -143,7 +143,8 @@ class Placed:
 def schedule_of(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -> Schedule | None:
     """Return some of those rounds that follow each other; None where there are too few.
 
-    What ran once or twice has a schedule of as many rounds.
+    What ran once or twice has a schedule of as many rounds, and one whose rounds lie between others
+    of one typical round.
 
     Parameters
     ----------
@@ -167,8 +168,9 @@ def _typical_run(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -
     """Return rounds that follow each other and take, in the mean, the median of such rounds."""
     runs = np.split(which, np.flatnonzero(np.diff(which) != 1) + 1)
     longest = max(map(len, runs))
-    if longest < LEAST_ROUNDS <= which.size:
-        return None  # others lie between these rounds
+    if longest < LEAST_ROUNDS <= which.size:  # others lie between these rounds: one is replayed
+        lasted = lane.end_ns[last[which] - 1] - lane.start_ns[first[which]]
+        return which[[int(np.argmin(np.abs(lasted - np.median(lasted))))]]
     least = min(max(LEAST_ROUNDS, min(longest, _MOST_ROUNDS) // 2), longest)
     typical = max(longest // _PIECES, _SHORTEST_PIECE)
     found = []
