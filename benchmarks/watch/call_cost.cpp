@@ -1,31 +1,203 @@
-// What recording costs a call that copies: calls of a driver that does nothing, as CUDA's runtime
-// looks them up, nanoseconds each. See call_cost.sh.
+// What recording costs a call that copies, nanoseconds each. See call_cost.sh.
+//
+//   call_cost DRIVER                 calls of a driver that does nothing, one after the other
+//   call_cost DRIVER KIB             between two calls the program does other work, as real ones do:
+//                                    it runs much code and reads so much memory
+//
+// With KIB, calls as the program finds them and the driver's own take turns in one process, 64 of
+// each; meanwhile a thread reads the ring every 50 ms, as lanescope does.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
+
+namespace {
 
 using Find = int (*)(const char*, void**, int, std::uint64_t, void*);
 using Copy = int (*)(std::uint64_t, const void*, std::size_t, void*);
+using Clock = std::chrono::steady_clock;
+using Lookup = void* (*)(void*, const char*);
 
-int main(int, char** arguments) {
-  constexpr int kCalls = 1'000'000, kPages = 64;
-  constexpr std::size_t kPage = 4096;
-  constexpr std::uint64_t kDevice = 1ULL << 46;
-  void* driver = dlopen(arguments[1], RTLD_NOW);
-  const auto find = reinterpret_cast<Find>(dlsym(driver, "cuGetProcAddress_v2"));
+constexpr int kPages = 64;
+constexpr std::size_t kPage = 4096;
+constexpr std::uint64_t kDevice = 1ULL << 46;
+
+Copy found_copy(void* driver, Lookup look_up) {
+  const auto begin = reinterpret_cast<int (*)(unsigned)>(look_up(driver, "cuInit"));
+  if (begin != nullptr) begin(0);
+  const auto find = reinterpret_cast<Find>(look_up(driver, "cuGetProcAddress_v2"));
   Copy copy = nullptr;
   find("cuMemcpyHtoDAsync", reinterpret_cast<void**>(&copy), 12000, 0, nullptr);
-  std::vector<char> host(kPages * kPage);
+  return copy;
+}
+
+double ns_since(Clock::time_point begun) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - begun).count();
+}
+
+/// Work that leaves nothing of the calls in the processor's nearest caches and branch tables.
+class Work {
+ public:
+  explicit Work(std::size_t bytes) : lines_(bytes / sizeof(Line)), order_(lines_.size()) {
+    std::mt19937 random(1);
+    std::iota(order_.begin(), order_.end(), 0U);
+    std::shuffle(order_.begin(), order_.end(), random);
+    std::shuffle(std::begin(pieces_), std::end(pieces_), random);
+  }
+
+  void run() noexcept {
+    done_.fetch_add(1);  // as a lock that the runtime lets go of behind the call
+    std::uint64_t value = done_;
+    std::size_t line = 0;
+    const std::size_t each = order_.size() / kPieces;
+    for (const Piece piece : pieces_) {
+      for (const std::size_t end = line + each; line < end; ++line) value += lines_[order_[line]].value;
+      value = piece(value);
+    }
+    lines_[0].value = value;
+    done_.fetch_add(1);
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::uint64_t value = 1;
+  };
+  using Piece = std::uint64_t (*)(std::uint64_t);
+  static constexpr std::size_t kPieces = 512;
+
+  template <std::size_t kNumber>
+  __attribute__((noinline, aligned(64))) static std::uint64_t piece(std::uint64_t value) noexcept {
+    if ((value & 1) != 0) value = value * 0x9E3779B97F4A7C15 + kNumber;
+    if ((value & 6) == 2) value ^= value >> (kNumber % 31 + 1);
+    if ((value & 24) == 8) value += kNumber * 0x123456789;
+    asm volatile("" : "+r"(value));
+    return value | (kNumber & 1);
+  }
+  template <std::size_t... kNumbers>
+  static void fill(Piece* pieces, std::index_sequence<kNumbers...>) {
+    ((pieces[kNumbers] = &piece<kNumbers>), ...);
+  }
+  struct Pieces {
+    Piece all[kPieces];
+    Pieces() { fill(all, std::make_index_sequence<kPieces>()); }
+    Piece* begin() { return all; }
+    Piece* end() { return all + kPieces; }
+  };
+
+  std::vector<Line> lines_;
+  std::vector<std::uint32_t> order_;
+  Pieces pieces_;
+  std::atomic<std::uint64_t> done_{0};
+};
+
+/// Reads all of the ring every 50 ms: what of it is new, the processor knows.
+class Reader {
+ public:
+  Reader() : thread_([this] { run(); }) {}
+  ~Reader() {
+    ended_ = true;
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    const char* folder = std::getenv("LANESCOPE_CALLS_FOLDER");
+    if (folder == nullptr) return;
+    const std::uint64_t* ring = nullptr;
+    std::size_t words = 0;
+    while (!ended_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      for (const auto& entry : std::filesystem::directory_iterator(folder))
+        if (ring == nullptr && entry.path().extension() == ".ring") {
+          words = entry.file_size() / sizeof(std::uint64_t);
+          const int file = open(entry.path().c_str(), O_RDONLY);
+          void* mapped = mmap(nullptr, words * 8, PROT_READ, MAP_SHARED, file, 0);
+          if (mapped != MAP_FAILED) ring = static_cast<const std::uint64_t*>(mapped);
+          close(file);
+        }
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; ring != nullptr && i < words; i += 8) sum += ring[i];
+      read_ = sum;
+    }
+  }
+
+  std::atomic<bool> ended_{false};
+  std::atomic<std::uint64_t> read_{0};
+  std::thread thread_;
+};
+
+void run_idle(Copy copy, const char* host) {
+  constexpr int kCalls = 1'000'000;
   const auto run = [&] {
-    const auto begun = std::chrono::steady_clock::now();
+    const auto begun = Clock::now();
     for (int i = 0; i < kCalls; ++i)
-      copy(kDevice + (i % kPages) * kPage, host.data() + (i % kPages) * kPage, 1024, nullptr);
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begun;
-    return took.count() / kCalls;
+      copy(kDevice + (i % kPages) * kPage, host + (i % kPages) * kPage, 1024, nullptr);
+    return ns_since(begun) / kCalls;
   };
   run();
   for (int turn = 0; turn < 7; ++turn) std::printf("%.1f ns\n", run());
+}
+
+double quantile(std::vector<double> values, double part) {
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(part * (values.size() - 1));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
+/// @return nanoseconds of one call and the work behind it.
+__attribute__((noinline)) double block(Copy copy, const char* host, Work& work) {
+  const auto begun = Clock::now();
+  for (int i = 0; i < kPages; ++i) {
+    copy(kDevice + i * kPage, host + i * kPage, 1024, nullptr);
+    work.run();
+  }
+  return ns_since(begun) / kPages;
+}
+
+void run_busy(Copy copy, Copy original, const char* host, std::size_t bytes) {
+  constexpr int kBlocks = 3000, kTurns = 7;
+  Work work(bytes);
+  const Reader reader;
+  for (int turn = -1; turn < kTurns; ++turn) {
+    std::vector<double> plain, found;
+    for (int i = 0; i < kBlocks; ++i) {
+      plain.push_back(block(original, host, work));
+      found.push_back(block(copy, host, work));
+    }
+    if (turn < 0) continue;
+    const double base = quantile(plain, 0.1), middle = quantile(plain, 0.5);
+    std::printf("%.0f ns and %+.1f ns (medians %.0f and %+.1f)\n", base,
+                quantile(found, 0.1) - base, middle, quantile(found, 0.5) - middle);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  void* driver = dlopen(arguments[1], RTLD_NOW);
+  const Copy copy = found_copy(driver, dlsym);
+  std::vector<char> host(kPages * kPage);
+  if (count < 3) {
+    run_idle(copy, host.data());
+    return 0;
+  }
+  // the C library's own, whatever is loaded before it
+  void* library = dlopen("libc.so.6", RTLD_NOW);
+  const auto look_up = reinterpret_cast<Lookup>(dlsym(library, "dlsym"));
+  run_busy(copy, found_copy(driver, look_up), host.data(), std::stoul(arguments[2]) << 10);
 }
