@@ -1,7 +1,8 @@
 // What recording costs a call that copies, nanoseconds each. See call_cost.sh.
 //
 //   call_cost DRIVER                 calls of a driver that does nothing, one after the other
-//   call_cost DRIVER KIB             between two calls the program does other work, as real ones do:
+//   call_cost DRIVER KIB             between two calls the program does other work, as real ones
+//   do:
 //                                    it runs much code and reads so much memory
 //
 // With KIB, calls as the program finds them and the driver's own take turns in one process, 64 of
@@ -66,7 +67,8 @@ class Work {
     std::size_t line = 0;
     const std::size_t each = order_.size() / kPieces;
     for (const Piece piece : pieces_) {
-      for (const std::size_t end = line + each; line < end; ++line) value += lines_[order_[line]].value;
+      for (const std::size_t end = line + each; line < end; ++line)
+        value += lines_[order_[line]].value;
       value = piece(value);
     }
     lines_[0].value = value;

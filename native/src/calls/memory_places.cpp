@@ -4,19 +4,22 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
+
+#include "inject/same_errno.hpp"
 
 namespace lanescope::calls {
 
 namespace {
 
-// For each thread that copies. Pages whose numbers end alike share a set.
-constexpr std::size_t kSetBits = 7, kSets = 1 << kSetBits, kPagesOfSet = 4, kRanges = 4;
-constexpr int kPageBits = 12;
-constexpr std::uint16_t kMostUses = 256, kMostUsesOfRange = 64;
+// For each thread that copies.
+constexpr std::size_t kSets = 1 << kSetBits, kRanges = 4;
+constexpr std::uint16_t kMostUsesOfRange = 64;
 
 /// What is asked of the driver; null where it cannot be.
 struct Driver {
@@ -70,47 +73,33 @@ Range ask(std::uint64_t address) noexcept {
   return found;
 }
 
-struct Page {
-  std::uint64_t number;  // and 1: nothing is remembered in zeros
-  std::uint32_t changes;
-  std::uint16_t uses;
-  MemoryPlace place;
-};
-
-struct Set {
-  std::array<Page, kPagesOfSet> pages;
-  std::size_t next;  // to make room
-};
+}  // namespace
 
 /// What a thread remembers. Asking the driver takes ten times as long as all else of a record.
 struct Memory {
-  std::array<Set, kSets> sets;
+  std::array<PageSet, kSets> sets;  // first: `set_of`
   std::array<Range, kRanges> ranges;
-  std::size_t next_range;
+  std::size_t next_range, next_page;  // to make room
 };
 
-std::atomic<std::uint32_t> changed{0};
-thread_local Memory* own_memory = nullptr;  // not in the thread's own, which may be short
+namespace {
 
 /// @return what this thread remembers; null where there is no memory for it.
 Memory* memory() noexcept {
-  if (own_memory != nullptr) return own_memory;
+  if (own_thread.memory != nullptr) return own_thread.memory;
   static const pthread_key_t at_end = [] {
     pthread_key_t key{};
     pthread_key_create(&key, [](void* memory) {
-      own_memory = nullptr;
+      own_thread.memory = nullptr;
       std::free(memory);
     });
     return key;
   }();
-  own_memory = static_cast<Memory*>(std::calloc(1, sizeof(Memory)));
-  if (own_memory != nullptr) pthread_setspecific(at_end, own_memory);
-  return own_memory;
-}
-
-Set& set_of(Memory& memory, std::uint64_t page) noexcept {
-  // Buffers that lie a power of two apart are common.
-  return memory.sets[page * 0x9E3779B97F4A7C15 >> (64 - kSetBits)];
+  void* made = std::aligned_alloc(alignof(Memory), sizeof(Memory));
+  if (made == nullptr) return nullptr;
+  own_thread.memory = static_cast<Memory*>(std::memset(made, 0, sizeof(Memory)));
+  pthread_setspecific(at_end, made);
+  return own_thread.memory;
 }
 
 /// @return the place of an address whose page is not remembered.
@@ -130,46 +119,42 @@ MemoryPlace by_range(Memory& memory, std::uint64_t address, std::uint32_t change
 void prepare_places() noexcept {
   driver();
   memory();
+  thread_number();  // of a thread that may forbid itself system calls
 }
 
-MemoryPlace place_of(std::uint64_t address) noexcept {
+MemoryPlace requested_place(std::uint64_t address) noexcept {
+  const inject::SameErrno guard;
   Memory* remembered = memory();
   if (remembered == nullptr) return ask(address).place;
   const std::uint64_t number = (address >> kPageBits) + 1;
-  const std::uint32_t changes = changed.load(std::memory_order_relaxed);
-  Set& set = set_of(*remembered, number);
-  for (Page& page : set.pages)
-    if (page.number == number) {
-      if (page.changes != changes || ++page.uses > kMostUses)
-        page = {number, changes, 0, by_range(*remembered, address, changes)};
-      return page.place;
-    }
-  Page& page = set.pages[set.next++ % kPagesOfSet];
-  page = {number, changes, 0, by_range(*remembered, address, changes)};
-  return page.place;
+  const std::uint32_t changes = recording.place_changes.load(std::memory_order_relaxed);
+  auto& pages = set_of(*remembered, number).pages;
+  auto* page = std::ranges::find(pages, number, &Page::number);
+  if (page == pages.end()) page = &pages[remembered->next_page++ % pages.size()];
+  const MemoryPlace found = by_range(*remembered, address, changes);
+  *page = {number, changes, 0, found.kind, found.device};
+  return found;
 }
 
 void places_changed() noexcept {
-  changed.fetch_add(1, std::memory_order_relaxed);
+  recording.place_changes.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::int16_t current_device() noexcept {
+  const inject::SameErrno guard;
   CUdevice device = -1;
   const bool known = driver().device != nullptr && driver().device(&device) == CUDA_SUCCESS;
   return known ? static_cast<std::int16_t>(device) : std::int16_t{-1};
 }
 
-std::uint64_t stream_number(const void* stream) noexcept {
-  static thread_local const void* last = nullptr;
-  static thread_local std::uint64_t number = 0;
-  if (stream == nullptr) return 0;
-  if (stream == last) return number;
-  last = stream;
+std::uint64_t requested_stream_number(const void* stream) noexcept {
+  const inject::SameErrno guard;
   unsigned long long id = 0;
   const auto handle = static_cast<CUstream>(const_cast<void*>(stream));
-  const bool known =
-      driver().stream_id != nullptr && driver().stream_id(handle, &id) == CUDA_SUCCESS;
-  return number = known ? id : reinterpret_cast<std::uintptr_t>(stream);
+  const bool known = stream != nullptr && driver().stream_id != nullptr &&
+                     driver().stream_id(handle, &id) == CUDA_SUCCESS;
+  own_thread.stream = stream;
+  return own_thread.stream_id = known ? id : reinterpret_cast<std::uintptr_t>(stream);
 }
 
 }  // namespace lanescope::calls

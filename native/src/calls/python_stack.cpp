@@ -9,6 +9,7 @@
 
 #include "calls/python_frames.hpp"
 #include "calls/python_layout.hpp"
+#include "inject/same_errno.hpp"
 #include "watch/watch_clock.hpp"
 
 namespace lanescope::calls {
@@ -114,6 +115,7 @@ std::uint32_t read_stack(Reader& with, Ring& ring) noexcept {
 }  // namespace
 
 std::uint32_t python_stack(Ring& ring) noexcept {
+  const inject::SameErrno guard;
   Reader* with = reader();
   if (with == nullptr || with->is_busy) return kOverBudget;
   if (!with->budget.has_some(watch::clock_ns(CLOCK_MONOTONIC))) return kOverBudget;

@@ -10,10 +10,12 @@
 #include <string_view>
 
 #include "inject/header.hpp"
+#include "inject/same_errno.hpp"
 #include "inject/visible_gpus.hpp"
-#include "watch/ticks.hpp"
 
 namespace lanescope::calls {
+
+constinit Recording recording;
 
 namespace {
 
@@ -21,13 +23,12 @@ constexpr const char* kFolders = "LANESCOPE_CALLS_FOLDER";  // with colons: a wa
 constexpr const char* kPython = "LANESCOPE_CALLS_PYTHON";  // bytes of copies whose lines are wanted
 constexpr int kMostFolders = 4;
 
-std::atomic<Ring*> the_ring{nullptr};
 std::atomic<bool> has_tried{false};
 std::mutex making;
 
 /// What the parent records is its own. A child that uses CUDA has been made before the parent did.
 void forget_in_child() noexcept {
-  the_ring.store(nullptr);
+  recording.has_ring.store(false);
   making.unlock();
 }
 
@@ -85,12 +86,19 @@ Ring* rings_in(std::string_view folders) {
   return first;
 }
 
+Ring* there() noexcept {
+  return recording.has_ring.load() ? &recording.ring : nullptr;
+}
+
 Ring* make() noexcept try {
   const std::lock_guard lock(making);
-  if (has_tried.load()) return the_ring.load();
-  the_ring.store(rings_in(folders()));
+  if (has_tried.load()) return there();
+  if (const Ring* made = rings_in(folders())) {
+    recording.ring = *made;
+    recording.has_ring.store(true);
+  }
   has_tried.store(true, std::memory_order_release);
-  return the_ring.load();
+  return there();
 } catch (...) {  // no memory
   has_tried.store(true);
   return nullptr;
@@ -102,14 +110,17 @@ bool is_wanted() noexcept {
   return !folders().empty();
 }
 
-Ring* ring() noexcept {
-  if (has_tried.load(std::memory_order_acquire)) return the_ring.load(std::memory_order_relaxed);
+Ring* first_ring() noexcept {
+  if (has_tried.load(std::memory_order_acquire)) return there();
+  const inject::SameErrno guard;
   return make();
 }
 
-std::uint64_t now() noexcept {
+std::uint64_t first_now() noexcept {
   static const bool steady = watch::ticks_are_steady();
-  return steady ? watch::ticks() : static_cast<std::uint64_t>(watch::clock_ns(CLOCK_MONOTONIC));
+  if (!steady) return static_cast<std::uint64_t>(watch::clock_ns(CLOCK_MONOTONIC));
+  recording.has_ticks.store(true, std::memory_order_relaxed);
+  return watch::ticks();
 }
 
 }  // namespace lanescope::calls

@@ -50,11 +50,6 @@ std::uint64_t pid_namespace() noexcept {
   return stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
 }
 
-std::uint32_t thread_number() noexcept {
-  static thread_local const auto number = static_cast<std::uint32_t>(syscall(SYS_gettid));
-  return number;
-}
-
 /// @return FNV-1a, and never 0.
 std::uint64_t hash_of(std::string_view text) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325;
@@ -111,27 +106,8 @@ Ring::Ring(char* file, std::uint64_t stacks_from) noexcept
   numbers_->stack_text_bytes = kStackTextBytes;
 }
 
-void Ring::add(const Copy& copy, std::uint64_t start, std::uint64_t end) noexcept {
-  const std::uint64_t number = numbers_->next.fetch_add(1, std::memory_order_relaxed);
-  Record& record = records_[number % kRecords];
-  // Whoever reads meanwhile sees that it is not whole.
-  record.sequence.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  record.start = start;
-  record.end = end;
-  record.bytes = copy.bytes;
-  record.stream = copy.stream;
-  record.thread = thread_number();
-  record.call = copy.call;
-  record.source_kind = copy.source_kind;
-  record.destination_kind = copy.destination_kind;
-  record.asynchronous = copy.asynchronous ? 1 : 0;
-  record.source_device = copy.source_device;
-  record.destination_device = copy.destination_device;
-  record.device = copy.device;
-  record.stack = copy.stack;
-  record.sequence.store(number + 1, std::memory_order_release);
-  if (outer_ != nullptr) outer_->add(copy, start, end);
+void Ring::add_behind(const Copy& copy, std::uint64_t start, std::uint64_t end) noexcept {
+  add(copy, start, end);
 }
 
 void Ring::add_graph_launch() noexcept {

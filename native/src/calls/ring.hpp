@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "calls/own_thread.hpp"
 #include "calls/ring_format.hpp"
 
 namespace lanescope::calls {
@@ -27,6 +28,8 @@ constexpr std::uint64_t kNoStacks = UINT64_MAX;
 /// The ring of this process. Any number of threads may add to it; none ever waits.
 class Ring {
  public:
+  constexpr Ring() noexcept = default;  // none: nothing can be added
+
   /// Create `folder`/calls.`pid`.ring, with a number behind the pid where there is one already.
   /// @param stacks_from bytes of copies whose Python lines are wanted, or more; or `kNoStacks`.
   /// @return null if that cannot be: no room, say.
@@ -50,15 +53,55 @@ class Ring {
  private:
   Ring(char* file, std::uint64_t stacks_from) noexcept;
 
+  /// `add`, of a ring that is another one's outer.
+  void add_behind(const Copy& copy, std::uint64_t start, std::uint64_t end) noexcept;
+
   void write_stack(std::size_t number, std::uint64_t key, std::string_view text,
                    std::size_t at) noexcept;
 
-  Numbers* numbers_;
-  Record* records_;
-  Stack* stacks_;
-  char* stack_text_;
-  std::uint64_t stacks_from_;
+  Numbers* numbers_ = nullptr;
+  Record* records_ = nullptr;
+  Stack* stacks_ = nullptr;
+  char* stack_text_ = nullptr;
+  std::uint64_t stacks_from_ = kNoStacks;
   Ring* outer_ = nullptr;
 };
+
+/// Have the processor fetch a line that is about to be written: it was last read by lanescope, on
+/// another core, and until it is here whatever locks something waits, behind the call.
+inline void fetch_for_writing(const void* line) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw (%0)" : : "r"(line));
+#else
+  __builtin_prefetch(line, 1, 3);
+#endif
+}
+
+inline void Ring::add(const Copy& copy, std::uint64_t start, std::uint64_t end) noexcept {
+  const std::uint64_t number = numbers_->next.fetch_add(1, std::memory_order_relaxed);
+  Record& record = records_[number % kRecords];
+  // Whoever reads meanwhile sees that it is not whole.
+  record.sequence.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  record.start = start;
+  record.end = end;
+  record.bytes = copy.bytes;
+  record.stream = copy.stream;
+  record.thread = thread_number();
+  record.call = copy.call;
+  record.source_kind = copy.source_kind;
+  record.destination_kind = copy.destination_kind;
+  record.asynchronous = copy.asynchronous ? 1 : 0;
+  record.source_device = copy.source_device;
+  record.destination_device = copy.destination_device;
+  record.device = copy.device;
+  record.stack = copy.stack;
+  record.sequence.store(number + 1, std::memory_order_release);
+  fetch_for_writing(&records_[(number + 1) % kRecords]);
+  if (outer_ != nullptr) [[unlikely]] {
+    const Copy same = copy;  // so that what nobody has the address of stays in registers
+    outer_->add_behind(same, start, end);
+  }
+}
 
 }  // namespace lanescope::calls
