@@ -54,7 +54,7 @@ double ns_since(Clock::time_point begun) {
 /// Work that leaves nothing of the calls in the processor's nearest caches and branch tables.
 class Work {
  public:
-  explicit Work(std::size_t bytes) : lines_(bytes / sizeof(Line)), order_(lines_.size()) {
+  explicit Work(std::size_t bytes) : lines_(bytes / sizeof(Line) + 1), order_(lines_.size()) {
     std::mt19937 random(1);
     std::iota(order_.begin(), order_.end(), 0U);
     std::shuffle(order_.begin(), order_.end(), random);
@@ -161,25 +161,33 @@ double quantile(std::vector<double> values, double part) {
   return *place;
 }
 
-/// @return nanoseconds of one call and the work behind it.
-__attribute__((noinline)) double block(Copy copy, const char* host, Work& work) {
+/// Addresses that are copied from and to, one page for each call.
+struct Pages {
+  const char* host;
+  std::uint64_t device;
+};
+
+/// @return nanoseconds of one call and what is behind it.
+template <class Between, class After>
+__attribute__((noinline)) double block(Copy copy, Pages pages, Between& between, After& after) {
   const auto begun = Clock::now();
   for (int i = 0; i < kPages; ++i) {
-    copy(kDevice + i * kPage, host + i * kPage, 1024, nullptr);
-    work.run();
+    if (copy(pages.device + i * kPage, pages.host + i * kPage, 1024, nullptr) != 0) std::exit(1);
+    between();
   }
+  after();
   return ns_since(begun) / kPages;
 }
 
-void run_busy(Copy copy, Copy original, const char* host, std::size_t bytes) {
+template <class Between, class After>
+void run_in_turn(Copy copy, Copy original, Pages pages, Between between, After after) {
   constexpr int kBlocks = 3000, kTurns = 7;
-  Work work(bytes);
   const Reader reader;
   for (int turn = -1; turn < kTurns; ++turn) {
     std::vector<double> plain, found;
     for (int i = 0; i < kBlocks; ++i) {
-      plain.push_back(block(original, host, work));
-      found.push_back(block(copy, host, work));
+      plain.push_back(block(original, pages, between, after));
+      found.push_back(block(copy, pages, between, after));
     }
     if (turn < 0) continue;
     const double base = quantile(plain, 0.1), middle = quantile(plain, 0.5);
@@ -188,10 +196,35 @@ void run_busy(Copy copy, Copy original, const char* host, std::size_t bytes) {
   }
 }
 
+/// Calls the driver for what the copies need; ends the program where it refuses.
+template <class... Arguments>
+void call(void* driver, const char* name, Arguments... arguments) {
+  const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(driver, name));
+  if (function != nullptr && function(arguments...) == 0) return;
+  std::fprintf(stderr, "%s failed\n", name);
+  std::exit(1);
+}
+
+void run_on_gpu(void* driver, Copy copy, Copy original) {
+  void* context = nullptr;
+  char* host = nullptr;
+  std::uint64_t device = 0;
+  call(driver, "cuDevicePrimaryCtxRetain", &context, 0);
+  call(driver, "cuCtxSetCurrent", context);
+  call(driver, "cuMemHostAlloc", &host, kPages * kPage, 0U);
+  call(driver, "cuMemAlloc_v2", &device, kPages * kPage);
+  const auto wait = reinterpret_cast<int (*)()>(dlsym(driver, "cuCtxSynchronize"));
+  run_in_turn(copy, original, {host, device}, [] {}, [&] { wait(); });
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   void* driver = dlopen(arguments[1], RTLD_NOW);
+  if (driver == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
   const Copy copy = found_copy(driver, dlsym);
   std::vector<char> host(kPages * kPage);
   if (count < 3) {
@@ -200,6 +233,11 @@ int main(int count, char** arguments) {
   }
   // the C library's own, whatever is loaded before it
   void* library = dlopen("libc.so.6", RTLD_NOW);
-  const auto look_up = reinterpret_cast<Lookup>(dlsym(library, "dlsym"));
-  run_busy(copy, found_copy(driver, look_up), host.data(), std::stoul(arguments[2]) << 10);
+  const Copy original = found_copy(driver, reinterpret_cast<Lookup>(dlsym(library, "dlsym")));
+  if (std::string(arguments[2]) == "gpu") {
+    run_on_gpu(driver, copy, original);
+    return 0;
+  }
+  Work work(std::stoul(arguments[2]) << 10);
+  run_in_turn(copy, original, {host.data(), kDevice}, [&] { work.run(); }, [] {});
 }
