@@ -51,7 +51,7 @@ class Edited:
 
 
 #: Gains of programs that were changed as advised differ by so much of them from the prediction, in
-#: 45 of 56 runs of benchmarks/advise/closed_loop.py.
+#: 50 of 64 runs of benchmarks/advise/closed_loop.py.
 _REPLAY_ERROR = 0.45
 #: These gain from one round to the next.
 ACROSS_ROUNDS = frozenset((Step.PREFETCH, Step.DEFER))
