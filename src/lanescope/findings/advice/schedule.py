@@ -169,8 +169,8 @@ def _typical_run(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -
     runs = np.split(which, np.flatnonzero(np.diff(which) != 1) + 1)
     longest = max(map(len, runs))
     if longest < LEAST_ROUNDS <= which.size:  # others lie between these rounds: one is replayed
-        lasted = lane.end_ns[last[which] - 1] - lane.start_ns[first[which]]
-        return which[[int(np.argmin(np.abs(lasted - np.median(lasted))))]]
+        each = lane.end_ns[last[which] - 1] - lane.start_ns[first[which]]
+        return which[[int(np.argmin(np.abs(each - np.median(each))))]]
     least = min(max(LEAST_ROUNDS, min(longest, _MOST_ROUNDS) // 2), longest)
     typical = max(longest // _PIECES, _SHORTEST_PIECE)
     found = []
