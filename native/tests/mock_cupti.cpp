@@ -329,7 +329,20 @@ API void mock_copy_of(void* destination, const void* source, size_t bytes, int r
     ++correlation;
 }
 
-/// A call of the driver's that copies back, asynchronously (279) or not (278).
+uint32_t context_number = 1;
+bool per_thread = false;
+
+/// Calls of the driver's that follow are made in another context.
+API void mock_context(uint32_t number) {
+  context_number = number;
+}
+
+/// They are those with a default stream for each thread.
+API void mock_per_thread(int on) {
+  per_thread = on != 0;
+}
+
+/// A call of the driver's that copies back, asynchronously (279; 422 for each thread) or not (278).
 API void mock_copy_back(void* destination, const void* source, size_t bytes, int asynchronous,
                         void* stream) {
   struct {
@@ -337,20 +350,28 @@ API void mock_copy_back(void* destination, const void* source, size_t bytes, int
     size_t bytes;
     void* stream;
   } arguments{destination, source, bytes, stream};
-  const uint32_t id = asynchronous != 0 ? 279 : 278;
+  const uint32_t id = asynchronous == 0 ? 278 : per_thread ? 422 : 279;
   int result = 0;
-  CallData data{1, "", &arguments, &result, "", nullptr, 1, nullptr, correlation + 1};
+  CallData data{1, "", &arguments, &result, "", nullptr, context_number, nullptr, correlation + 1};
   if (called != nullptr && driver_callbacks[id]) called(nullptr, 1, id, &data);
   mock_copies(1, bytes, 2, asynchronous, 7);
 }
 
-/// A call that has waited for a stream (126), or for all of the context (17).
-API void mock_wait(void* stream, int all) {
+/// A call of the driver's with a stream alone.
+void call_of_stream(uint32_t id, void* stream) {
   void* arguments = stream;
-  const uint32_t id = all != 0 ? 17 : 126;
   int result = 0;
-  CallData data{1, "", &arguments, &result, "", nullptr, 1, nullptr, ++correlation};
+  CallData data{1, "", &arguments, &result, "", nullptr, context_number, nullptr, ++correlation};
   if (called != nullptr && driver_callbacks[id]) called(nullptr, 1, id, &data);
+}
+
+/// A call that has waited for a stream (126; 440 for each thread), or for all of the context (17).
+API void mock_wait(void* stream, int all) {
+  call_of_stream(all != 0 ? 17 : per_thread ? 440 : 126, stream);
+}
+
+API void mock_destroy(void* stream) {
+  call_of_stream(326, stream);
 }
 
 API void mock_managed(int kind, uint64_t value, uint64_t address, uint32_t source,

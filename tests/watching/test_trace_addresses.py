@@ -62,6 +62,17 @@ def run(cupti: Path, tmp_path: Path) -> Run:
     return run_program
 
 
+@pytest.fixture
+def pinned() -> str:
+    """Return a program's beginning: a megabyte that the driver says is pinned."""
+    return f"""
+driver = ctypes.CDLL({str(program("mock_cuda"))!r})
+held = mmap.mmap(-1, 1 << 20)
+pinned = ctypes.addressof(ctypes.c_char.from_buffer(held))
+driver.mock_pinned(c_uint64(pinned), c_uint64(1 << 20), 1)
+"""
+
+
 def test_a_copy_of_the_runtime_and_the_driver_is_told_once(run: Run) -> None:
     trace = run("copy(at, 100); copy(at + 8, 50, 77)", "copy,address")
     told = trace.host_copies
@@ -122,6 +133,102 @@ back(at, 1000, 1, 5)                 # 5: nobody waits
     assert found.correlation[5] == found.correlation[6]
     known = found.hash[found.hashed == 1]
     assert len(set(known.tolist())) == 1
+
+
+@pytest.mark.parametrize("gone", ["driver.mock_pinned(c_uint64(0), c_uint64(0), 1)", ""])
+def test_what_came_back_to_memory_that_is_gone_is_not_read(
+    run: Run, pinned: str, gone: str
+) -> None:
+    # the driver knows of it no more, or does still: another thread may free it meanwhile
+    trace = run(
+        pinned
+        + f"""
+back(pinned, 100_000, 1, 5)
+assert ctypes.CDLL(None).munmap(c_void_p(pinned + 65536), c_size_t(4096)) == 0
+{gone}
+wait(5)
+""",
+        "copy,content",
+    )
+    assert trace.host_copies.hashed.tolist() == [0]
+
+
+def test_what_came_back_is_hashed_as_what_is_sent(run: Run, pinned: str) -> None:
+    sizes = [0, 1, 63, 64, 65, 16383, 16384, 16385, 100_003]
+    trace = run(
+        pinned
+        + f"""
+held[:] = bytes(i * 7 % 251 for i in range(1 << 20))
+for size in {sizes}:
+    copy(pinned + 3, size)
+    back(pinned + 3, size, 1, 5)
+    wait(5)
+""",
+        "copy,content",
+    )
+    found = trace.host_copies
+    assert found.hashed.tolist() == [1, 0, 1] * len(sizes)
+    assert found.hash[::3].tolist() == found.hash[2::3].tolist()
+    assert len(set(found.hash[::3].tolist())) == len(sizes)
+
+
+def test_memory_that_is_used_again_before_a_wait_says_nothing(run: Run, pinned: str) -> None:
+    # the program waited for an event, say, and may have changed what came
+    trace = run(
+        pinned
+        + """
+back(pinned, 1000, 1, 5)        # 0: into this memory something else comes
+back(pinned + 999, 1000, 1, 5)  # 1: sent, which may be before it has come
+copy(pinned + 1998, 1000)       # 2: maybe not what was there when it was sent
+copy(pinned + 1998, 1000)       # 3: nothing is under way any more
+back(pinned + 5000, 1000, 1, 5)
+copy(pinned + 4000, 1000); copy(pinned + 6000, 1000)  # beside it
+wait(5)
+""",
+        "copy,content",
+    )
+    assert trace.host_copies.hashed.tolist() == [0, 0, 0, 1, 0, 1, 1, 1]
+
+
+WAITED, NOT_WAITED = [0, 1], [0]
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        # a wait for all of a context, or for its default stream, says nothing of another one's
+        ("back(pinned, 9, 1, 5); cupti.mock_context(2); wait(all=1)", NOT_WAITED),
+        ("back(pinned, 9, 1, 0); cupti.mock_context(2); wait(0)", NOT_WAITED),
+        ("back(pinned, 9, 1, 5); cupti.mock_context(2); wait(5)", WAITED),
+        # the default stream is another one in programs that have one for each thread
+        ("cupti.mock_per_thread(1); back(pinned, 9, 1, 0); wait(0)", WAITED),
+        ("cupti.mock_per_thread(1); back(pinned, 9, 1, 0); wait(2)", WAITED),
+        ("cupti.mock_per_thread(1); back(pinned, 9, 1, 0); wait(1)", NOT_WAITED),
+        ("back(pinned, 9, 1, 0); cupti.mock_per_thread(1); wait(0)", NOT_WAITED),
+        ("back(pinned, 9, 1, 0); wait(1)", WAITED),
+        # a stream that is made later may get the handle
+        ("back(pinned, 9, 1, 5); cupti.mock_destroy(c_void_p(5)); wait(5)", NOT_WAITED),
+    ],
+)
+def test_copies_back_are_those_of_the_stream_that_was_waited_for(
+    run: Run, pinned: str, calls: str, expected: list[int]
+) -> None:
+    trace = run(pinned + calls, "copy,content")
+    assert trace.host_copies.hashed.tolist() == expected
+
+
+def test_copies_that_nobody_waits_for_keep_no_others_from_being_read(run: Run, pinned: str) -> None:
+    trace = run(
+        pinned
+        + """
+for i in range(100):
+    back(pinned + 8 * i, 8, 1, 5)
+back(pinned + 8000, 8, 1, 6)
+wait(6)
+""",
+        "copy,content",
+    )
+    assert trace.host_copies.hashed.tolist() == [0] * 101 + [1]
 
 
 def test_contents_are_read_within_a_budget_alone(run: Run) -> None:

@@ -19,9 +19,14 @@ std::uint64_t number(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address);
 }
 
-void set_stream(CopyCall& call, const void* stream) {
+std::uint64_t stream_number(const void* stream, bool per_thread) {
+  if (stream != nullptr) return number(stream);
+  return number(per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
+}
+
+void set_stream(CopyCall& call, const void* stream, bool per_thread) {
   call.asynchronous = true;
-  call.stream = number(stream);
+  call.queue.stream = stream_number(stream, per_thread);
 }
 
 CopyCall to_device(const void* arguments) {
@@ -56,8 +61,8 @@ std::optional<CopyCall> of_runtime(const void* arguments) {
 
 /// @return a call with the stream that it was put into.
 template <class Arguments>
-CopyCall on_stream(CopyCall call, const void* arguments) {
-  set_stream(call, as<Arguments>(arguments).hStream);
+CopyCall on_stream(CopyCall call, const void* arguments, bool per_thread) {
+  set_stream(call, as<Arguments>(arguments).hStream, per_thread);
   return call;
 }
 
@@ -68,19 +73,23 @@ std::optional<CopyCall> of_driver(CUpti_CallbackId id, const void* arguments) {
       return to_device(arguments);
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2:
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz:
-      return on_stream<cuMemcpyHtoDAsync_v2_params>(to_device(arguments), arguments);
+      return on_stream<cuMemcpyHtoDAsync_v2_params>(
+          to_device(arguments), arguments, id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz);
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2:
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds:
       return from_device(arguments);
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2:
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz:
-      return on_stream<cuMemcpyDtoHAsync_v2_params>(from_device(arguments), arguments);
+      return on_stream<cuMemcpyDtoHAsync_v2_params>(
+          from_device(arguments), arguments,
+          id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz);
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpy:
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpy_ptds:
       return either(arguments);
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync:
     case CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz:
-      return on_stream<cuMemcpyAsync_params>(either(arguments), arguments);
+      return on_stream<cuMemcpyAsync_params>(either(arguments), arguments,
+                                             id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz);
     default:
       return std::nullopt;
   }
@@ -95,7 +104,9 @@ static_assert(offsetof(cuMemcpyHtoDAsync_v2_params, ByteCount) ==
                   offsetof(cuMemcpyDtoH_v2_params, ByteCount) &&
               offsetof(cuMemcpyAsync_params, ByteCount) == offsetof(cuMemcpy_params, ByteCount) &&
               offsetof(cudaMemcpyAsync_v3020_params, kind) ==
-                  offsetof(cudaMemcpy_v3020_params, kind));
+                  offsetof(cudaMemcpy_v3020_params, kind) &&
+              offsetof(cuStreamDestroy_v2_params, hStream) ==
+                  offsetof(cuStreamSynchronize_params, hStream));
 
 const CopyCallId kCopyCalls[] = {
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2},
@@ -121,17 +132,31 @@ const CopyCallId kWaitCalls[] = {
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize},
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz},
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy},
+    {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2},
 };
 const std::size_t kWaitCallCount = std::size(kWaitCalls);
 
 std::optional<WaitCall> wait_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
                                   const void* arguments) noexcept {
   if (domain != kDriver) return std::nullopt;
-  if (id == CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize) return WaitCall{true, 0};
-  const bool waits = id == CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize ||
-                     id == CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz;
-  if (!waits || arguments == nullptr) return std::nullopt;
-  return WaitCall{false, number(as<cuStreamSynchronize_params>(arguments).hStream)};
+  if (id == CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize) return WaitCall{Ends::context, {}};
+  if (arguments == nullptr) return std::nullopt;
+  const auto of_stream = [&](Ends ends) {
+    const bool per_thread = id == CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz;
+    const auto& own = as<cuStreamSynchronize_params>(arguments);
+    return WaitCall{ends, {stream_number(own.hStream, per_thread)}};
+  };
+  switch (id) {
+    case CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize:
+    case CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz:
+      return of_stream(Ends::stream);
+    case CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy:
+    case CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2:
+      return of_stream(Ends::destroyed);
+    default:
+      return std::nullopt;
+  }
 }
 
 std::optional<CopyCall> copy_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -141,7 +166,9 @@ std::optional<CopyCall> copy_call(CUpti_CallbackDomain domain, CUpti_CallbackId 
     std::optional<CopyCall> call = of_runtime(arguments);
     const bool queued = id == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020 ||
                         id == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_ptsz_v7000;
-    if (call && queued) set_stream(*call, as<cudaMemcpyAsync_v3020_params>(arguments).stream);
+    if (call && queued)
+      set_stream(*call, as<cudaMemcpyAsync_v3020_params>(arguments).stream,
+                 id == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_ptsz_v7000);
     return call;
   }
   return of_driver(id, arguments);

@@ -3,10 +3,13 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "inject/content_hash.hpp"
+#include "inject/guarded_hash.hpp"
+#include "inject/under_way.hpp"
 
 namespace lanescope::inject {
 
@@ -42,47 +45,28 @@ bool is_write_combined(std::uint64_t address) noexcept {
          (flags & CU_MEMHOSTALLOC_WRITECOMBINED) != 0;
 }
 
-/// @return whether reading host memory that was copied from does nothing but read, and is not
-/// slow: memory of a GPU cannot be read, and managed memory would come back to the host.
-bool may_read(std::uint64_t address) noexcept {
+enum class Memory {
+  pageable,
+  pinned,  ///< and reading it does nothing but read, and is not slow
+  other,   ///< of a GPU, which cannot be read, or managed, which would come back to the host
+  unknown,
+};
+
+Memory memory_at(std::uint64_t address) noexcept {
   const auto ask = driver().pointer_attribute;
-  if (ask == nullptr) return true;
+  if (ask == nullptr) return Memory::unknown;
   unsigned kind = 0;
   unsigned managed = 0;
-  if (ask(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS)
-    return true;  // the driver knows nothing of pageable memory
-  return kind == CU_MEMORYTYPE_HOST &&
-         ask(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS && managed == 0 &&
-         !is_write_combined(address);
+  const CUresult found = ask(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  if (found == CUDA_ERROR_INVALID_VALUE) return Memory::pageable;  // the driver knows nothing of it
+  if (found != CUDA_SUCCESS) return Memory::unknown;
+  const bool is_pinned = kind == CU_MEMORYTYPE_HOST &&
+                         ask(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS &&
+                         managed == 0 && !is_write_combined(address);
+  return is_pinned ? Memory::pinned : Memory::other;
 }
 
-/// @return whether memory is pageable: a call that copies to it returns when it is there.
-bool is_pageable(std::uint64_t address) noexcept {
-  const auto ask = driver().pointer_attribute;
-  unsigned kind = 0;
-  return ask != nullptr && ask(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS;
-}
-
-/// Copies back to pinned memory of this thread, which may still be under way.
-struct UnderWay {
-  static constexpr std::size_t kMost = 32;
-
-  HostCopy copy[kMost];
-  std::uint64_t stream[kMost];
-  std::size_t count = 0;
-
-  void add(const HostCopy& one, std::uint64_t on) noexcept {
-    if (count == kMost) return;  // nobody waits for them: they are left as they are
-    copy[count] = one;
-    stream[count++] = on;
-  }
-};
 thread_local UnderWay under_way;
-
-/// @return whether two numbers name one stream: 0 is the default stream, which also is 1.
-bool is_same_stream(std::uint64_t one, std::uint64_t other) noexcept {
-  return one == other || (one <= 1 && other <= 1);
-}
 
 }  // namespace
 
@@ -102,42 +86,55 @@ bool HostCopies::add(const CopyCall& call, std::uint32_t correlation) noexcept {
   if (settings_.nodes && call.way != Way::from_device) copy.node = nodes_.node_of(call.source);
   if (settings_.nodes && call.way != Way::to_device && copy.node < 0)
     copy.node = nodes_.node_of(call.destination);
+  // Copies that are not known to be over may still change what is sent here.
+  const bool is_used_again = settings_.contents && (under_way.forget(call.source, call.bytes) |
+                                                    under_way.forget(call.destination, call.bytes));
   const bool sent = call.way == Way::to_device, back = call.way == Way::from_device;
-  if ((settings_.hashes || settings_.contents) && sent) hash(copy, call.source);
-  if (settings_.contents && back) {
-    if (!call.asynchronous || is_pageable(call.destination))
-      hash(copy, call.destination);
-    else
-      under_way.add(copy, call.stream);
-  }
+  if (sent && (settings_.hashes || settings_.contents) && !is_used_again)
+    look_at(copy, call);
+  else if (back && settings_.contents)
+    look_at(copy, call);
   return append(copy);
 }
 
 bool HostCopies::waited(const WaitCall& call) noexcept {
-  UnderWay& mine = under_way;
-  std::size_t left = 0;
   bool many = false;
-  for (std::size_t i = 0; i < mine.count; ++i) {
-    if (call.all || is_same_stream(mine.stream[i], call.stream)) {
-      hash(mine.copy[i], mine.copy[i].destination);
-      if (mine.copy[i].head.flags == kHashKnown) many |= append(mine.copy[i]);
-      continue;
-    }
-    mine.copy[left] = mine.copy[i];
-    mine.stream[left++] = mine.stream[i];
-  }
-  mine.count = left;
+  under_way.take(call, [&](HostCopy copy) {
+    if (look_again(copy)) many |= append(copy);
+  });
   return many;
 }
 
-/// Hash what lies at an address, where that may be.
-void HostCopies::hash(HostCopy& copy, std::uint64_t address) noexcept {
-  const std::int64_t begin = settings_.hashes ? 0 : watch::clock_ns(CLOCK_MONOTONIC);
+/// Hash what a copy carries, where that is there and may be read; else note that it is under way.
+void HostCopies::look_at(HostCopy& copy, const CopyCall& call) noexcept {
+  const std::int64_t begin = watch::clock_ns(CLOCK_MONOTONIC);
   if (!settings_.hashes && !budget_.allows(copy.bytes, begin)) return;
-  if (!may_read(address)) return;
-  copy.hash = content_hash(reinterpret_cast<const void*>(address), copy.bytes);
-  copy.head.flags = kHashKnown;
-  if (!settings_.hashes) budget_.spend(watch::clock_ns(CLOCK_MONOTONIC) - begin);
+  const bool back = call.way == Way::from_device;
+  const std::uint64_t address = back ? copy.destination : copy.source;
+  const Memory memory = memory_at(address);
+  // A call that copies to pageable memory returns when it is there.
+  if (back && call.asynchronous && memory != Memory::pageable) {
+    if (memory == Memory::pinned) under_way.add(copy, call.queue);
+  } else if (memory != Memory::other) {
+    copy.hash = content_hash(reinterpret_cast<const void*>(address), copy.bytes);
+    copy.head.flags = kHashKnown;
+  }
+  budget_.spend(watch::clock_ns(CLOCK_MONOTONIC) - begin);
+}
+
+/// Hash what a copy has brought that was under way. Its memory may be gone: the program may have
+/// waited for it by other means before.
+/// @return whether that could be.
+bool HostCopies::look_again(HostCopy& copy) noexcept {
+  const std::int64_t begin = watch::clock_ns(CLOCK_MONOTONIC);
+  if (!settings_.hashes && !budget_.allows(copy.bytes, begin)) return false;
+  std::optional<std::uint64_t> hash;
+  if (memory_at(copy.destination) == Memory::pinned)
+    hash = guarded_hash(copy.destination, copy.bytes);
+  copy.hash = hash.value_or(0);
+  copy.head.flags = hash ? kHashKnown : 0;
+  budget_.spend(watch::clock_ns(CLOCK_MONOTONIC) - begin);
+  return hash.has_value();
 }
 
 /// @return whether so many wait that they should be written.

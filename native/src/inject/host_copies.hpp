@@ -34,7 +34,8 @@ class HostCopies {
   std::vector<HostCopy> take(std::uint64_t& lost) noexcept;
 
  private:
-  void hash(HostCopy& copy, std::uint64_t address) noexcept;
+  void look_at(HostCopy& copy, const CopyCall& call) noexcept;
+  bool look_again(HostCopy& copy) noexcept;
   bool append(const HostCopy& copy) noexcept;
 
   static constexpr std::size_t kMost = 1 << 16;

@@ -209,10 +209,13 @@ void Tracer::take_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
     return;
   const InCallback mark;
   bool many = false;
-  if (const auto wait = wait_call(domain, id, data.functionParams))
+  if (auto wait = wait_call(domain, id, data.functionParams)) {
+    wait->queue.context = data.contextUid;
     many = host_copies_.waited(*wait);
-  else if (const auto call = copy_call(domain, id, data.functionParams))
+  } else if (auto call = copy_call(domain, id, data.functionParams)) {
+    call->queue.context = data.contextUid;
     many = host_copies_.add(*call, data.correlationId);
+  }
   if (many) write_host_copies();
 }
 
