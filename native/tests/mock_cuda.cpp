@@ -86,7 +86,12 @@ API int cuCtxGetDevice(int* device) {
   *device = 0;
   return kSuccess;
 }
+int stream_lookups = 0;
+API int mock_stream_lookups() {
+  return stream_lookups;
+}
 API int cuStreamGetId(void* stream, unsigned long long* id) {
+  ++stream_lookups;
   *id = reinterpret_cast<std::uintptr_t>(stream) + 100;
   return kSuccess;
 }

@@ -310,3 +310,15 @@ print(cuda.mock_lookups())
     )
     assert len(read_one(tmp_path).operations) == 3200
     assert int(done.stdout) < 150  # a look-up for each page of the host, one for the GPU's memory
+
+
+def test_a_stream_is_looked_up_once_beside_the_default_one(run: Run, tmp_path: Path) -> None:
+    done, _ = run(
+        """
+for i in range(100):
+    cuda.cuMemcpyHtoDAsync_v2(U64(GPU0), P(at), SIZE(8), P(i % 2 * 5))
+print(cuda.mock_stream_lookups())
+"""
+    )
+    assert read_one(tmp_path).operations.stream.tolist() == [0, 105] * 50
+    assert int(done.stdout) == 1

@@ -148,11 +148,12 @@ std::int16_t current_device() noexcept {
 }
 
 std::uint64_t requested_stream_number(const void* stream) noexcept {
+  if (stream == nullptr) return 0;  // and the other one stays known
   const inject::SameErrno guard;
   unsigned long long id = 0;
   const auto handle = static_cast<CUstream>(const_cast<void*>(stream));
-  const bool known = stream != nullptr && driver().stream_id != nullptr &&
-                     driver().stream_id(handle, &id) == CUDA_SUCCESS;
+  const bool known =
+      driver().stream_id != nullptr && driver().stream_id(handle, &id) == CUDA_SUCCESS;
   own_thread.stream = stream;
   return own_thread.stream_id = known ? id : reinterpret_cast<std::uintptr_t>(stream);
 }
