@@ -154,7 +154,7 @@ wait(5)
 
 
 def test_what_came_back_is_hashed_as_what_is_sent(run: Run, pinned: str) -> None:
-    sizes = [0, 1, 63, 64, 65, 16383, 16384, 16385, 100_003]
+    sizes = [0, 1, 63, 64, 65, 65535, 65536, 65537, 200_003]
     trace = run(
         pinned
         + f"""

@@ -126,8 +126,9 @@ void HostCopies::look_at(HostCopy& copy, const CopyCall& call) noexcept {
 /// waited for it by other means before.
 /// @return whether that could be.
 bool HostCopies::look_again(HostCopy& copy) noexcept {
+  constexpr std::uint64_t kTimesAsLong = 3;  // as the kernel copies them first
   const std::int64_t begin = watch::clock_ns(CLOCK_MONOTONIC);
-  if (!settings_.hashes && !budget_.allows(copy.bytes, begin)) return false;
+  if (!settings_.hashes && !budget_.allows(kTimesAsLong * copy.bytes, begin)) return false;
   std::optional<std::uint64_t> hash;
   if (memory_at(copy.destination) == Memory::pinned)
     hash = guarded_hash(copy.destination, copy.bytes);
