@@ -370,6 +370,13 @@ API void mock_wait(void* stream, int all) {
   call_of_stream(all != 0 ? 17 : per_thread ? 440 : 126, stream);
 }
 
+/// The runtime's wait for all of a device (165), by a call of the driver's that has no name here.
+API void mock_wait_for_device() {
+  int result = 0;
+  CallData data{1, "", nullptr, &result, "", nullptr, context_number, nullptr, ++correlation};
+  if (called != nullptr && runtime_callbacks[165]) called(nullptr, 2, 165, &data);
+}
+
 API void mock_destroy(void* stream) {
   call_of_stream(326, stream);
 }

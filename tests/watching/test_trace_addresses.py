@@ -206,6 +206,8 @@ WAITED, NOT_WAITED = [0, 1], [0]
         ("cupti.mock_per_thread(1); back(pinned, 9, 1, 0); wait(1)", NOT_WAITED),
         ("back(pinned, 9, 1, 0); cupti.mock_per_thread(1); wait(0)", NOT_WAITED),
         ("back(pinned, 9, 1, 0); wait(1)", WAITED),
+        ("back(pinned, 9, 1, 5); cupti.mock_wait_for_device()", WAITED),
+        ("copy(pinned, 9); cupti.mock_wait_for_device()", [1]),
         # a stream that is made later may get the handle
         ("back(pinned, 9, 1, 5); cupti.mock_destroy(c_void_p(5)); wait(5)", NOT_WAITED),
     ],

@@ -132,6 +132,8 @@ const CopyCallId kWaitCalls[] = {
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize},
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz},
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize},
+    // by whichever call of the driver's: newer ones have a second
+    {kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020},
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy},
     {kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2},
 };
@@ -139,8 +141,11 @@ const std::size_t kWaitCallCount = std::size(kWaitCalls);
 
 std::optional<WaitCall> wait_call(CUpti_CallbackDomain domain, CUpti_CallbackId id,
                                   const void* arguments) noexcept {
+  const CUpti_CallbackId of_all = domain == kRuntime
+                                      ? CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020
+                                      : CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize;
+  if (id == of_all) return WaitCall{Ends::context, {}};
   if (domain != kDriver) return std::nullopt;
-  if (id == CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize) return WaitCall{Ends::context, {}};
   if (arguments == nullptr) return std::nullopt;
   const auto of_stream = [&](Ends ends) {
     const bool per_thread = id == CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz;
