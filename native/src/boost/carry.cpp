@@ -35,8 +35,10 @@ std::atomic<bool> is_child{false};
 
 // ---- What is there once
 
+/// Apart from what is not zero at first, as these take more than all of the library's own bytes.
+constinit std::array<Lane, kMostLanes> lanes;
+
 struct Shared {
-  std::array<Lane, kMostLanes> lanes;
   std::array<std::atomic<Workers*>, kMostNodes + 1> workers{};
   std::atomic_flag is_making{};
   std::mutex of_decision;
@@ -111,7 +113,7 @@ Workers* workers_near(int gpu, Reason& why) noexcept {
 
 /// @return a lane of a context and direction, locked; null where all are in use.
 Lane* known_lane(const Context& context, Direction direction, std::size_t& there) noexcept {
-  for (Lane& lane : shared().lanes) {
+  for (Lane& lane : lanes) {
     if (!lane.is_of(context, direction)) continue;
     ++there;
     if (!lane.try_lock()) continue;
@@ -123,7 +125,7 @@ Lane* known_lane(const Context& context, Direction direction, std::size_t& there
 
 /// Forget the lanes of a context that had the handle of this one.
 void close_left_lanes(const Context& context) noexcept {
-  for (Lane& lane : shared().lanes)
+  for (Lane& lane : lanes)
     if (lane.is_left_by(context) && lane.try_lock()) {
       lane.close();
       lane.unlock();
@@ -138,7 +140,7 @@ Lane* locked_lane(const Context& context, Direction direction) noexcept {
   const Making making;
   if (!making) return nullptr;
   close_left_lanes(context);
-  for (Lane& lane : shared().lanes)
+  for (Lane& lane : lanes)
     if (lane.is_free() && lane.try_lock()) {
       lane.open(context, direction);
       return &lane;

@@ -91,12 +91,12 @@ bool Lane::open(const Context& context, Direction direction) noexcept {
   is_broken_ = is_shared_by_mps(context.device) ||
                cuda.cuStreamCreate(&own_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
                cuda.cuEventCreate(&start_, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS;
-  id_.store(context.id, std::memory_order_release);
+  owner_.store(owner(context), std::memory_order_release);
   return !is_broken_;
 }
 
 void Lane::close() noexcept {
-  id_.store(kNobody, std::memory_order_release);
+  owner_.store(kNobody, std::memory_order_release);
   ring_.forget();
   arrivals_.fill(nullptr);
   tail_ = head_;

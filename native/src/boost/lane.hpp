@@ -48,14 +48,14 @@ class Lane {
   bool open(const Context& context, Direction direction) noexcept;
 
   [[nodiscard]] bool is_of(const Context& context, Direction direction) const noexcept {
-    return id_.load(std::memory_order_acquire) == context.id && direction_ == direction;
+    return owner_.load(std::memory_order_acquire) == owner(context) && direction_ == direction;
   }
   /// @return whether it was of a context that is no more: another one has its handle.
   [[nodiscard]] bool is_left_by(const Context& context) const noexcept {
-    const auto id = id_.load(std::memory_order_acquire);
-    return id != kNobody && handle_ == context.handle && id != context.id;
+    const auto owned = owner_.load(std::memory_order_acquire);
+    return owned != kNobody && handle_ == context.handle && owned != owner(context);
   }
-  [[nodiscard]] bool is_free() const noexcept { return id_.load() == kNobody; }
+  [[nodiscard]] bool is_free() const noexcept { return owner_.load() == kNobody; }
 
   bool try_lock() noexcept { return !locked_.test_and_set(std::memory_order_acquire); }
   void unlock() noexcept { locked_.clear(std::memory_order_release); }
@@ -80,7 +80,9 @@ class Lane {
   void close() noexcept;
 
  private:
-  static constexpr unsigned long long kNobody = ~0ULL;
+  static constexpr unsigned long long kNobody = 0;
+
+  static unsigned long long owner(const Context& context) noexcept { return context.id + 1; }
 
   struct Pieces;
 
@@ -97,7 +99,7 @@ class Lane {
   Ended from_gpu(Pieces& pieces) noexcept;
 
   std::atomic_flag locked_{};
-  std::atomic<unsigned long long> id_{kNobody};
+  std::atomic<unsigned long long> owner_{kNobody};  ///< All zeros at first: no byte of a library.
   CUcontext handle_ = nullptr;
   Direction direction_ = Direction::to_gpu;
   bool is_broken_ = false;

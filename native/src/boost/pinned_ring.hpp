@@ -44,8 +44,8 @@ class PinnedRing {
 
  private:
   std::array<char*, kMostSegments> segment_{};
-  std::size_t segments_ = 0, slot_bytes_ = kMostSlot;
-  bool is_full_ = false;  // no more can be had
+  std::size_t segments_ = 0, slot_bytes_ = 0;  // until `divide`
+  bool is_full_ = false;                       // no more can be had
 };
 
 }  // namespace lanescope::boost
