@@ -136,7 +136,7 @@ def test_tables_are_checked_by_column(tmp_path):
     pq.write_table(pa.table({"a": [1, 2], "b": [0.5, 1.5]}), path)
     assert read_columns(path, wanted)["b"].tolist() == [0.5, 1.5]
     for table, words in (
-        (pa.table({"a": [1]}), "0 columns 'b'"),
+        (pa.table({"a": [1]}), "has no column 'b'"),
         (pa.table({"a": ["x"], "b": [1.0]}), "'a' is of type string, it must hold whole numbers"),
         (pa.table({"a": [1], "b": [float("nan")]}), "no finite number"),
         (pa.table({"a": [1, None], "b": [1.0, 2.0]}), "'a' lacks values"),

@@ -6,10 +6,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from lanescope.trace.columns import COUNTERS, PROBE, Series, read_columns, write_columns
+from lanescope.trace.columns import (
+    COUNTERS,
+    HOST_COPIES,
+    PROBE,
+    Series,
+    read_columns,
+    write_columns,
+)
 from lanescope.trace.counter_spool import RECORD, counter_header, read_counters
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.probe import Probe
+from lanescope.trace.side_tables import HostCopies
 from lanescope.trace.spool_tail import SpoolTail
 from lanescope.trace.timeline import Counters, Process, Timeline
 
@@ -140,3 +148,11 @@ def test_writing_takes_memory_for_a_piece_and_not_for_the_run(tmp_path):
     grown_bytes = int(done.stdout) << 10
     assert grown_bytes < 300e6 < count * 25  # what the columns of all records take
     assert pq.read_metadata(tmp_path / COUNTERS).num_rows == count
+
+
+def test_a_side_table_without_rows_reads_as_none(tmp_path):
+    copies = HostCopies.of(**{key: [1] for key in HostCopies.columns()})
+    write_columns(tmp_path, Timeline(NOW, NOW + 1, host_copies=copies))
+    file = tmp_path / HOST_COPIES
+    pq.write_table(pq.read_table(file).slice(0, 0), file)
+    assert len(read_columns(tmp_path, NOW, NOW + 1).host_copies) == 0

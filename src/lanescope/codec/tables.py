@@ -114,7 +114,8 @@ def require_columns(
         if there == 0 and name in optional:
             continue
         if there != 1:
-            raise InputError(f"{path} has {there} columns {name!r}, not one; name another run")
+            found = f"has {there} columns {name!r}, not one" if there else f"has no column {name!r}"
+            raise InputError(f"{path} {found}; name another run")
         if not holds.fits(schema.field(name).type):
             raise InputError(
                 f"{path}: the column {name!r} is of type {schema.field(name).type}, it must hold "

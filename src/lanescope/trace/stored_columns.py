@@ -246,6 +246,8 @@ class ParquetRecords:
             first, stop = self._edges[group], min(self._edges[group + 1], end)
             parts.append(self._group(group, name)[begin - first : stop - first])
             begin, group = stop, group + 1
+        if not parts:
+            return np.empty(0, bool if self._wanted.get(name, ANY) is TRUTH else np.int64)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _group(self, group: int, name: str) -> Column:

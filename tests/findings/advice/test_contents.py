@@ -79,7 +79,7 @@ def test_a_table_that_is_sent_in_each_round_is_kept(read):
     kept = found[Step.KEEP,]
     lasted = 50 * MB / 55_500 * 1e-6
     assert kept.before - kept.after.value == pytest.approx(lasted, rel=0.05)
-    assert "1 copy that bring what was sent before, 50 MB a round" in kept.remedy
+    assert "1 copy that brings what was sent before, 50 MB a round" in kept.remedy
 
 
 def test_two_rounds_that_were_read_say_nothing():

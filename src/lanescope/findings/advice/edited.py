@@ -233,17 +233,19 @@ def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
 def _needless(schedule: Schedule) -> str:
     """Return in words what copies of a round bring that is on the GPU already."""
     said = {
-        Brings.SENT: "{} that bring what was sent before",
-        Brings.RETURNED: "{} that send back what came from it",
-        Brings.SENT_BACK: "{} back of such data",
+        Brings.SENT: ("that brings what was sent before", "that bring what was sent before"),
+        Brings.RETURNED: ("that sends back what came from it", "that send back what came from it"),
+        Brings.SENT_BACK: ("back of such data", "back of such data"),
     }
     words = []
-    for brings, text in said.items():
+    for brings, (one, several) in said.items():
         mine = [task.bytes for task in schedule.tasks if task.brings == brings]
         if mine:
             count, each = len(mine) / schedule.rounds, sum(mine) / schedule.rounds
-            copies = "1 copy" if round(count) == 1 else f"{max(count, 1):.3g} copies"
-            words.append(f"{text.format(copies)}, {size_text(round(each))}")
+            copies = (
+                f"1 copy {one}" if round(count) == 1 else f"{max(count, 1):.3g} copies {several}"
+            )
+            words.append(f"{copies}, {size_text(round(each))}")
     return "; ".join(words) + " a round"
 
 
