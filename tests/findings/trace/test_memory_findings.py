@@ -139,6 +139,15 @@ def test_what_is_sent_again_unchanged_gains_its_time_at_most() -> None:
     assert "49 h2d copies of g0 (467.3 MiB, 49 % of the bytes sent)" in one.sentence
     assert one.gain_seconds.high == pytest.approx(49 * 200e-6)
     assert "No kernel, memset or copy within the GPU" in one.conditions[0]
+    assert "were read" not in one.sentence
+
+
+def test_where_only_some_copies_were_read_what_is_sent_again_says_so() -> None:
+    rows = sent()
+    some = called(rows, hash=5, hashed=np.arange(100) < 20)
+    one = found(dataclasses.replace(timeline(rows), host_copies=some))["unchanged-data"]
+    assert "19 h2d copies" in one.sentence
+    assert "Only 190.7 MiB of 953.7 MiB were read: of the rest nothing is known." in one.sentence
 
 
 def test_a_call_told_of_twice_is_one_copy() -> None:
