@@ -70,6 +70,14 @@ def test_a_killed_run_reads_back_as_far_as_it_came(tmp_path, two_gpus, manifest,
         read_run(tmp_path / "run")
 
 
+@pytest.mark.parametrize("verb", ["watch", "reproduce"])
+def test_a_folder_that_holds_no_paths_is_refused_by_what_it_is(stored, verb):
+    file = stored.folder / "manifest.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "verb": verb, "program": []}))
+    with pytest.raises(InputError, match=f"a run of '{verb}', which holds no paths"):
+        read_run(stored.folder)
+
+
 def test_predictions_share_files_and_read_back_after_a_kill(
     tmp_path, two_gpus, manifest, monkeypatch
 ):

@@ -47,6 +47,9 @@ def test_an_effect_that_noise_explains_is_none():
     assert not any(c.is_slower(0.02) for c in noisy)
     unknown = [replace(c, half_width=None) for c in found]
     assert not any(c.is_certain(0.02) for c in unknown)
+    said = headline(unknown, 0.02)
+    assert said == f"{len(found)} paths without an interval, so not judged."
+    assert "as before" in headline([*unknown, replace(found[0], effect=0.0)], 0.02)
 
 
 def test_what_only_one_has_is_said():

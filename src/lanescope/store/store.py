@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from lanescope.codec.atomic import sync_folder, writing_to
 from lanescope.codec.files import fields_of
+from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.results.result import Result, Source
 from lanescope.store.decode import put_right, read_results, require_whole_cases
 from lanescope.store.folder import MANIFEST as MANIFEST
-from lanescope.store.folder import SCHEMA_VERSION, RunFolder, State, read_manifest
+from lanescope.store.folder import SCHEMA_VERSION, RunFolder, State, read_manifest, verb_of
 from lanescope.store.folders import is_there
 from lanescope.store.rows import rows_of
 from lanescope.store.run import Manifest, Run
@@ -43,6 +44,9 @@ PLOTS = "plots"
 PARTS = ("samples", "results")
 #: So long a prediction waits for others to share its files.
 _UNSTORED_SECONDS = 1.0
+
+#: Verbs whose folders hold other things than results of paths.
+_NO_PATHS = ("watch", "reproduce")
 
 
 class RunWriter:
@@ -139,9 +143,15 @@ def read_run(folder: StrPath) -> Run:
     Raises
     ------
     InputError
-        If it is not a run folder, of another schema version, or damaged.
+        If it is not a run folder, of another schema version, or damaged; and if it is a watch or
+        of ``reproduce``, which hold no measured paths.
     """
     folder = Path(folder)
+    if (verb := verb_of(folder)) in _NO_PATHS:
+        raise InputError(
+            f"{folder} is a run of {verb!r}, which holds no paths; name another run, or look at "
+            f"this one by 'lanescope report {folder}'"
+        )
     manifest = read_manifest(Manifest, folder)
     machine = manifest.machine
     parts = sorted((folder / "results").glob("*.parquet"), key=_number)

@@ -92,9 +92,11 @@ def headline(found: Sequence[Change], threshold: float) -> str:
                 f"{count_text(len(changed), 'path')} {word}, most {most.after.label} by "
                 f"{percent_text(abs(most.effect))}"
             )
-    rest = len(found) - len(slower) - len(faster)
-    if rest:
+    unknown = sum(c.half_width is None for c in found)
+    if rest := len(found) - len(slower) - len(faster) - unknown:
         clauses.append(f"{count_text(rest, 'path')} as before within {percent_text(threshold)}")
+    if unknown:
+        clauses.append(f"{count_text(unknown, 'path')} without an interval, so not judged")
     return "; ".join(clauses) + "."
 
 
@@ -187,7 +189,7 @@ def _other_machine(before: Run, after: Run) -> list[str]:
         said.append(f"A has {one}, B {other}.")
     versions = [run.manifest.tool_version for run in (before, after)]
     if versions[0] != versions[1]:
-        said.append(f"A was measured by lanescope {versions[0]}, B by {versions[1]}.")
+        said.append(f"A was made by lanescope {versions[0]}, B by {versions[1]}.")
     return said
 
 
