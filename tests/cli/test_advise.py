@@ -99,6 +99,21 @@ def test_what_if_as_json_has_both_critical_paths(told):
     assert phase["predicted"]["seconds"] < phase["measured_seconds"]
 
 
+def test_what_if_says_where_nobody_read_what_copies_carry(told):
+    assert "what copies carry was not read" in told(LOOP, "--what-if", "keep").stdout
+    (note,) = json.loads(told(LOOP, "--what-if", "keep", "--json").stdout)["notes"]
+    assert note.startswith("keep finds nothing")
+    read = LOOP.parents[2] / "eighth-contents" / "watches" / "match"
+    assert "not read" not in told(read, "--what-if", "keep").stdout
+
+
+def test_what_if_says_of_how_many_rounds_the_critical_path_is(told):
+    phase, *_ = json.loads(told(LOOP, "--what-if", "pin", "--json").stdout)["phases"]
+    assert f"critical path   {phase['rounds']} rounds" in re.sub(
+        " {3,}", "   ", told(LOOP, "--what-if", "pin").stdout
+    )
+
+
 def test_what_if_words_a_loss_as_one(told):
     said = told(LOOP, "--what-if", "kernels=0.01").stdout
     assert re.search(r"becomes slower: the run loses \d+(\.\d+)? (µs|ms|s) by these edits", said)

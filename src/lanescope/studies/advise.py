@@ -50,6 +50,10 @@ from lanescope.units.values import Unread, Value
 from lanescope.units.words import shortened
 
 _MOST_COMMAND = 60
+_UNREAD = (
+    "keep finds nothing in this watch, as what copies carry was not read: 'lanescope advise -- "
+    "PROGRAM' and 'lanescope watch --kernels --hash -- PROGRAM' read it."
+)
 #: Where mean and median of rounds differ by more, the mean is said, too.
 _UNLIKE = 0.15
 #: Copies that are slower than this while kernels run share the link with them.
@@ -127,10 +131,11 @@ def _replaying(
         phases, _ = phases_of(run)
         found = what_if(phases, edits, parameters)
         names = tuple(one.text for one in edits)
+        notes = [_UNREAD] if "keep" in names and not run.timeline.host_copies.hashed.any() else []
         if parameters is None:
-            return WhatIf(run, names, None, found)
-        notes = tuple(other_machine(run, parameters, phases))
-        return WhatIf(run, names, parameters.name, found, notes)
+            return WhatIf(run, names, None, found, tuple(notes))
+        notes += other_machine(run, parameters, phases)
+        return WhatIf(run, names, parameters.name, found, tuple(notes))
 
     return replaying
 
@@ -196,7 +201,7 @@ class Advised(PagedResult):
         """
         manifest = self.manifest
         if manifest is None:
-            raise InputError("this advice knows no watch; take that of lanescope.advise(RUN)")
+            raise InputError("this advice knows no watch; take that of lanescope.advise(run=RUN)")
         return Document(
             title="lanescope advise",
             heading="What would make its transfers faster",

@@ -181,7 +181,8 @@ def _listed(replay: Replay, names: Sequence[str], rounds: int) -> Iterator[str]:
 
 
 def _path_table(one: PhaseWhatIf) -> Table:
-    columns = [Column("critical path"), Column("all rounds", Kind.SECONDS)]
+    rounds = fmt.count_text(one.rounds, "round")
+    columns = [Column("critical path"), Column(rounds, Kind.SECONDS, "Those that are replayed")]
     columns += [Column(str(activity), Kind.SHARE) for activity in Activity]
     rows: list[list[str | float]] = [
         [word, replay.nanoseconds * 1e-9, *shares(replay.path).values()]
