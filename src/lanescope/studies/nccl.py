@@ -77,8 +77,8 @@ class Nccl(Study):
 
     def work(self, machine: Machine) -> Work:
         """Return each operation with each size; the largest first, so that memory is made once."""
-        all_of_them = [gpu.index for gpu in machine.gpus]
-        gpus = chosen_gpus(machine, all_of_them if self.gpus is None and all_of_them else self.gpus)
+        wanted = [gpu.index for gpu in machine.gpus] if self.gpus is None else self.gpus
+        gpus = chosen_gpus(machine, wanted) if machine.gpus else []
         if len(gpus) < 2 or machine.described:
             raise missing_part(
                 machine,

@@ -363,3 +363,9 @@ def test_many_rounds_of_many_kinds_take_no_time_to_speak_of():
     begun = time.process_time()
     assert phases(program, most=900)
     assert time.process_time() - begun < 20
+
+
+def test_no_mean_of_rounds_reaches_below_nothing():
+    values = np.array([1e-5] * 40 + [1.0])
+    mean = phases_module._mean(values)
+    assert mean.low == 0 < mean.value < mean.high

@@ -217,11 +217,11 @@ def _estimate(values: npt.NDArray[np.floating[Any]]) -> Estimate:
 
 
 def _mean(values: npt.NDArray[np.floating[Any]]) -> Estimate:
-    """Return the mean with its 95 % interval; of few values with half of their range."""
+    """Return the mean of times with its 95 % interval; of few with half of their range."""
     mean, error = float(np.mean(values)), float(np.ptp(values)) / 2
     if values.size >= _FEWEST_OF_A_MEAN:
         error = 1.96 * float(np.std(values, ddof=1) / np.sqrt(values.size))
-    return Estimate(mean, mean - error, mean + error)
+    return Estimate(mean, max(mean - error, 0.0), mean + error)  # no round takes less than nothing
 
 
 def _typical(found: _Found, count: Callable[[Lane], int]) -> int:
