@@ -89,6 +89,17 @@ def test_small_pieces_of_a_direction_lie_in_one_buffer():
     assert "2 buffers of a round (100 MB)" in found[Step.PIN,].conditions[0]
 
 
+def test_buffers_of_sizes_that_differ_are_as_large_as_their_sum():
+    program = Program()
+    for _ in range(20):
+        for size in (MB // 100, MB // 100, 90 * MB):
+            program.copy(size, down=True, host=PAGEABLE, wait=True)
+        program.kernel(100.0)
+    _, found = changes_in(program, PINNING)
+    assert "3 buffers of a round (85.8 MiB)" in found[Step.PIN,].conditions[0]
+    assert found[Step.PIN,].pin_seconds.value == pytest.approx(3e-3 + 90.02 * 0.25e-3, rel=0.01)
+
+
 def test_what_the_host_stages_is_pinned_too():
     program = Program()
     for _ in range(20):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from statistics import median
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import KERNELS, Candidate, Change, Step
@@ -169,18 +168,21 @@ def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Ch
 
 
 def _pinned_buffers(phase: Phase) -> Iterator[tuple[Direction, int, int]]:
-    """Yield what is to be pinned of a round: a direction, how many buffers, bytes of each."""
+    """Yield what is to be pinned of a round: a direction, how many buffers, bytes of each.
+
+    Of sizes that differ it is the mean: so many make up all bytes, as medians do not.
+    """
     small = small_copies(phase)
     for kind in phase.copies:
         if kind.memory is MemoryKind.PAGEABLE and kind.direction in small:
             yield kind.direction, 1, round(kind.bytes)
-        elif kind.memory is MemoryKind.PAGEABLE:
-            yield kind.direction, round(kind.count), kind.typical_bytes
+        elif kind.memory is MemoryKind.PAGEABLE and (count := round(kind.count)):
+            yield kind.direction, count, round(kind.bytes / count)
     tasks = () if phase.schedule is None else phase.schedule.tasks
     staged = [task.bytes for task in tasks if task.staged]
     if phase.schedule is not None and staged:
         count = round(len(staged) / phase.schedule.rounds)
-        yield Direction.H2D, count, round(median(staged))
+        yield Direction.H2D, count, round(sum(staged) / len(staged))
 
 
 def _ran_once(change: Change) -> str:
