@@ -137,6 +137,15 @@ def test_no_driver_is_an_error_and_the_program_runs(
     )
 
 
+def test_what_cannot_be_boosted_is_in_the_json(tmp_path: Path) -> None:
+    found = tmp_path / "boost.json"
+    if why_unable(["true"], os.environ) is None:
+        pytest.skip("programs can be boosted here")
+    done = command_line(["boost", "--json", str(found), "--", "true"])
+    assert done.code == 0
+    assert json.loads(found.read_text()) == {"unable": why_unable(["true"], os.environ)}
+
+
 def test_signals_and_numbers_of_a_program_that_is_killed(tmp_path: Path) -> None:
     """What it has carried until then is told."""
     environment = driver_variables(tmp_path)

@@ -29,6 +29,16 @@ def test_a_run_is_as_itself():
     assert headline(found, 0.02) == f"{len(found)} paths as before within 2.0 %."
 
 
+def test_a_large_effect_that_is_not_certain_is_not_as_before():
+    run = factory.check_run()
+    (first, *others) = changes(run, run)
+    wide = replace(first, effect=-0.5, half_width=0.6)
+    count = len(others)
+    assert headline([wide, *others], 0.02) == (
+        f"{count} paths as before within 2.0 %; 1 path of which no change is certain."
+    )
+
+
 def test_what_got_slower_is_named_with_its_effect():
     before, after = factory.check_run(), factory.check_run(slow="g0")
     slower = {c.after.label: c for c in changes(before, after) if c.is_slower(0.02)}

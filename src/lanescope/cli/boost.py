@@ -101,7 +101,7 @@ def boost(
 
     Several threads and a ring of pinned memory copy between memory that is not pinned and GPUs;
     copies that gain nothing by it go by the driver. Its input, output and exit code stay its own;
-    what was carried goes to standard error. It has not been measured on a GPU yet.
+    what was carried goes to standard error.
     """
     from lanescope.boosting.running import BoostOptions, run_boosted
     from lanescope.watching.launcher import program_environment, resolve_command
@@ -130,6 +130,8 @@ def _tell(
     if done.tally is None:
         if not quiet:
             print(f"lanescope boost: {done.unable}", file=sys.stderr)
+        if json is not None:
+            _write({"unable": done.unable}, json)
         return
     if not quiet:
         lines = lines_of(
@@ -142,11 +144,15 @@ def _tell(
             lines.append(turns.text())
         print("\n".join(f"lanescope boost: {line}" for line in lines), file=sys.stderr)
     if json is not None:
-        from json import dumps
-
-        from lanescope.codec.atomic import write_text
-
         found = as_dict(done.tally, from_bytes=options.from_bytes, dry_run=options.dry_run)
         if turns is not None:
             found["turns"] = {"plain_seconds": turns.plain, "boosted_seconds": turns.boosted}
-        write_text(json, dumps(found, indent=2) + "\n")
+        _write(found, json)
+
+
+def _write(found: dict[str, object], path: Path) -> None:
+    from json import dumps
+
+    from lanescope.codec.atomic import write_text
+
+    write_text(path, dumps(found, indent=2) + "\n")

@@ -206,7 +206,7 @@ def read_index(path: Path, file: BinaryIO) -> Index:
     file.seek(size - _TRAILER.size)
     begin, length, checksum, *end = _TRAILER.unpack(file.read(_TRAILER.size))
     if tuple(end) != _END or begin + length + _TRAILER.size != size or length > MOST_TEXT_BYTES:
-        raise damaged(path, "its end is missing")
+        raise damaged(path, "its end is missing, or something stands behind it")
     file.seek(begin)
     content = file.read(length)
     if zlib.crc32(content) != checksum:

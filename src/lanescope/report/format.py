@@ -6,7 +6,7 @@ missing number never looks like a zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lanescope.units.estimate import Estimate
@@ -150,6 +150,19 @@ def estimate_text(one: Estimate) -> str:
         value, low, high = map(seconds_text, (one.value, one.low, one.high))
         return f"{value} ({low} to {high})"
     return f"{seconds_text(one.value)} ({time_spread_text(one.low, one.high)})"
+
+
+def unchanged_text(effects: Sequence[float], threshold: float, noun: str) -> list[str]:
+    """Return in clauses what became of things of which no change is certain.
+
+    >>> unchanged_text([0.001, -0.5], 0.02, "path")
+    ['1 path as before within 2.0 %', '1 path of which no change is certain']
+    """
+    near = sum(abs(effect) <= threshold for effect in effects)
+    clauses = [f"{count_text(near, noun)} as before within {percent_text(threshold)}"]
+    if rest := len(effects) - near:
+        clauses.append(f"{count_text(rest, noun)} of which no change is certain")
+    return clauses if near else clauses[1:]
 
 
 def count_text(count: int, singular: str, plural: str | None = None) -> str:

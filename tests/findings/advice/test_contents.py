@@ -164,6 +164,8 @@ def test_contents_come_from_hashes_of_the_same_gpu_and_size():
     columns = {name: np.zeros(4, np.int64) for name in HostCopies.columns()}
     columns |= {"pid": rows.pid, "correlation": rows.correlation, "bytes": rows.bytes}
     columns |= {"hash": np.array([5, 6, 5, 5]), "hashed": np.array([1, 1, 1, 0])}
+    damaged = HostCopies.of(**columns | {"bytes": rows.bytes + 1})
+    assert not len(Contents.of(Timeline(0, 1, operations=rows, host_copies=damaged)).key)
     timeline = Timeline(0, 1, operations=rows, host_copies=HostCopies.of(**columns))
     numbers = Contents.of(timeline).of_rows(rows).tolist()
     assert numbers[0] == numbers[2] != numbers[1]

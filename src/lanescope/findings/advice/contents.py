@@ -66,7 +66,7 @@ class Contents:
         if not timeline.host_copies.hashed.any():
             return Contents.none()
         rows, called = with_addresses(timeline.operations, timeline.host_copies)
-        read = called.hashed > 0
+        read = (called.hashed > 0) & (called.bytes == rows.bytes)
         key = _key(called.pid[read], called.correlation[read])
         held = np.stack((rows.device[read], called.bytes[read], called.hash[read]), axis=1)
         _, number = np.unique(held, axis=0, return_inverse=True)

@@ -20,7 +20,13 @@ from lanescope.document.blocks import (
     Tone,
     Value,
 )
-from lanescope.report.format import count_text, gbs_text, percent_text, seconds_text
+from lanescope.report.format import (
+    count_text,
+    gbs_text,
+    percent_text,
+    seconds_text,
+    unchanged_text,
+)
 from lanescope.results.result import Result
 from lanescope.store.run import Run
 from lanescope.studies.runs.paths import PathRow, path_rows
@@ -93,8 +99,9 @@ def headline(found: Sequence[Change], threshold: float) -> str:
                 f"{percent_text(abs(most.effect))}"
             )
     unknown = sum(c.half_width is None for c in found)
-    if rest := len(found) - len(slower) - len(faster) - unknown:
-        clauses.append(f"{count_text(rest, 'path')} as before within {percent_text(threshold)}")
+    judged = (c for c in found if c.half_width is not None)
+    rest = [c.effect for c in judged if not c.is_certain(threshold)]
+    clauses += unchanged_text(rest, threshold, "path")
     if unknown:
         clauses.append(f"{count_text(unknown, 'path')} without an interval, so not judged")
     return "; ".join(clauses) + "."

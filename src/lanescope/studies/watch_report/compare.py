@@ -28,6 +28,7 @@ from lanescope.report.format import (
     percent_text,
     seconds_text,
     sum_text,
+    unchanged_text,
 )
 from lanescope.results.statistics import median_interval
 from lanescope.trace.codes import Direction, FloatArray, MemoryKind
@@ -174,8 +175,11 @@ def watch_headline(
                 f"{count_text(len(changed), 'group')} of like copies {word}, most "
                 f"{most.key.label}, by {percent_text(abs(effect))}"
             )
-    if rest := len(compared) - len(slower) - len(faster):
-        clauses.append(f"{count_text(rest, 'group')} as before within {percent_text(threshold)}")
+    same = (
+        one for one in compared if not one.is_slower(threshold) and not one.is_faster(threshold)
+    )
+    effects = [one.effect[0] for one in same if one.effect is not None]
+    clauses += unchanged_text(effects, threshold, "group")
     timed = [one for one in found if None not in (one.before.median, one.after.median)]
     too_few = f"like copies have fewer than {_FEWEST} times in A or B, too few for an interval"
     words = "; ".join(clauses) or (too_few if timed else "no like copies have times in both")
