@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.advise import in_language
+from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.judge import calibrate, changes_of
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.state import predicting
@@ -59,6 +61,28 @@ def test_what_is_fetched_ahead_is_there_twice():
     inward = sum(round(kind.count) for kind in phase.copies if kind.direction == "h2d")
     more = both.pin_seconds.value - pin.pin_seconds.value
     assert more == pytest.approx(inward * 26e-3)
+
+
+def test_what_is_kept_on_the_gpu_is_not_pinned():
+    program = Program()
+    carried = {}
+    for number in range(20):
+        for size, content in ((100 * MB, 1), (50 * MB, 100 + number)):
+            program.copy(size, down=True, host=PAGEABLE, wait=True)
+            carried[len(carried) + 1] = content
+            program.kernel(500.0)
+            carried[len(carried) + 1] = 0
+        program.copy(50 * MB, down=False, host=PAGEABLE, wait=True)
+        carried[len(carried) + 1] = 0
+    keys = [(program.pid << 32) + number for number, content in carried.items() if content]
+    numbers = [content for content in carried.values() if content]
+    contents = Contents(np.array(keys, np.int64), np.array(numbers, np.int64))
+    (phase,) = find_phases(program.operations(), contents, kernels=True)
+    predict = predicting(Simple(), PINNING)
+    found = {c.steps: c for c in changes_of(phase, calibrate(phase, predict), predict, PINNING)}
+    pin, both = found[Step.PIN,], found[Step.KEEP, Step.PIN]
+    assert pin.pin_seconds.value - both.pin_seconds.value == pytest.approx(26e-3, rel=1e-6)
+    assert "2 buffers of a round (100 MB)" in " ".join(both.conditions)
 
 
 def test_nothing_is_said_that_is_not_known():

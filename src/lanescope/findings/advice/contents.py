@@ -36,6 +36,8 @@ class Brings(IntEnum):
     SENT_BACK = 4  # from a GPU, what is sent to it again
 
 
+#: What these bring is on the GPU already, or is not needed on the host.
+NEEDLESS = frozenset((Brings.SENT, Brings.RETURNED, Brings.SENT_BACK))
 #: A direction and a size, and how many of them were before in a round.
 _Place = tuple[int, int, int]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
-from lanescope.findings.advice.contents import Brings
+from lanescope.findings.advice.contents import NEEDLESS, Brings
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Task
 from lanescope.findings.trace.tiny import LOOKED_AT
@@ -331,7 +331,7 @@ def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task
     back
         Whether copies back are left out, too, whose data is sent again as it is.
     """
-    needless = {Brings.SENT, Brings.RETURNED, *((Brings.SENT_BACK,) if back else ())}
+    needless = NEEDLESS if back else NEEDLESS - {Brings.SENT_BACK}
     found: list[Task] = []
     left: list[Task] = []  # out since the last task that stays
     for task in tasks:

@@ -17,8 +17,10 @@ from lanescope.findings.advice.changes import (
     small_copies,
     waited_once,
 )
+from lanescope.findings.advice.contents import NEEDLESS
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
 from lanescope.findings.advice.kernels import launch_of
+from lanescope.findings.advice.lanes import IN, OUT
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.state import Predict, State
 from lanescope.findings.code import snippets
@@ -147,7 +149,7 @@ def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Ch
     twice = Step.PREFETCH in change.steps
     spent = [
         (count * (1 + (twice and direction is Direction.H2D)), size)
-        for direction, count, size in _pinned_buffers(phase)
+        for direction, count, size in _pinned_buffers(phase, keeps=Step.KEEP in change.steps)
     ]
     each = [(count, parameters.pinning.at(size)) for count, size in spent]
     value, low, high = (
@@ -167,19 +169,33 @@ def with_pinning(change: Change, phase: Phase, parameters: LinkParameters) -> Ch
     return replace(change, why=change.why or why, gain_seconds=gain)
 
 
-def _pinned_buffers(phase: Phase) -> Iterator[tuple[Direction, int, int]]:
+def _pinned_buffers(phase: Phase, *, keeps: bool) -> Iterator[tuple[Direction, int, int]]:
     """Yield what is to be pinned of a round: a direction, how many buffers, bytes of each.
 
     Of sizes that differ it is the mean: so many make up all bytes, as medians do not.
+
+    Parameters
+    ----------
+    keeps
+        Whether copies are left out of what is on the GPU already.
     """
     small = small_copies(phase)
-    for kind in phase.copies:
-        if kind.memory is MemoryKind.PAGEABLE and kind.direction in small:
-            yield kind.direction, 1, round(kind.bytes)
-        elif kind.memory is MemoryKind.PAGEABLE and (count := round(kind.count)):
-            yield kind.direction, count, round(kind.bytes / count)
     tasks = () if phase.schedule is None else phase.schedule.tasks
-    staged = [task.bytes for task in tasks if task.staged]
+    stays = [task for task in tasks if not (keeps and task.brings in NEEDLESS)]
+    left_out = [task for task in tasks if keeps and task.brings in NEEDLESS]
+    for kind in phase.copies:
+        code = IN if kind.direction is Direction.H2D else OUT
+        like = code, kind.memory, kind.asynchronous
+        mine = [t.bytes for t in left_out if (t.kind, t.memory, t.queued) == like]
+        rounds = 1 if phase.schedule is None else phase.schedule.rounds
+        count, total = round(kind.count - len(mine) / rounds), kind.bytes - sum(mine) / rounds
+        if kind.memory is not MemoryKind.PAGEABLE or count < 1 or total < 1:
+            continue
+        if kind.direction in small:
+            yield kind.direction, 1, round(total)
+        else:
+            yield kind.direction, count, round(total / count)
+    staged = [task.bytes for task in stays if task.staged]
     if phase.schedule is not None and staged:
         count = round(len(staged) / phase.schedule.rounds)
         yield Direction.H2D, count, round(sum(staged) / len(staged))
