@@ -220,6 +220,10 @@ def test_parameters_that_are_not_there_and_of_another_machine(lanescope_here, tm
             (WATCHES / "matmul", "--parameters", "k20", "--predictor", "tea"),
             "no predictor is named",
         ),
+        (
+            (WATCHES / "matmul", "--what-if", "async", "--predictor", "equations"),
+            "--what-if replays measured rounds",
+        ),
     ):
         done = lanescope_here("advise", *words)
         assert (done.returncode, done.stdout) == (2, ""), words

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.document.blocks import (
     Block,
@@ -108,6 +109,11 @@ class Advise(Analysis):
     def advisor(self) -> Callable[[WatchRun], Advised | WhatIf]:
         """Return what advises on a watch, once its parameters and its predictor are there."""
         if self.what_if is not None:
+            if self.predictor != "replay":
+                raise InputError(
+                    f"{argument.what_if} replays measured rounds, and nothing else predicts them; "
+                    f"leave {argument.predictor} away"
+                )
             return _replaying(parse_edits(self.what_if), self.parameters)
         from lanescope.findings.trace.evaluate import measured_ceilings
 
