@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.changes import lines_of
 from lanescope.findings.advice.contents import Brings, Contents
 from lanescope.findings.advice.edited import edits_of
 from lanescope.findings.advice.edits import keep
@@ -134,6 +135,13 @@ def copies_of(program: Carrying, size: int) -> set[int]:
 
 def test_a_result_that_is_sent_back_at_once_is_kept_and_does_not_come_back():
     assert copies_of(passed_on(10.0), 20 * MB) == {Brings.RETURNED, Brings.SENT_BACK}
+
+
+def test_the_lines_shown_are_of_what_is_kept():
+    program = passed_on(10.0)
+    (phase,) = find_phases(program.operations(), program.contents(), kernels=True)
+    assert lines_of((Step.KEEP, Step.PIN), phase) == ["keep-results", "pin"]
+    assert lines_of((Step.KEEP, Step.PIN), with_a_table().phase()) == ["keep", "pin"]
 
 
 def test_a_result_that_the_host_had_time_to_look_at_still_comes_back():

@@ -325,6 +325,17 @@ def may_feed_back(phase: Phase) -> bool:
     return 0 < sent <= _MOST_FED_BACK
 
 
+def lines_of(steps: tuple[Step, ...], phase: Phase) -> list[str]:
+    """Return of what lines of code are shown with these steps."""
+    tasks = () if phase.schedule is None else phase.schedule.tasks
+    brought = {task.brings for task in tasks}
+    kept = [
+        *(("keep-results",) if Brings.RETURNED in brought else ()),
+        *((Step.KEEP,) if Brings.RETURNED not in brought or Brings.SENT in brought else ()),
+    ]
+    return [what for step in steps for what in (kept if step is Step.KEEP else (step,))]
+
+
 def comes_back(phase: Phase) -> bool:
     """Whether copies back are taken for needless, as their data is sent again unchanged."""
     tasks = () if phase.schedule is None else phase.schedule.tasks

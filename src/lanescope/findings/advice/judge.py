@@ -12,6 +12,7 @@ from lanescope.findings.advice.changes import (
     REUSED,
     candidates,
     conditions,
+    lines_of,
     may_feed_back,
     present,
     small_copies,
@@ -383,7 +384,7 @@ def _change(
         seconds=after,
         round_gain_seconds=gain,
         why=None,
-        code=snippets(candidate.steps, phase.language),
+        code=snippets(lines_of(candidate.steps, phase), phase.language),
         kernels=phase.launches,
         waits_once=waited_once(candidate.steps, phase) > 0,
     )

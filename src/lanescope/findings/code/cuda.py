@@ -127,6 +127,16 @@ for (int part = 0; part < parts; ++part) {  // host_in is pinned
 cudaDeviceSynchronize();  // once a round
 """,
     ),
+    "keep-results": (
+        """
+cudaMemcpy(host, out, bytes, cudaMemcpyDeviceToHost);
+cudaMemcpy(in, host, bytes, cudaMemcpyHostToDevice);
+work<<<grid, block, 0, stream>>>(in, result);
+""",
+        """
+work<<<grid, block, 0, stream>>>(out, result);  // as it is on the GPU
+""",
+    ),
     "keep": (
         """
 cudaMemcpyAsync(table, host, bytes, cudaMemcpyHostToDevice, stream);

@@ -126,6 +126,15 @@ for part in range(parts):  # host is pinned
 cupy.cuda.Device().synchronize()  # once a round
 """,
     ),
+    "keep-results": (
+        """
+host = outputs.get()
+step(cupy.asarray(host))
+""",
+        """
+step(outputs)  # as it is on the GPU
+""",
+    ),
     "keep": (
         """
 for batch in batches:

@@ -65,6 +65,15 @@ losses.append(loss)
 total += float(numpy.sum(jax.device_get(losses)))
 """,
     ),
+    "keep-results": (
+        """
+host = numpy.asarray(outputs)
+step(host)
+""",
+        """
+step(outputs)  # as it is on the GPU
+""",
+    ),
     "keep": (
         """
 for batch in batches:

@@ -120,6 +120,15 @@ for part in range(parts):  # host is pinned
 cuda.synchronize()  # once a round
 """,
     ),
+    "keep-results": (
+        """
+host = outputs.copy_to_host()
+step(cuda.to_device(host))
+""",
+        """
+step(outputs)  # as it is on the GPU
+""",
+    ),
     "keep": (
         """
 for batch in batches:

@@ -94,6 +94,15 @@ losses.append(loss.detach())
 total += torch.stack(losses).sum().item()
 """,
     ),
+    "keep-results": (
+        """
+host = outputs.cpu()
+step(host.to("cuda"))
+""",
+        """
+step(outputs)  # as it is on the GPU
+""",
+    ),
     "keep": (
         """
 for batch in batches:
