@@ -6,10 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 
 from lanescope.findings.advice.lanes import IN, OUT, Lane
+from lanescope.findings.advice.rounds import Rounds
 from lanescope.findings.advice.schedule import Task
 from lanescope.findings.trace.tiny import LOOKED_AT
 from lanescope.trace.codes import IntArray
@@ -92,7 +94,7 @@ def _key(pid: IntArray, correlation: IntArray) -> IntArray:
 
 
 def with_contents(
-    tasks: Sequence[Task], lane: Lane, first: IntArray, which: IntArray
+    tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntArray
 ) -> tuple[tuple[Task, ...], bool]:
     """Return tasks of a schedule with what they bring, and whether the program's data is canned.
 
@@ -102,15 +104,18 @@ def with_contents(
 
     Parameters
     ----------
-    first
-        Rows at which each round of the lane begins.
+    rounds
+        Of the lane.
     which
-        Numbers of the rounds of the phase.
+        Numbers of those of the phase.
     """
-    read = np.flatnonzero((lane.content > 0) & (lane.kind <= OUT))
-    if not read.size:
+    read = _by_round(lane, rounds)
+    places: dict[_Place, Counter[Brings]] = defaultdict(Counter)
+    for number in which.tolist() if read else ():
+        for place, brings in read.get(number, ()):
+            places[place][brings] += 1
+    if not places:
         return tuple(tasks), False
-    places = _by_place(lane, read, first, which)
     sent = [brings for place, brings in places.items() if place[0] == IN]
     canned = all(_share(brings, (Brings.SENT, Brings.RETURNED)) >= _MOST for brings in sent)
     canned = canned and any(_share(brings, (Brings.SENT,)) >= _MOST for brings in sent)
@@ -119,23 +124,24 @@ def with_contents(
     return tuple(_passed_on(found)), canned
 
 
-def _by_place(
-    lane: Lane, read: IntArray, first: IntArray, which: IntArray
-) -> dict[_Place, Counter[Brings]]:
-    """Return what was brought at each place of the rounds of a phase, as far as it was read."""
-    brings = _brought(lane, read, first)
-    of_phase = set(which.tolist())
-    places: dict[_Place, Counter[Brings]] = defaultdict(Counter)
+@lru_cache(maxsize=4)  # the phases of a lane follow each other
+def _by_round(lane: Lane, rounds: Rounds) -> dict[int, list[tuple[_Place, Brings]]]:
+    """Return by number of a round what was brought at each place, as far as it was read."""
+    read = np.flatnonzero((lane.content > 0) & (lane.kind <= OUT))
+    found: dict[int, list[tuple[_Place, Brings]]] = defaultdict(list)
+    if not read.size:
+        return found
+    brings = _brought(lane, read, rounds.first)
     copies = np.flatnonzero(lane.kind <= OUT)
-    rounds = np.searchsorted(first, copies, "right") - 1
+    numbers = np.searchsorted(rounds.first, copies, "right") - 1
     before: Counter[tuple[int, int, int]] = Counter()
-    for row, number in zip(copies.tolist(), rounds.tolist(), strict=True):
+    for row, number in zip(copies.tolist(), numbers.tolist(), strict=True):
         kind, size = int(lane.kind[row]), int(lane.bytes[row])
-        place = kind, size, before[number, kind, size]
-        before[number, kind, size] += 1
-        if row in brings and number in of_phase:
-            places[place][brings[row]] += 1
-    return places
+        key = number, kind, size
+        if row in brings:
+            found[number].append(((kind, size, before[key]), brings[row]))
+        before[key] += 1
+    return found
 
 
 def _brought(lane: Lane, read: IntArray, first: IntArray) -> dict[int, Brings]:

@@ -176,11 +176,11 @@ def _rows_of(found: _Found) -> tuple[Lane, IntArray]:
 
 def _schedule(found: _Found) -> tuple[Schedule | None, bool]:
     """Return some rounds with what their copies bring, and whether all data is the same."""
-    lane, first = found.lane, found.rounds.first
-    schedule = schedule_of(lane, first, found.rounds.last, found.which)
+    lane, rounds = found.lane, found.rounds
+    schedule = schedule_of(lane, rounds.first, rounds.last, found.which)
     if schedule is None:
         return None, False
-    tasks, canned = with_contents(schedule.tasks, lane, first, found.which)
+    tasks, canned = with_contents(schedule.tasks, lane, rounds, found.which)
     return replace(schedule, tasks=tasks), canned
 
 
