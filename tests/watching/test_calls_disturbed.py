@@ -54,6 +54,7 @@ def test_what_is_overwritten_is_counted_as_lost(source: CallsSource, tmp_path: P
 
 def test_after_a_kill_of_lanescope_rings_are_read_once(source: CallsSource, tmp_path: Path) -> None:
     source.start()
+    stop_reading(source)  # two that read at once would each begin the spool
     begun_ns = time.time_ns()
     text = "to_gpu(5, times=50)\nprint(flush=True)\ninput()\nto_gpu(6)"
     with subprocess.Popen(
@@ -67,7 +68,6 @@ def test_after_a_kill_of_lanescope_rings_are_read_once(source: CallsSource, tmp_
         (ring,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
         spool = spool_of(CallRing(ring), tmp_path)
         RingSpool(CallRing(ring), spool, native.SpoolRoom(str(tmp_path))).read()
-        stop_reading(source)  # it never saw this process, or appends nothing more than its end
         talking.communicate(b"\n", timeout=PATIENCE_S)
     recover(tmp_path)
     assert read_trace_spool(spool).operations.bytes.tolist() == [5] * 50 + [6]
