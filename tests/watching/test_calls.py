@@ -312,7 +312,7 @@ print(cuda.mock_lookups())
     assert int(done.stdout) < 150  # a look-up for each page of the host, one for the GPU's memory
 
 
-def test_a_stream_is_looked_up_once_beside_the_default_one(run: Run, tmp_path: Path) -> None:
+def test_two_streams_in_turn_are_looked_up_once_each(run: Run, tmp_path: Path) -> None:
     done, _ = run(
         """
 for i in range(100):

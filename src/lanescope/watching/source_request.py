@@ -120,7 +120,8 @@ class SourceRequest:
     @property
     def traces(self) -> bool:
         """Whether something is asked for that CUPTI alone tells."""
-        return self.trace or self.kernels or self.managed or self.addresses or self.hashes
+        wanted = self.trace or self.kernels or self.managed or self.addresses
+        return wanted or self.hashes or self.contents
 
 
 def _require_known(names: tuple[str, ...]) -> None:

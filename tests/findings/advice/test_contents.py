@@ -72,8 +72,34 @@ def with_a_table(read: int = ROUNDS, **batch: int) -> Carrying:
     return program
 
 
+def test_two_tables_of_one_size_need_not_be_sent_again():
+    program = Carrying()
+    for number in range(ROUNDS):
+        program.carry(50 * MB, 1, down=True)
+        program.carry(50 * MB, 2, down=True)
+        program.carry(2 * MB, 100 + number, down=True)
+        program.kernel(500.0)
+        program.carry(1 * MB, 200 + number, down=False)
+        program.wait()
+    assert brought(program.phase())[-1] == [Brings.SENT, Brings.SENT, 0, 0]
+
+
+def test_a_copy_that_is_seldom_read_does_not_make_constant_input_vary():
+    program = Carrying()
+    for number in range(ROUNDS):
+        program.carry(50 * MB, 1, down=True)
+        if number == 5:
+            program.carry(1 * MB, 900, down=True)
+        program.kernel(500.0)
+        program.carry(1 * MB, 200 + number, down=False)
+        program.wait()
+    phase = program.phase()
+    assert phase.constant_input
+    assert set(chain.from_iterable(brought(phase))) == {Brings.UNKNOWN}
+
+
 @pytest.mark.parametrize("read", [4, ROUNDS])
-def test_a_table_that_is_sent_in_each_round_is_kept(read):
+def test_a_table_that_is_sent_in_each_round_need_not_be(read):
     phase = with_a_table(read).phase()
     assert brought(phase)[-1] == [Brings.UNKNOWN, Brings.SENT, Brings.UNKNOWN]
     found = {one.steps: one for one in edits_of(phase, LINK)}
@@ -87,14 +113,14 @@ def test_two_rounds_that_were_read_say_nothing():
     assert set(chain.from_iterable(brought(with_a_table(2).phase()))) == {Brings.UNKNOWN}
 
 
-def test_where_all_is_the_same_nothing_is_kept_and_it_is_said():
+def test_input_that_never_changes_is_a_note_and_no_advice():
     phase = with_a_table(same=7).phase()
-    assert phase.canned
+    assert phase.constant_input
     assert set(chain.from_iterable(brought(phase))) == {Brings.UNKNOWN}
-    assert not with_a_table().phase().canned
+    assert not with_a_table().phase().constant_input
 
 
-def test_data_that_some_of_the_copies_of_a_place_bring_is_kept_in_as_many_rounds():
+def test_data_that_repeats_in_some_rounds_is_left_out_in_as_many():
     program = Carrying()
     for number in range(ROUNDS):
         program.carry(2 * MB, 100 + number, down=True)
@@ -133,11 +159,11 @@ def copies_of(program: Carrying, size: int) -> set[int]:
     }
 
 
-def test_a_result_that_is_sent_back_at_once_is_kept_and_does_not_come_back():
+def test_a_result_that_is_sent_back_at_once_stays_on_the_gpu():
     assert copies_of(passed_on(10.0), 20 * MB) == {Brings.RETURNED, Brings.SENT_BACK}
 
 
-def test_the_lines_shown_are_of_what_is_kept():
+def test_results_and_constant_data_have_code_of_their_own():
     program = passed_on(10.0)
     (phase,) = find_phases(program.operations(), program.contents(), kernels=True)
     assert lines_of((Step.KEEP, Step.PIN), phase) == ["keep-results", "pin"]
@@ -153,7 +179,7 @@ def test_a_few_bytes_that_never_change_are_the_same_by_chance():
     assert copies_of(passed_on(10.0, 8, same=True), 8) <= {Brings.UNKNOWN, Brings.NEW}
 
 
-def test_what_is_kept_takes_no_time_of_the_link_or_the_host():
+def test_copies_that_are_left_out_take_no_time():
     program = passed_on(10.0)
     phases = find_phases(program.operations(), program.contents(), kernels=True)
     schedules = [phase.schedule for phase in phases if phase.schedule is not None]

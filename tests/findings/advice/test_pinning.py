@@ -63,7 +63,7 @@ def test_what_is_fetched_ahead_is_there_twice():
     assert more == pytest.approx(inward * 26e-3)
 
 
-def test_what_is_kept_on_the_gpu_is_not_pinned():
+def test_copies_that_are_left_out_need_no_pinned_memory():
     program = Program()
     carried = {}
     for number in range(20):

@@ -178,7 +178,7 @@ def _phase_notes(phase: Phase) -> tuple[str, ...]:
             "Kernels were not traced: what overlaps with them, mapped memory and pauses of the "
             f"host are not known; {_WITH_KERNELS} traces them."
         )
-    if phase.canned:
+    if phase.constant_input:
         notes.append(
             "All that a round sends is the same in each round. If that is no test with one set of "
             "data, keep it on the GPU ('lanescope watch --hash' says what that takes)."

@@ -329,11 +329,11 @@ def lines_of(steps: tuple[Step, ...], phase: Phase) -> list[str]:
     """Return of what lines of code are shown with these steps."""
     tasks = () if phase.schedule is None else phase.schedule.tasks
     brought = {task.brings for task in tasks}
-    kept = [
+    of_keep = [
         *(("keep-results",) if Brings.RETURNED in brought else ()),
         *((Step.KEEP,) if Brings.RETURNED not in brought or Brings.SENT in brought else ()),
     ]
-    return [what for step in steps for what in (kept if step is Step.KEEP else (step,))]
+    return [what for step in steps for what in (of_keep if step is Step.KEEP else (step,))]
 
 
 def comes_back(phase: Phase) -> bool:

@@ -33,7 +33,7 @@ class Brings(IntEnum):
 
     UNKNOWN = 0
     NEW = 1
-    SENT = 2  # to a GPU, what the last copy of this size, or one of the same round, has brought
+    SENT = 2  # to a GPU, what the last copy of its place, or one of the same round, has brought
     RETURNED = 3  # to a GPU, what has come from it in this round or the one before
     SENT_BACK = 4  # from a GPU, what is sent to it again
 
@@ -96,7 +96,7 @@ def _key(pid: IntArray, correlation: IntArray) -> IntArray:
 def with_contents(
     tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntArray
 ) -> tuple[tuple[Task, ...], bool]:
-    """Return tasks of a schedule with what they bring, and whether the program's data is canned.
+    """Return tasks of a schedule with what they bring, and whether all input is constant.
 
     What was read of some rounds counts for all of them: a copy is known by its direction, its size
     and how many of these were before it in its round. Where all that a program sends is the same in
@@ -116,54 +116,60 @@ def with_contents(
             places[place][brings] += 1
     if not places:
         return tuple(tasks), False
-    sent = [brings for place, brings in places.items() if place[0] == IN]
-    canned = all(_share(brings, (Brings.SENT, Brings.RETURNED)) >= _MOST for brings in sent)
-    canned = canned and any(_share(brings, (Brings.SENT,)) >= _MOST for brings in sent)
-    allowed = (Brings.RETURNED,) if canned else (Brings.RETURNED, Brings.SENT)
+    inputs = (brings for place, brings in places.items() if place[0] == IN)
+    sent = [brings for brings in inputs if brings.total() >= _FEWEST]
+    is_there = all(_share(one, (Brings.SENT, Brings.RETURNED)) >= _MOST for one in sent)
+    constant = is_there and any(_share(one, (Brings.SENT,)) >= _MOST for one in sent)
+    allowed = (Brings.RETURNED,) if constant else (Brings.RETURNED, Brings.SENT)
     found = [_marked(task, places.get(place), allowed) for task, place in _placed(tasks)]
-    return tuple(_passed_on(found)), canned
+    return tuple(_passed_on(found)), constant
 
 
 @lru_cache(maxsize=4)  # the phases of a lane follow each other
 def _by_round(lane: Lane, rounds: Rounds) -> dict[int, list[tuple[_Place, Brings]]]:
     """Return by number of a round what was brought at each place, as far as it was read."""
-    read = np.flatnonzero((lane.content > 0) & (lane.kind <= OUT))
+    read = _read(lane, rounds.first)
     found: dict[int, list[tuple[_Place, Brings]]] = defaultdict(list)
-    if not read.size:
-        return found
-    brings = _brought(lane, read, rounds.first)
-    copies = np.flatnonzero(lane.kind <= OUT)
-    numbers = np.searchsorted(rounds.first, copies, "right") - 1
-    before: Counter[tuple[int, int, int]] = Counter()
-    for row, number in zip(copies.tolist(), numbers.tolist(), strict=True):
-        kind, size = int(lane.kind[row]), int(lane.bytes[row])
-        key = number, kind, size
-        if row in brings:
-            found[number].append(((kind, size, before[key]), brings[row]))
-        before[key] += 1
+    for (_, number, place), brings in zip(read, _brought(lane, read), strict=True):
+        found[number].append((place, brings))
     return found
 
 
-def _brought(lane: Lane, read: IntArray, first: IntArray) -> dict[int, Brings]:
-    """Return what each row brings that was read."""
+def _read(lane: Lane, first: IntArray) -> list[tuple[int, int, _Place]]:
+    """Return row, round and place of each copy that was read."""
+    if not lane.content.any():
+        return []
+    copies = np.flatnonzero(lane.kind <= OUT)
+    numbers = np.searchsorted(first, copies, "right") - 1
+    before: Counter[tuple[int, int, int]] = Counter()
+    found = []
+    for row, number in zip(copies.tolist(), numbers.tolist(), strict=True):
+        kind, size = int(lane.kind[row]), int(lane.bytes[row])
+        if lane.content[row]:
+            found.append((row, number, (kind, size, before[number, kind, size])))
+        before[number, kind, size] += 1
+    return found
+
+
+def _brought(lane: Lane, read: Sequence[tuple[int, int, _Place]]) -> list[Brings]:
+    """Return what each of these copies brings."""
     found: dict[int, Brings] = {}
-    last: dict[int, int] = {}  # by size: what was sent last
+    last: dict[_Place, int] = {}  # what was sent there last
     sent: dict[int, int] = {}  # by content: the round in which it was sent
     came: dict[int, tuple[int, int]] = {}  # by content: the round in which it came, and the row
-    rounds = np.searchsorted(first, read, "right") - 1
-    for row, number in zip(read.tolist(), rounds.tolist(), strict=True):
-        content, size = int(lane.content[row]), int(lane.bytes[row])
+    for row, number, place in read:
+        content, (kind, size, _) = int(lane.content[row]), place
         found[row] = Brings.NEW
-        if lane.kind[row] == OUT:
+        if kind == OUT:
             came[content] = number, row
             continue
         if content in came and number - came[content][0] <= 1:
             found[row] = Brings.RETURNED
             found[came[content][1]] = Brings.SENT_BACK
-        elif size > LOOKED_AT and (last.get(size) == content or sent.get(content) == number):
+        elif size > LOOKED_AT and (last.get(place) == content or sent.get(content) == number):
             found[row] = Brings.SENT
-        last[size], sent[content] = content, number
-    return _unless_of_few_values(found, lane)
+        last[place], sent[content] = content, number
+    return list(_unless_of_few_values(found, lane).values())
 
 
 def _unless_of_few_values(found: dict[int, Brings], lane: Lane) -> dict[int, Brings]:

@@ -100,7 +100,7 @@ class Phase:
         or those of several parts overlap: they take longer than alone.
     kernels
         What they cost where a round is cut into parts; None where there are none.
-    canned
+    constant_input
         Whether all that a round sends is the same in each round, as far as it was read.
     language
         ``PyTorch``, ``CuPy`` or ``CUDA C++``, by the names of its kernels.
@@ -133,7 +133,7 @@ class Phase:
     slowed_by_kernels: float | None = None
     part_seconds: float | None = None
     kernels: Kernels | None = None
-    canned: bool = False
+    constant_input: bool = False
     language: str = "CUDA C++"
 
     @property

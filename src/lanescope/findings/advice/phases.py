@@ -130,7 +130,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
     )
     parts = _parts(one, copies, (h2d, d2h, work), hidden)
     lane, number = _rows_of(one)
-    schedule, canned = _schedule(one) if kernels and parts == 1 else (None, False)
+    schedule, constant_input = _schedule(one) if kernels and parts == 1 else (None, False)
     lasted = np.array([t.end - t.begin for t in times]) * 1e-9
     return Phase(
         pid=one.pid,
@@ -156,7 +156,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
         method=_method(copies, parts),
         workload=_workload(copies, work.value if kernels else 0.0, parts),
         schedule=schedule,
-        canned=canned,
+        constant_input=constant_input,
         call_gap_seconds=call_gap_seconds(lane, number),
         slowed_by_kernels=slowed_by_kernels(lane),
         part_seconds=part_seconds(lane, int(number[-1]) + 1, parts),
@@ -180,8 +180,8 @@ def _schedule(found: _Found) -> tuple[Schedule | None, bool]:
     schedule = schedule_of(lane, rounds.first, rounds.last, found.which)
     if schedule is None:
         return None, False
-    tasks, canned = with_contents(schedule.tasks, lane, rounds, found.which)
-    return replace(schedule, tasks=tasks), canned
+    tasks, constant_input = with_contents(schedule.tasks, lane, rounds, found.which)
+    return replace(schedule, tasks=tasks), constant_input
 
 
 def _spread(which: IntArray, most: int = MOST_ROUNDS) -> IntArray:
