@@ -11,7 +11,8 @@ with the programs, this list before `advise` was changed for them: what fails st
 ``--programs later`` those of later.py and later.cu, ``--programs blind`` those of blind.py and
 blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu, ``--programs sixth`` those of
 sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu,
-``--programs eighth`` those of eighth.py and eighth.cu.
+``--programs eighth`` those of eighth.py and eighth.cu, ``--programs ninth`` those of ninth.py and
+ninth.cu.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ import blind
 import eighth
 import fresh
 import later
+import ninth
 import seventh
 import sixth
 import unseen
@@ -114,7 +116,7 @@ SETS = {
     "unseen": set_of(unseen, one_name(unseen.CHANGES)),
 } | {
     module.__name__: set_of(module, module.CHANGES)
-    for module in (later, blind, fresh, sixth, seventh, eighth)
+    for module in (later, blind, fresh, sixth, seventh, eighth, ninth)
 }
 
 
