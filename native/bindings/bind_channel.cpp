@@ -112,6 +112,25 @@ std::pair<std::shared_ptr<Parcel>, std::shared_ptr<Ticket>> offload(
   return {std::move(parcel), std::move(ticket)};
 }
 
+using PageOffsets = PageNumbers<std::uint64_t>;
+
+std::pair<std::shared_ptr<Parcel>, std::shared_ptr<Ticket>> offload_pages(
+    const Host& self, const PageOffsets& sources, const PageOffsets& sizes,
+    std::optional<Codec> codec, Dtype dtype, int dimensionality, std::uintptr_t stream,
+    bool joins) {
+  require_as_many(sources, sizes);
+  const auto channel = self.get();
+  const nb::gil_scoped_release released;
+  std::vector<lanescope::compress::Page> pages;
+  pages.reserve(sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    pages.push_back({pointer_of<const std::byte>(numbers_of(sources)[i]), numbers_of(sizes)[i]});
+  auto [parcel, ticket] =
+      channel->offload_pages(pages, choice_of(codec, dtype, dimensionality, UpdateKind::none),
+                             pointer_of<CUstream_st>(stream), join_of(joins));
+  return {std::move(parcel), std::move(ticket)};
+}
+
 std::shared_ptr<Ticket> restore(const Host& self, const std::shared_ptr<Parcel>& parcel,
                                 std::uintptr_t target, std::uintptr_t stream, std::uintptr_t base,
                                 bool joins) {
@@ -121,8 +140,6 @@ std::shared_ptr<Ticket> restore(const Host& self, const std::shared_ptr<Parcel>&
                           parcel->is_update() ? pointer_of<const std::byte>(base) : nullptr,
                           join_of(joins));
 }
-
-using PageOffsets = PageNumbers<std::uint64_t>;
 
 std::shared_ptr<Ticket> restore_parts(const Host& self, const std::shared_ptr<Parcel>& parcel,
                                       const PageOffsets& offsets, const PageOffsets& sizes,
@@ -338,6 +355,14 @@ void bind_host_channel(nb::module_& module) {
            "joins"_a = true,
            "Take an array away; returns it and its ticket. The stream waits for its end, or not "
            "before join.")
+      .def("offload_pages", &offload_pages, "sources"_a, "sizes"_a, "codec"_a.none(), "dtype"_a,
+           "dimensionality"_a, "stream"_a, "joins"_a = true,
+           nb::sig("def offload_pages(self, sources: Annotated[NDArray[numpy.uint64], "
+                   "dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], "
+                   "dict(shape=(None,), writable=False)], codec: Codec | None, dtype: Dtype, "
+                   "dimensionality: int, stream: int, joins: bool = True) -> tuple[Parcel, "
+                   "Ticket]"),
+           "Take pages away as one array, read where they lie; otherwise as offload.")
       .def("restore", &restore, "parcel"_a, "target"_a, "stream"_a, "base"_a = 0, "joins"_a = true,
            "Bring an array back; joins as with offload.")
       .def(

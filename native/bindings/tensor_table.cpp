@@ -64,16 +64,76 @@ std::span<std::uint64_t> room_for(const Room& room, std::size_t count) {
   return {static_cast<std::uint64_t*>(room.data()), count};
 }
 
+/// Null where there is none of a version that is known.
+const ExchangeApi* api_of(nb::handle capsule) {
+  const auto* api =
+      static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), ExchangeApi::kCapsule));
+  if (api == nullptr) PyErr_Clear();
+  return api != nullptr && api->major == ExchangeApi::kMajor ? api : nullptr;
+}
+
 std::optional<std::size_t> tensor_table(nb::handle capsule, const nb::list& tensors, int gpu,
                                         const Room& pointers, const Room& sizes,
                                         const Room& begins) {
   const std::size_t count = tensors.size();
   TensorTable table{room_for(pointers, count), room_for(sizes, count), room_for(begins, count)};
-  const auto* api =
-      static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), ExchangeApi::kCapsule));
-  if (api == nullptr) PyErr_Clear();
-  if (api == nullptr || api->major != ExchangeApi::kMajor) return std::nullopt;
-  return table.fill(*api, tensors, gpu);
+  const auto* api = api_of(capsule);
+  return api == nullptr ? std::nullopt : table.fill(*api, tensors, gpu);
+}
+
+/// Slices of a tensor along its first dimension.
+struct Slices {
+  std::uint64_t first, stride, bytes;
+  std::int64_t count;
+};
+
+/// None where the tensor lies elsewhere, or its slices overlap or have gaps, or may be views that
+/// are changed when they are read.
+std::optional<Slices> slices_of(const DlTensor& tensor, int gpu) {
+  if (tensor.ndim < 1 || gpu_of(tensor) != gpu) return std::nullopt;
+  DlTensor one = tensor;
+  --one.ndim;
+  ++one.shape;
+  if (one.strides != nullptr) ++one.strides;
+  const auto bytes = bytes_without_gaps(one);
+  if (!bytes || *bytes <= TensorTable::kShortBytes) return std::nullopt;
+  const std::uint64_t item = std::uint64_t{tensor.dtype.bits} * tensor.dtype.lanes / 8;
+  const bool apart = tensor.strides != nullptr && tensor.shape[0] > 1;
+  if (apart && tensor.strides[0] < 0) return std::nullopt;
+  const std::uint64_t stride =
+      apart ? static_cast<std::uint64_t>(tensor.strides[0]) * item : *bytes;
+  if (stride < *bytes) return std::nullopt;
+  return Slices{reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset, stride, *bytes,
+                tensor.shape[0]};
+}
+
+/// -1 where it is no plain whole number of a slice.
+std::int64_t slice_number(PyObject* given, std::int64_t count) {
+  if (!PyLong_CheckExact(given)) return -1;
+  const long long number = PyLong_AsLongLong(given);
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  return number >= 0 && number < count ? number : -1;
+}
+
+std::optional<std::uint64_t> slice_table(nb::handle capsule, nb::handle tensor,
+                                         const nb::list& numbers, int gpu, const Room& pointers) {
+  const auto out = room_for(pointers, numbers.size());
+  const auto* api = api_of(capsule);
+  DlTensor lent{};
+  if (api == nullptr) return std::nullopt;
+  if (api->lend(tensor.ptr(), &lent) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  const auto slices = slices_of(lent, gpu);
+  if (!slices) return std::nullopt;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t number =
+        slice_number(PyList_GetItem(numbers.ptr(), static_cast<Py_ssize_t>(i)), slices->count);
+    if (number < 0) return std::nullopt;
+    out[i] = slices->first + static_cast<std::uint64_t>(number) * slices->stride;
+  }
+  return slices->bytes;
 }
 
 }  // namespace
@@ -100,6 +160,13 @@ std::optional<std::size_t> TensorTable::fill(const ExchangeApi& api, const nb::l
 }
 
 void bind_tensor_table(nb::module_& module) {
+  module.def(
+      "slice_table", &slice_table, "api"_a, "tensor"_a, "numbers"_a, "gpu"_a,
+      "pointers"_a.noconvert(),
+      nb::sig("def slice_table(api: object, tensor: object, numbers: list[int], gpu: int, "
+              "pointers: object) -> int | None"),
+      "Find where numbered slices of a tensor along its first dimension lie; returns the bytes of "
+      "each, or None where they have to be looked at one by one.");
   module.def(
       "tensor_table", &tensor_table, "api"_a, "tensors"_a, "gpu"_a, "pointers"_a.noconvert(),
       "sizes"_a.noconvert(), "begins"_a.noconvert(),

@@ -146,7 +146,7 @@ bool given_up(const Arrival& arrival) {
 
 void load_kernels(const Choice&) {}
 
-void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+void encode_blocks(const Choice& choice, const Values& values, std::size_t bytes, const Sink& sink,
                    int, cudaStream_t stream) {
   check(pretended::called_for(stream), "encode_blocks");
   require(sink.taken.base == nullptr || !keeps_blocks(choice) || sink.taken.differences != nullptr,
@@ -162,7 +162,8 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
       // The next slab's encoder may begin before the last blocks of this one are stored.
       if (block == order.back() && sink.progress.taken != nullptr)
         *sink.progress.taken = sink.progress.mark;
-      encode_one(data + begin, std::min(kBlockBytes, bytes - begin), sink, block);
+      const std::byte* data = values.places != nullptr ? values.places[block] : values.data + begin;
+      encode_one(data, std::min(kBlockBytes, bytes - begin), sink, block);
     });
     if (sink.progress.stored == nullptr) continue;
     pretended::put(stream, [=] { sink.progress.stored[block] = sink.progress.mark; });
@@ -442,6 +443,16 @@ void send_updates(int from, int to) {
   pretended::let_all_happen();
 }
 
+template <typename Action>
+bool refused(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.name() != "too late";
+  }
+  return false;
+}
+
 /// The same by parcels, which are put onto the base or beside it, by channels with other slabs.
 void bring_updates_back() {
   const bool limited = bits() % 8 == 0;
@@ -482,14 +493,6 @@ void bring_updates_back() {
       offload.parcel->damage(static_cast<std::size_t>(one.damaged));
     }
     if (offload.parcel->is_update()) {
-      const auto refused = [](const auto& action) {
-        try {
-          action();
-        } catch (const Error& error) {
-          return error.name() != "too late";
-        }
-        return false;
-      };
       constexpr std::uint32_t first_block[] = {0};
       require(refused([&] { offload.parcel->stream_front(choice.dtype); }) && refused([&] {
                 second.restore_blocks(offload.parcel, first_block, one.target.data(), nullptr);
@@ -667,9 +670,9 @@ struct PageSet {
   std::vector<std::size_t> shifts, offsets;
   std::size_t bytes = 0;
 
-  void add(std::size_t size) {
+  void add(std::size_t size, bool aligned = false) {
     expected.push_back(made_up(size));
-    shifts.push_back(bits() % 2 == 0 ? 0 : bits() % 20);
+    shifts.push_back(aligned || bits() % 2 == 0 ? 0 : bits() % 20);
     rooms.emplace_back(size + shifts.back() + 16, std::byte{0x11});
     offsets.push_back(bytes);
     bytes += padded(size);
@@ -692,6 +695,21 @@ struct PageSet {
   }
 };
 
+/// Takes pages away where they lie: as they are, or by whole blocks that may be compressed.
+HostChannel::Offload offload_where_they_lie(HostChannel& channel, PageSet& set, cudaStream_t caller,
+                                            Join joins) {
+  std::vector<Page> pages;
+  bool whole = true;
+  for (std::size_t i = 0; i < set.count(); ++i) {
+    pages.push_back({set.at(i), set.size(i)});
+    whole = whole && set.size(i) % kBlockBytes == 0 && set.shifts[i] == 0;
+  }
+  const auto choice = some_choice();
+  require(whole || !choice || refused([&] { channel.offload_pages(pages, choice, caller); }),
+          "blocks that are not whole are compressed where they lie");
+  return channel.offload_pages(pages, whole ? choice : std::nullopt, caller, joins);
+}
+
 /// Pages of any sizes leave as one array; all or some come back in any order, from parcels that
 /// are evicted meanwhile, or went through a stream.
 void bring_pages() {
@@ -704,7 +722,9 @@ void bring_pages() {
   PageCopier copier(0);
   const Stream caller(0);
   PageSet set;
-  for (auto count = 1 + bits() % 12; count > 0; --count) set.add(sizes[bits() % std::size(sizes)]);
+  const bool whole = bits() % 3 == 0;
+  for (auto count = 1 + bits() % 12; count > 0; --count)
+    set.add(whole ? (1 + bits() % 3) * kBlockBytes : sizes[bits() % std::size(sizes)], whole);
   pretended::put(caller.get(), [&] {
     for (std::size_t i = 0; i < set.count(); ++i) std::ranges::copy(set.expected[i], set.at(i));
   });
@@ -715,14 +735,17 @@ void bring_pages() {
   cudaMalloc(&room, set.bytes);
   auto* staging = static_cast<std::byte*>(room);
   std::vector<PageCopy> copies;
-  for (std::size_t i = 0; i < set.count(); ++i)
-    copies.push_back(set.copy(i, staging + set.offsets[i], true));
-  copier.copy(copies, 5, caller.get());
-  for (Array& room : set.rooms) spoil(room);
   const Join joins = bits() % 2 == 0 ? Join::now : Join::later;
+  const auto side_by_side = [&] {
+    for (std::size_t i = 0; i < set.count(); ++i)
+      copies.push_back(set.copy(i, staging + set.offsets[i], true));
+    copier.copy(copies, 5, caller.get());
+    return channel.offload(staging, set.bytes, some_choice(), caller.get(), nullptr, joins);
+  };
   auto [parcel, ticket] =
-      channel.offload(staging, set.bytes, some_choice(), caller.get(), nullptr, joins);
+      bits() % 2 == 0 ? side_by_side() : offload_where_they_lie(channel, set, caller.get(), joins);
   if (joins == Join::later) channel.join(*ticket, caller.get());
+  for (Array& room : set.rooms) spoil(room);
   pretended::put(caller.get(), [=] { std::fill_n(staging, set.bytes, kLater); });
   if (bits() % 3 == 0) {
     const Array stream = stream_of(*parcel);

@@ -118,7 +118,7 @@ void gather_payloads(const Entry* entries, std::size_t blocks, const std::byte* 
   });
 }
 
-void encode_blocks(const Choice&, const std::byte*, std::size_t, const Sink&, int, cudaStream_t) {
+void encode_blocks(const Choice&, const Values&, std::size_t, const Sink&, int, cudaStream_t) {
   emulated::fail("a codec of ours was asked for");
 }
 

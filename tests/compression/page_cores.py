@@ -107,6 +107,19 @@ class HostCore:
             self._later[ticket] = take
         return held, ticket
 
+    def offload_pages(self, sources, sizes, codec, dtype, dimensionality, stream, joins=True):
+        def gathered():
+            pages = [memory(int(one), int(size)) for one, size in zip(sources, sizes, strict=True)]
+            filled_up = [np.pad(page, (0, -len(page) % 16)) for page in pages]
+            return np.concatenate([*filled_up, np.zeros(0, np.uint8)])
+
+        held = Held(gathered(), codec, dtype)
+        ticket = self._ticket("where they lie", held.bytes)
+        if not joins:
+            held.values[:] = 0xEE
+            self._later[ticket] = lambda: held.values.__setitem__(slice(None), gathered())
+        return held, ticket
+
     def restore(self, held, target, stream, joins=True):
         ticket = self._ticket("restore", held.bytes)
         if joins:

@@ -10,8 +10,9 @@ from lanescope import InputError, LanescopeError
 from lanescope.compression import channel as channel_module
 from lanescope.compression import page_copies, page_memory, page_restores, paging
 from lanescope.compression import pages as pages_module
+from lanescope.compression.stream import Codec
 from tests.compression.gpu_stand_ins import stand_in
-from tests.compression.page_cores import Copier, HostCore, PeerCore
+from tests.compression.page_cores import Copier, HostCore, PeerCore, memory
 
 Tensor = stand_in("torch")
 CupyArray = stand_in("cupy")
@@ -150,6 +151,63 @@ def test_pages_that_are_smaller_than_blocks_travel_as_they_are(gpus):
         parcel = channel.offload_many(given, together=together)
         assert all(group.decision.compress for group in parcel.groups)
         same(channel.restore_many(parcel), given)
+
+
+def copies_of(monkeypatch):
+    """How many pages each kernel copies from here on."""
+    copied, copy = [], Copier.copy
+    monkeypatch.setattr(
+        Copier, "copy", lambda self, *given, **_: copied.append(len(given[2])) or copy(self, *given)
+    )
+    return copied
+
+
+def test_pages_of_whole_blocks_are_compressed_where_they_lie(gpus, monkeypatch):
+    copied = copies_of(monkeypatch)
+    channel = host("on", codec="delta")
+    given = made_up([64 * KIB, 192 * KIB] * 30)
+    parcel = channel.offload_many(given, "kv")
+    assert copied == []
+    assert {how for how, _ in gpus.cores[0].moved} == {"where they lie"}
+    assert all(group.decision.compress for group in parcel.groups)
+    same(channel.restore_many(parcel), given)
+
+
+def test_the_first_pages_leave_where_they_lie_and_others_are_gathered_meanwhile(gpus, monkeypatch):
+    copied = copies_of(monkeypatch)
+    channel = host("off")
+    given = made_up([64 * KIB] * 200)
+    parcel = channel.offload_many(given)
+    first, *others = gpus.cores[0].moved
+    assert first == ("where they lie", 128 * 64 * KIB)
+    assert {how for how, _ in others} == {"offload"}
+    assert sum(copied) == 72
+    same(channel.restore_many(parcel), given)
+
+
+def test_pages_leave_where_they_lie_if_there_is_no_memory_to_gather_them(gpus):
+    channel = host("off")
+    given = made_up([64 * KIB] * 200)
+    gpus.room = 1 << 20
+    parcel = channel.offload_many(given)
+    assert {how for how, _ in gpus.cores[0].moved} == {"where they lie"}
+    gpus.room = 1 << 40
+    same(channel.restore_many(parcel), given)
+
+
+def test_a_look_at_pages_is_at_blocks_of_all_of_them(monkeypatch):
+    looked = []
+
+    def look(array, stream):
+        looked.append((array.bytes, memory(array.pointer, array.bytes).copy()))
+        return Codec.DELTA, 1
+
+    monkeypatch.setattr(channel_module, "choose", look)
+    pages = [np.repeat(np.arange(i, i + n, dtype=np.uint8), 64 * KIB) for i, n in ((0, 3), (3, 17))]
+    host("on").offload_many([Tensor(page, 0) for page in pages])
+    size, blocks = looked[0]
+    assert size == 8 * 64 * KIB
+    assert blocks[:: 64 * KIB].tolist() == [0, 2, 5, 8, 10, 13, 16, 19]
 
 
 def test_pages_side_by_side_come_back_without_a_copy(gpus, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.compression.pages import _by_table, joined
+from lanescope.compression.pages import _by_table, _slices_by_table, joined
 
 torch = pytest.importorskip("torch")
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
@@ -79,3 +79,40 @@ def test_what_is_no_interface_is_none() -> None:
     api = torch.Tensor.__dlpack_c_exchange_api__
     with pytest.raises(native.NativeError, match="not room for as many"):
         native.tensor_table(api, given * 2, CPU, *rooms)
+
+
+def test_slices_are_found_in_one_call() -> None:
+    cache = torch.randn(9, 2, 40, 3)
+    for values in (cache, cache[:, 1], cache[1:8:3], torch.zeros(1, 100)):
+        numbers = [len(values) - 1, 0]
+        found = _slices_by_table(values, numbers, CPU)
+        assert found is not None
+        slices = [values[number] for number in numbers]
+        assert found.pointers.tolist() == [one.data_ptr() for one in slices]
+        assert found.sizes.tolist() == [one.nbytes for one in slices] == [found.each] * 2
+        assert [(run.count, run.shape) for run in found.runs] == [(2, tuple(slices[0].shape))]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        torch.zeros(9, 20, 20)[:, :, :10],
+        torch.zeros(20, 9).T,
+        torch.zeros(9, 100, dtype=torch.complex64),
+        torch.zeros(9, 2, dtype=torch.complex128).conj().imag,
+        torch.zeros(9, 4),
+        torch.zeros(1, 100).expand(9, 100),
+        torch.zeros(()),
+        torch.zeros(9, 100).to_sparse(),
+        torch.zeros(9, 100).as_subclass(Other),
+        torch.zeros(9, 100, device="meta"),
+        np.zeros((9, 100)),
+    ],
+)
+def test_slices_that_have_to_be_looked_at_one_by_one_are(values: object) -> None:
+    assert _slices_by_table(values, [0, 3], CPU) is None
+
+
+@pytest.mark.parametrize("numbers", [[0, 9], [-1], [1 << 70], [0, True], [0.0], ["1"], []])
+def test_numbers_that_are_none_of_slices_are_left_to_who_explains_them(numbers: list) -> None:
+    assert _slices_by_table(torch.zeros(9, 100), numbers, CPU) is None

@@ -23,6 +23,17 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 16);
 
+/// Where the blocks of an array's values lie: one behind another, or, of pages, each at a place of
+/// its own.
+struct Values {
+  const std::byte* data = nullptr;           ///< Of the first block; aligned to 16 bytes.
+  const std::byte* const* places = nullptr;  ///< Of each block, of which all are whole, where the
+                                             ///< encoding device reads it. Null: by `data`.
+
+  Values(const std::byte* one_behind_another) : data(one_behind_another) {}
+  Values(const std::byte* first, const std::byte* const* each) : data(first), places(each) {}
+};
+
 /// How an encoder tells how far it has come, to a decoder that follows it.
 struct Progress {
   unsigned int* stored = nullptr;  ///< A word for each block, which becomes `mark` when the block

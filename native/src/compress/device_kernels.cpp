@@ -150,9 +150,9 @@ void load_kernels(const Choice& choice) {
   }
 }
 
-void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+void encode_blocks(const Choice& choice, const Values& values, std::size_t bytes, const Sink& sink,
                    int sms, cudaStream_t stream) {
-  require_aligned(data);
+  require_aligned(values.data);
   require_aligned(sink.payloads);
   if (bytes >= kMostBytes)
     throw Error("compress", 0, "bad values", "an array of 512 GiB or more has to go in parts");
@@ -163,7 +163,7 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
   const auto threads =
       layout.groups_per_cta * kGroupThreads + (sink.progress.stored != nullptr ? kLanes : 0);
   kernel.launch({ctas_of(layout, bytes, sms), threads, layout.shared_bytes, stream},
-                {data, bytes, sink, Settings{choice.dimensionality},
+                {values, bytes, sink, Settings{choice.dimensionality},
                  static_cast<std::uint32_t>(bytes_of(choice.dtype))});
   check(cudaGetLastError(), "encode_kernel");
 }

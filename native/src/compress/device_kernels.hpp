@@ -9,10 +9,10 @@
 
 namespace lanescope::compress {
 
-/// Codes `bytes` bytes at `data` (aligned to 16) on so many SMs (0: all) of the current device; or
-/// their differences, where the sink says what to.
+/// Codes `bytes` bytes of values on so many SMs (0: all) of the current device; or their
+/// differences, where the sink says what to.
 /// Returns at once; throws `Error` where the launch fails or the choice is impossible.
-void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+void encode_blocks(const Choice& choice, const Values& values, std::size_t bytes, const Sink& sink,
                    int sms, cudaStream_t stream);
 
 /// Loads both kernels of a choice to the current device, which their first launch does else, while

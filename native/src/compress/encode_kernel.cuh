@@ -8,8 +8,8 @@ namespace lanescope::compress {
 /// Codes on groups of warps, and one more warp where somebody follows.
 template <typename Strip, bool update>
 __global__ void __launch_bounds__(ShapeOf<Strip, update>::kEncodeGroups* kGroupThreads + kLanes, 1)
-    encode_kernel(const std::byte* data, std::size_t bytes, Sink sink, Settings settings,
-                  std::uint32_t value_bytes) {
+    encode_kernel(const std::byte* data, const std::byte* const* places, std::size_t bytes,
+                  Sink sink, Settings settings, std::uint32_t value_bytes) {
   extern __shared__ uint4 shared_memory[];
   __shared__ GroupShared groups[kMostGroups];
   const int group_count = static_cast<int>(blockDim.x) / kGroupThreads;
@@ -39,15 +39,18 @@ __global__ void __launch_bounds__(ShapeOf<Strip, update>::kEncodeGroups* kGroupT
     at_first = 0;
     begin = group.shared->taken;
   }
+  const auto values_of = [&](std::size_t block) {
+    return places != nullptr ? places[block] : data + block * kBlockBytes;
+  };
   for (std::size_t block = begin; block < blocks; block = at_first + group.shared->taken) {
-    encoder.encode(data + block * kBlockBytes, bytes_of_block(bytes, block), block,
+    encoder.encode(values_of(block), bytes_of_block(bytes, block), block,
                    [&] {  // What the warp reads next is on its way while it stores. Not values and
                           // base: so much would push kept differences out of the L2 cache.
                      if constexpr (update) return;
                      const std::size_t next = at_first + group.shared->taken;
                      if (next >= blocks || group.lanes.lane != 0) return;
                      const StripPart part = StripPart::of(group.warp, bytes_of_block(bytes, next));
-                     bring_near(data + next * kBlockBytes + part.begin, part.bytes);
+                     bring_near(values_of(next) + part.begin, part.bytes);
                    });
   }
   if (sink.progress.taken != nullptr && group.leads())
@@ -58,7 +61,8 @@ __global__ void __launch_bounds__(ShapeOf<Strip, update>::kEncodeGroups* kGroupT
 template <typename Strip, bool update>
 void launch_encode(const Launch& launch, const Encoding& encoding) {
   encode_kernel<Strip, update><<<launch.ctas, launch.threads, launch.shared_bytes, launch.stream>>>(
-      encoding.data, encoding.bytes, encoding.sink, encoding.settings, encoding.value_bytes);
+      encoding.values.data, encoding.values.places, encoding.bytes, encoding.sink,
+      encoding.settings, encoding.value_bytes);
 }
 
 template <typename Strip>

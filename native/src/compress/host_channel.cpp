@@ -1,6 +1,7 @@
 #include "compress/host_channel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "compress/stream_order.hpp"
 #include "compress/table_pool.hpp"
 #include "compress/update_lanes.hpp"
+#include "cuda/stream_values.hpp"
 
 namespace lanescope::compress {
 
@@ -34,6 +36,7 @@ namespace {
 
 constexpr int kLeastSlots = 2;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
+constexpr const char* kNoMemory = "the GPU has no memory left";
 
 /// Room for a slab, and for what was coded at the same time as its first and last blocks and lies
 /// among them.
@@ -63,7 +66,17 @@ struct HostChannel::State {
   }
   TransferFacts facts(const char* way, std::size_t bytes) const;
   void begin_behind(cudaStream_t caller, const Stream& first, const Stream& second);
-  void encode(Ticket& ticket, const Parcel& parcel, const std::byte* source);
+  cudaStream_t out() const { return outs[lane].get(); }
+  void make_words();
+  unsigned int* taken_word() const {
+    return taken ? static_cast<unsigned int*>(taken->data()) + lane : nullptr;
+  }
+  void choose_lane(bool codes);
+  void begin_encoding(Ticket& ticket, std::size_t reported);
+  void end_encoding(Ticket& ticket, std::size_t reported);
+  void encode(Ticket& ticket, const Parcel& parcel, const Values& values);
+  void encode_pages(Ticket& ticket, const Parcel& parcel, std::span<const Page> pages);
+  void copy_pages(Ticket& ticket, const Parcel& parcel, std::span<const Page> pages);
   void encode_update(Ticket& ticket, const Parcel& parcel, const std::byte* source,
                      const std::byte* base);
   void copy(Ticket& ticket, void* to, const void* from, cudaMemcpyKind kind, const Stream& stream);
@@ -80,6 +93,10 @@ struct HostChannel::State {
   void decode_chosen(Ticket& ticket, const Parcel& parcel, std::span<const std::uint32_t> blocks,
                      std::byte* target);
   template <typename Work>
+  Offload offload_by(TransferFacts facts, std::unique_ptr<Report> report,
+                     const std::optional<Choice>& choice, cudaStream_t caller, Join join,
+                     Work work);
+  template <typename Work>
   std::shared_ptr<Ticket> restore_some(const std::shared_ptr<Parcel>& parcel,
                                        const TransferFacts& moved, cudaStream_t caller, Work work);
   void settle(Ticket& ticket, const Stream& stream, cudaStream_t caller, Join join = Join::now);
@@ -88,10 +105,19 @@ struct HostChannel::State {
   int gpu;
   HostChannelOptions given;
   std::size_t slot_bytes;
-  /// Of `out` and `in` kernels code as fast as the link, on few SMs: behind all blocks of a large
-  /// kernel of the caller's the link would be idle.
-  Stream out, copying, in;
-  Event caller_ready, ended;
+  /// Of `outs` and `in` kernels code as fast as the link, on few SMs: behind all blocks of a large
+  /// kernel of the caller's the link would be idle. Kernels that code take turns on `outs`, as the
+  /// next one begins when the one before has no block left, which that says in a word of `taken`.
+  std::array<Stream, 2> outs;
+  Stream copying, in;
+  /// Of `outs`: what their kernels need, and what they report, which would keep the next one
+  /// waiting.
+  Stream preparing, reporting;
+  Event caller_ready, prepared, coded, ended;
+  std::optional<DeviceMemory> taken;  // none where there is no memory, or streams take no values
+  std::size_t lane = 0;               // of `outs`, which was used last
+  unsigned int mark = 0;              // in its word, of the last kernel
+  bool is_marking = false;            // whether that is what was put on it last
   std::vector<Slot> slots;
   std::size_t next_slot = 0;
   bool no_memory = false;  // for slots
@@ -108,17 +134,23 @@ HostChannel::State::State(int device, const HostChannelOptions& options)
     : gpu(device),
       given(options),
       slot_bytes(slot_bytes_for(device, options.channel)),
-      out(gpu, Priority::highest),
+      outs{Stream(gpu, Priority::highest), Stream(gpu, Priority::highest)},
       copying(gpu),
       in(gpu, Priority::highest),
+      preparing(gpu),
+      reporting(gpu),
       caller_ready(event_on(gpu, Timing::none)),
+      prepared(event_on(gpu, Timing::none)),
+      coded(event_on(gpu, Timing::none)),
       ended(event_on(gpu, Timing::none)),
       taking(gpu, 1, bytes_kept_on(sms_of(gpu, options.channel))),
       putting(gpu, 1, kUpdateSlabs * options.channel.slab_bytes),
       arena(std::make_shared<PinnedArena>(RangeArena::rounded(options.piece_bytes))),
       reports(gpu, gpu),
       in_flight(reports),
-      tables(gpu) {}
+      tables(gpu) {
+  make_words();
+}
 
 TransferFacts HostChannel::State::facts(const char* way, std::size_t bytes) const {
   TransferFacts facts;
@@ -143,33 +175,104 @@ void HostChannel::State::copy(Ticket& ticket, void* to, const void* from, cudaMe
   ticket.end(stream.get());
 }
 
-void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const std::byte* source) {
+/// Without them kernels come one behind another.
+void HostChannel::State::make_words() {
+  const ScopedDevice scope(gpu);
+  try {
+    taken.emplace(gpu, outs.size() * sizeof(unsigned int));
+  } catch (const Error& error) {
+    if (error.code() != cudaErrorMemoryAllocation) throw;
+    return;
+  }
+  zero(gpu, taken->data(), outs.size() * sizeof(unsigned int));
+  if (!streams_take_values(outs[0].get(), taken_word())) taken.reset();
+}
+
+/// Of an update what its kernel keeps would be another's: it comes behind all before.
+void HostChannel::State::choose_lane(bool codes) {
+  if (codes && is_marking) {
+    const unsigned int* before = taken_word();
+    lane = 1 - lane;
+    wait_for_value(out(), before, mark);
+  } else if (lane != 0) {
+    lane = 0;
+    let_wait(out(), coded);
+  }
+  is_marking = false;
+}
+
+void HostChannel::State::begin_encoding(Ticket& ticket, std::size_t reported) {
+  ticket.report().clear_used(reported, preparing.get());
+  record(prepared, preparing.get());
+  let_wait(out(), prepared);
+  ticket.begin(out());
+}
+
+void HostChannel::State::end_encoding(Ticket& ticket, std::size_t reported) {
+  ticket.end(out());
+  record(coded, out());
+  let_wait(reporting.get(), coded);
+  ticket.report().bring_used(reported, reporting.get());
+}
+
+void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const Values& values) {
   const Report& report = ticket.report();
-  report.clear_used(1, out.get());
-  ticket.begin(out.get());
+  begin_encoding(ticket, 1);
   Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
   sink.binding = {parcel.number_};
-  encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, encoding_sms(*parcel.choice_),
-                out.get());
-  ticket.end(out.get());
-  report.bring_used(1, out.get());
+  sink.progress = {nullptr, ++mark, taken_word()};
+  encode_blocks(*parcel.choice_, values, parcel.bytes_, sink, encoding_sms(*parcel.choice_), out());
+  is_marking = taken.has_value();
+  end_encoding(ticket, 1);
+}
+
+/// Its kernel reads blocks where the pages lie.
+void HostChannel::State::encode_pages(Ticket& ticket, const Parcel& parcel,
+                                      std::span<const Page> pages) {
+  std::vector<const std::byte*> places;
+  places.reserve(parcel.blocks());
+  for (const Page& page : pages)
+    for (std::size_t begin = 0; begin < page.bytes; begin += kBlockBytes)
+      places.push_back(page.data + begin);
+  const auto bytes = std::as_bytes(std::span(places));
+  tables.with(bytes, preparing.get(), out(), [&](const std::byte* table) {
+    encode(ticket, parcel, {places.front(), reinterpret_cast<const std::byte* const*>(table)});
+  });
+}
+
+/// A kernel stores them to the host as they are.
+void HostChannel::State::copy_pages(Ticket& ticket, const Parcel& parcel,
+                                    std::span<const Page> pages) {
+  std::vector<PagePart> parts;
+  parts.reserve(pages.size());
+  std::byte* to = parcel.payloads();
+  for (const Page& page : pages) {
+    const std::size_t whole = padded(page.bytes);
+    cut_page({page.data, to, page.bytes, static_cast<std::uint32_t>(whole - page.bytes)}, parts);
+    to += whole;
+  }
+  const auto bytes = std::as_bytes(std::span<const PagePart>(parts));
+  tables.with(bytes, preparing.get(), out(), [&](const std::byte* table) {
+    ticket.begin(out());
+    launch_copy_parts(reinterpret_cast<const PagePart*>(table), parts.size(), kPageCtasToHost,
+                      out());
+    ticket.end(out());
+  });
 }
 
 /// Its kernel takes differences as it reads values; before, the sum of the base is found.
 void HostChannel::State::encode_update(Ticket& ticket, const Parcel& parcel,
                                        const std::byte* source, const std::byte* base) {
   const Report& report = ticket.report();
-  const cudaStream_t stream = out.get();
-  report.clear_used(2, stream);
-  ticket.begin(stream);
+  const cudaStream_t stream = out();
+  begin_encoding(ticket, 2);
   sum_base(base, parcel.bytes_, report.used(1), stream);
   Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
   sink.binding = {parcel.number_};
   sink.taken = {base, differing_of(*parcel.choice_), nullptr, taking.room(0)};
   encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, encoding_sms(*parcel.choice_),
                 stream);
-  ticket.end(stream);
-  report.bring_used(2, stream);
+  end_encoding(ticket, 2);
 }
 
 /// Entries of a parcel of another channel, or of an update, may be more than a slot has room for.
@@ -304,6 +407,45 @@ void HostChannel::State::decode_chosen(Ticket& ticket, const Parcel& parcel,
   report.bring_faults(1, in.get());
 }
 
+/// Compressed where there is something to report to; `work` puts on `out()` what takes the bytes.
+template <typename Work>
+HostChannel::Offload HostChannel::State::offload_by(TransferFacts facts,
+                                                    std::unique_ptr<Report> report,
+                                                    const std::optional<Choice>& choice,
+                                                    cudaStream_t caller, Join join, Work work) {
+  facts.compressed = facts.encodes = report != nullptr;
+  facts.is_update = facts.is_update && facts.compressed;
+  const std::size_t bytes = facts.bytes;
+  const std::size_t slab_bytes = options().slab_bytes * (facts.is_update ? kUpdateSlabs : 1);
+  const auto parcel = std::make_shared<Parcel>(
+      arena, bytes, slab_bytes, facts.compressed ? choice : std::optional<Choice>(), next_number());
+  const auto memory = parcel->memory();
+  const auto ticket = std::make_shared<Ticket>(std::move(facts), gpu, std::move(report));
+  parcel->offload_ = ticket;
+  parcel->patience_s_ = options().patience_s;
+  if (bytes == 0) {
+    ticket->settle_now();
+    return {parcel, ticket};
+  }
+  // Its memory stays until then, whatever becomes of the parcel.
+  ticket->when_done([parcel, memory](std::span<const unsigned long long> used) {
+    if (!used.empty()) parcel->shrink(bytes_used(used[0]));
+    if (used.size() > 1) parcel->base_sum_ = used[1];
+  });
+  in_flight.add(ticket);
+  const ScopedDevice scope(gpu);
+  try {
+    choose_lane(parcel->choice_ && !parcel->is_update());
+    begin_behind(caller, outs[lane], outs[lane]);
+    work(*ticket, *parcel);
+  } catch (const Error&) {
+    settle(*ticket, outs[lane], caller);
+    throw;
+  }
+  settle(*ticket, ticket->facts().encodes ? reporting : outs[lane], caller, join);
+  return {parcel, ticket};
+}
+
 /// As `restore` does; `work` puts on `in` what brings the bytes.
 template <typename Work>
 std::shared_ptr<Ticket> HostChannel::State::restore_some(const std::shared_ptr<Parcel>& parcel,
@@ -317,7 +459,7 @@ std::shared_ptr<Ticket> HostChannel::State::restore_some(const std::shared_ptr<P
   its.compressed = its.decodes = moved.decodes;
   std::unique_ptr<Report> report = its.decodes ? reports.lend(1) : nullptr;
   if (its.decodes && !report)
-    throw Error("restore", cudaErrorMemoryAllocation, "no memory", "the GPU has no memory left");
+    throw Error("restore", cudaErrorMemoryAllocation, "no memory", kNoMemory);
   const auto ticket = std::make_shared<Ticket>(std::move(its), gpu, std::move(report));
   if (moved.wire_bytes == 0) {
     ticket->settle_now();
@@ -366,43 +508,45 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
     const bool aligned = is_aligned(source) && is_aligned(base);
     if (aligned && (base == nullptr || state.taking.are_ready(keeps_blocks(*choice))))
       report = state.reports.lend(facts.reported_parts());
-    if (!report) facts.why_raw = aligned ? "the GPU has no memory left" : not_aligned(base);
+    if (!report) facts.why_raw = aligned ? kNoMemory : not_aligned(base);
   }
-  facts.compressed = facts.encodes = report != nullptr;
-  facts.is_update = facts.is_update && facts.compressed;
-  const std::size_t slab_bytes = state.options().slab_bytes * (facts.is_update ? kUpdateSlabs : 1);
-  const auto parcel = std::make_shared<Parcel>(state.arena, bytes, slab_bytes,
-                                               facts.compressed ? choice : std::optional<Choice>(),
-                                               state.next_number());
-  const auto memory = parcel->memory();
-  const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
-  parcel->offload_ = ticket;
-  parcel->patience_s_ = state.options().patience_s;
-  if (bytes == 0) {
-    ticket->settle_now();
-    return {parcel, ticket};
+  return state.offload_by(std::move(facts), std::move(report), choice, source_stream, join,
+                          [&](Ticket& ticket, const Parcel& parcel) {
+                            if (parcel.is_update())
+                              state.encode_update(ticket, parcel, source, base);
+                            else if (parcel.choice_)
+                              state.encode(ticket, parcel, source);
+                            else
+                              state.copy(ticket, parcel.payloads(), source, cudaMemcpyDeviceToHost,
+                                         state.outs[state.lane]);
+                          });
+}
+
+HostChannel::Offload HostChannel::offload_pages(std::span<const Page> pages,
+                                                const std::optional<Choice>& choice,
+                                                cudaStream_t source_stream, Join join) {
+  if (choice) require_possible(*choice);
+  std::size_t bytes = 0;
+  for (const Page& page : pages) {
+    if (choice && !(page.bytes % kBlockBytes == 0 && is_aligned(page.data)))
+      throw Error("offload", 0, "bad values",
+                  "pages are compressed where they lie by whole blocks of 64 KiB");
+    bytes += padded(page.bytes);
   }
-  // Its memory stays until then, whatever becomes of the parcel.
-  ticket->when_done([parcel, memory](std::span<const unsigned long long> used) {
-    if (!used.empty()) parcel->shrink(bytes_used(used[0]));
-    if (used.size() > 1) parcel->base_sum_ = used[1];
-  });
-  state.in_flight.add(ticket);
-  const ScopedDevice scope(state.gpu);
-  try {
-    state.begin_behind(source_stream, state.out, state.out);
-    if (parcel->is_update())
-      state.encode_update(*ticket, *parcel, source, base);
-    else if (parcel->choice_)
-      state.encode(*ticket, *parcel, source);
-    else
-      state.copy(*ticket, parcel->payloads(), source, cudaMemcpyDeviceToHost, state.out);
-  } catch (const Error&) {
-    state.settle(*ticket, state.out, source_stream);
-    throw;
-  }
-  state.settle(*ticket, state.out, source_stream, join);
-  return {parcel, ticket};
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  state.in_flight.reap();
+  TransferFacts facts = state.facts("to the host from GPU ", bytes);
+  std::unique_ptr<Report> report;
+  if (choice && bytes > 0) report = state.reports.lend(facts.reported_parts());
+  if (choice && !report) facts.why_raw = kNoMemory;
+  return state.offload_by(std::move(facts), std::move(report), choice, source_stream, join,
+                          [&](Ticket& ticket, const Parcel& parcel) {
+                            if (parcel.choice_)
+                              state.encode_pages(ticket, parcel, pages);
+                            else
+                              state.copy_pages(ticket, parcel, pages);
+                          });
 }
 
 std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parcel,
@@ -429,7 +573,7 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   if (facts.compressed && (!facts.is_update || state.putting.are_ready(true)))
     report = state.reports.lend(facts.reported_parts());
   if (facts.compressed && !report)
-    throw Error("restore", cudaErrorMemoryAllocation, "no memory", "the GPU has no memory left");
+    throw Error("restore", cudaErrorMemoryAllocation, "no memory", kNoMemory);
   const auto ticket = std::make_shared<Ticket>(std::move(facts), state.gpu, std::move(report));
   if (parcel->bytes_ == 0) {
     ticket->settle_now();

@@ -61,6 +61,12 @@ class HostChannel {
                   cudaStream_t source_stream, const std::byte* base = nullptr,
                   Join join = Join::now);
 
+  /// Takes pages away as one array, in which each is filled up with zeros to a multiple of 16
+  /// bytes. A kernel reads them where they lie. With a choice they are whole blocks, aligned to 16
+  /// bytes. Order as with `offload`. Throws `Error`.
+  Offload offload_pages(std::span<const Page> pages, const std::optional<Choice>& choice,
+                        cudaStream_t source_stream, Join join = Join::now);
+
   /// Brings back an array, which this or another channel took away; `target` is aligned to 16
   /// bytes. Waits on the host for the end of its offload, if that is still under way. Is mapped
   /// where the device has no memory for slots. Throws `Error`. An update is put onto a base, which

@@ -10,6 +10,12 @@
 
 namespace lanescope::compress {
 
+/// Where a page lies.
+struct Page {
+  const std::byte* data;
+  std::size_t bytes;
+};
+
 /// Bytes of a page from one place to another, and zeros behind them there.
 struct PageCopy {
   const std::byte* source;

@@ -12,7 +12,7 @@ namespace lanescope::compress {
 
 /// What an array is encoded from and to.
 struct Encoding {
-  const std::byte* data;
+  Values values;
   std::size_t bytes;
   Sink sink;
   Settings settings;

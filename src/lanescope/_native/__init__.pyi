@@ -1087,6 +1087,11 @@ class HostChannel:
         Take an array away; returns it and its ticket. The stream waits for its end, or not before join.
         """
 
+    def offload_pages(self, sources: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], codec: Codec | None, dtype: Dtype, dimensionality: int, stream: int, joins: bool = True) -> tuple[Parcel, Ticket]:
+        """
+        Take pages away as one array, read where they lie; otherwise as offload.
+        """
+
     def restore(self, parcel: Parcel, target: int, stream: int, base: int = 0, joins: bool = True) -> Ticket:
         """Bring an array back; joins as with offload."""
 
@@ -1151,6 +1156,11 @@ class PageCopier:
 PAGE_CTAS: int = 2048
 
 PAGE_CTAS_TO_PEER: int = 192
+
+def slice_table(api: object, tensor: object, numbers: list[int], gpu: int, pointers: object) -> int | None:
+    """
+    Find where numbered slices of a tensor along its first dimension lie; returns the bytes of each, or None where they have to be looked at one by one.
+    """
 
 def tensor_table(api: object, tensors: list[object], gpu: int, pointers: object, sizes: object, begins: object) -> int | None:
     """

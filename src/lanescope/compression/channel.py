@@ -20,7 +20,13 @@ from lanescope.compression.codec_choice import (
     with_codec,
 )
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer
-from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array, new_array
+from lanescope.compression.gpu_arrays import (
+    GpuArray,
+    LookedAt,
+    current_stream,
+    gpu_array,
+    new_array,
+)
 from lanescope.compression.page_copies import coded
 from lanescope.compression.paging import PageTransfers
 from lanescope.compression.rule import AT_BEST, links_of_this_machine
@@ -426,7 +432,7 @@ class Channel(PageTransfers):
         return self._kinds.of(transfer, decision.codec), base.pointer
 
     def _decide(
-        self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None = None
+        self, transfer: Transfer, array: LookedAt, stream: int, base: GpuArray | None = None
     ) -> Decision:
         """Return the decision with the codec that is to be used."""
         self._looks.before(transfer, array, stream, base)
@@ -438,7 +444,7 @@ class Channel(PageTransfers):
         )
 
     def _choose(
-        self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None
+        self, transfer: Transfer, array: LookedAt, stream: int, base: GpuArray | None
     ) -> tuple[Codec, int]:
         with core_errors():
             if base is None:

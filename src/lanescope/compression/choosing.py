@@ -10,11 +10,11 @@ from threading import Lock
 
 from lanescope._core import native
 from lanescope.compression.deciding import Sampled, SamplingDecider, Transfer
-from lanescope.compression.gpu_arrays import GpuArray
+from lanescope.compression.gpu_arrays import GpuArray, LookedAt
 from lanescope.compression.stream import Codec
 
 
-def choose(array: GpuArray, stream: int) -> tuple[Codec, int]:
+def choose(array: LookedAt, stream: int) -> tuple[Codec, int]:
     """Return a codec and its dimensionality, or `Codec.RAW` where none makes it smaller.
 
     Copies up to eight blocks of 64 KiB to the host, behind what is on `stream`, and waits for
@@ -49,7 +49,7 @@ class Looks:
         self._lock = Lock()
 
     def before(
-        self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None = None
+        self, transfer: Transfer, array: LookedAt, stream: int, base: GpuArray | None = None
     ) -> None:
         """Tell the decider what was found, and begin the next look, if it wants one.
 
@@ -67,7 +67,7 @@ class Looks:
             return self._looker.is_free and self._decider.wants_sample(transfer)
 
     def begin(
-        self, transfer: Transfer, array: GpuArray, stream: int, base: GpuArray | None = None
+        self, transfer: Transfer, array: LookedAt, stream: int, base: GpuArray | None = None
     ) -> None:
         """Begin the look that the decider wants."""
         assert self._decider is not None

@@ -6,7 +6,7 @@ import importlib
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from lanescope.errors import InputError
 
@@ -46,6 +46,26 @@ class GpuArray:
     def shape(self) -> tuple[int, ...]:
         """Of the array."""
         return tuple(self.values.shape)
+
+
+class LookedAt(Protocol):
+    """Bytes in a GPU's memory of which some blocks tell which codec suits."""
+
+    @property
+    def gpu(self) -> int:
+        """Where they lie."""
+
+    @property
+    def pointer(self) -> int:
+        """Of the first."""
+
+    @property
+    def bytes(self) -> int:
+        """How many."""
+
+    @property
+    def dtype(self) -> str:
+        """As that of a `GpuArray`."""
 
 
 def gpu_array(values: Any, gpu: int, what: str) -> GpuArray:

@@ -13,7 +13,7 @@ from lanescope._core import native
 from lanescope.compression import page_memory
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.deciding import Decision, Transfer
-from lanescope.compression.gpu_arrays import GpuArray, current_stream, gpu_array
+from lanescope.compression.gpu_arrays import GpuArray, LookedAt, current_stream, gpu_array
 from lanescope.compression.page_memory import (
     NoMemoryError,
     Transferring,
@@ -24,6 +24,7 @@ from lanescope.compression.page_memory import (
 )
 from lanescope.compression.pages import (
     ALIGNMENT,
+    BLOCK_BYTES,
     Numbers,
     PageList,
     collect,
@@ -47,6 +48,46 @@ def of_channel(target: type[T]) -> type[T]:
     return target
 
 
+class PageSample:
+    """Some blocks of pages that lie apart, for who looks at them: gathered when that is asked."""
+
+    MOST_BLOCKS = 8  # as many as are looked at of an array
+
+    def __init__(self, pages: PageList, copy: Callable[..., None]) -> None:
+        self._pages, self._copy = pages, copy
+        self._room: GpuArray | None = None  # which stays as long as this does
+
+    @property
+    def gpu(self) -> int:
+        """Where the pages lie."""
+        return self._pages.gpu
+
+    @property
+    def dtype(self) -> str:
+        """By which codecs know their values."""
+        return self._pages.kind
+
+    @property
+    def bytes(self) -> int:
+        """Of these blocks."""
+        return min(self._pages.bytes, self.MOST_BLOCKS * BLOCK_BYTES)
+
+    @property
+    def pointer(self) -> int:
+        """Where the blocks lie side by side, behind what is on the current stream."""
+        ends = np.cumsum(self._pages.sizes).astype(np.int64)
+        count = self.bytes // BLOCK_BYTES
+        begins = np.linspace(0, ends[-1] // BLOCK_BYTES - 1, count).astype(np.int64) * BLOCK_BYTES
+        page = np.searchsorted(ends, begins, side="right")
+        within = begins - (ends[page] - self._pages.sizes[page].astype(np.int64))
+        sources = self._pages.pointers[page] + within.astype(np.uint64)
+        with out_of_memory():
+            room = self._room = scratch(self._pages.framework, self.gpu, self.bytes)
+        sizes = np.full(count, BLOCK_BYTES, np.uint64)
+        self._copy(sources, np.uint64(room.pointer) + offsets_of(sizes), sizes, room)
+        return room.pointer
+
+
 class PageCopies:
     """The part of a `Channel` that copies pages within GPUs."""
 
@@ -66,26 +107,24 @@ class PageCopies:
         pages end with these the last ones are apart.
         """
         first, most = 0, page_memory.GROUP_BYTES // (1 if unjoined is None else 2)
-        edge = edge_of(int(given.sizes.sum())) if ends else 0
+        edge = edge_of(given.bytes) if ends else 0
         while first < len(given):
-            last = _end_of_group(given.sizes, first, most, edge)
-            sizes = given.sizes[first:last]
-            size = int(padded(sizes).sum())
+            some = given.part(first, _end_of_group(given.sizes, first, most, edge))
             try:
-                room = (scratch if unjoined is None else unjoined.scratch)(
-                    given.framework, self._source, size
-                )
+                room = self._gathered(some, scratch if unjoined is None else unjoined.scratch)
             except NoMemoryError as error:
-                most = less(min(most, size), last - first, error)
+                most = less(min(most, some.bytes), len(some), error)
                 continue
-            targets = offsets_of(sizes) + np.uint64(room.pointer)
-            self._copy(given.pointers[first:last], targets, sizes, room, fill_up=True)
-            yield (
-                first,
-                last,
-                GpuArray(room.values, room.framework, room.gpu, room.pointer, size, given.kind),
-            )
-            first = last
+            yield first, first + len(some), room
+            first += len(some)
+
+    def _gathered(self, pages: PageList, scratch: Callable[[str, int, int], GpuArray]) -> GpuArray:
+        """Return pages side by side. Raises `NoMemoryError`."""
+        room = scratch(pages.framework, self._source, pages.bytes)
+        targets = offsets_of(pages.sizes) + np.uint64(room.pointer)
+        self._copy(pages.pointers, targets, pages.sizes, room, fill_up=True)
+        room.dtype = pages.kind
+        return room
 
     def _places(
         self, framework: str, runs: Any, out: Any, pages: Any, sizes: Numbers
@@ -150,7 +189,7 @@ class PageCopies:
             self._copiers[room.gpu] = copier
             copier.copy(sources, targets, sizes, fill_up, native.PAGE_CTAS, stream)
 
-    def _decide(self, transfer: Transfer, array: GpuArray, stream: int) -> Decision:
+    def _decide(self, transfer: Transfer, array: LookedAt, stream: int) -> Decision:
         raise NotImplementedError
 
     def _require_open(self) -> None:
@@ -164,6 +203,22 @@ def coded(decision: Decision, dtype: str) -> tuple[native.Codec | None, native.D
     """Return codec, type and dimensionality as the core takes them."""
     codec = native.Codec[decision.codec] if decision.compress else None
     return codec, dtype_of(dtype), decision.dimensionality
+
+
+def groups_of(pages: PageList, most: int, *, ends: bool) -> Iterator[tuple[int, int]]:
+    """Return from and up to which pages groups of so many bytes go; the last is apart if it ends.
+
+    What is apart comes back while those before it are put to their places.
+    """
+    edge = edge_of(pages.bytes) if ends else 0
+    if edge == 0 and 0 < pages.bytes <= most:
+        yield 0, len(pages)
+        return
+    first = 0
+    while first < len(pages):
+        last = _end_of_group(pages.sizes, first, most, edge)
+        yield first, last
+        first = last
 
 
 def _end_of_group(sizes: Numbers, first: int, most: int, edge: int) -> int:

@@ -15,6 +15,7 @@ from lanescope.compression.gpu_arrays import GpuArray, current_stream, framework
 from lanescope.compression.page_copies import PageCopies, are_gathered, of_channel
 from lanescope.compression.page_memory import NoMemoryError, Transferring, Unjoined, less, scratch
 from lanescope.compression.pages import (
+    BLOCK_BYTES,
     Numbers,
     PageGroup,
     PageParcel,
@@ -25,7 +26,6 @@ from lanescope.compression.pages import (
 )
 from lanescope.compression.transfers import Record, core_errors
 
-BLOCK_BYTES = 64 << 10
 #: Where more than this share of the blocks is needed, all come: the copy engine is faster.
 _MOST_CHOSEN = 0.75
 

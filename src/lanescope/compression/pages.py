@@ -41,6 +41,8 @@ _PLAIN = {"torch", "torch.nn.parameter"}
 _SHORT_BYTES = 16
 #: By which pages lie in the array that they travel as.
 ALIGNMENT = 16
+#: Of which an array is coded.
+BLOCK_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class PageList:
         What they are, in their order.
     kind
         The type by which codecs know their values: ``uint8`` where they are of several.
+    each
+        Bytes of every page, where all have as many and that is known.
     """
 
     framework: str
@@ -78,9 +82,25 @@ class PageList:
     sizes: Numbers
     runs: tuple[PageRun, ...]
     kind: str
+    each: int | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    @property
+    def bytes(self) -> int:
+        """Of the array that they travel as."""
+        if self.each is not None:
+            return len(self) * (self.each + -self.each % ALIGNMENT)
+        return int(padded(self.sizes).sum())
+
+    def part(self, first: int, last: int) -> PageList:
+        """Return some of them."""
+        if (first, last) == (0, len(self)):
+            return self
+        runs = _runs_within(self.runs, first, last)
+        places, sizes = self.pointers[first:last], self.sizes[first:last]
+        return PageList(self.framework, self.gpu, places, sizes, runs, self.kind, self.each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +199,12 @@ def padded(sizes: Numbers) -> Numbers:
     return found
 
 
+def are_blocks(given: PageList) -> bool:
+    """Whether all pages are whole blocks, which a kernel can code where they lie."""
+    sizes = given.sizes if given.each is None else np.uint64(given.each)
+    return not ((sizes & np.uint64(BLOCK_BYTES - 1)) | (given.pointers & np.uint64(15))).any()
+
+
 def offsets_of(sizes: Numbers) -> Numbers:
     """Return where each page begins in the array that pages of such sizes travel as."""
     whole = padded(sizes)
@@ -239,7 +265,8 @@ def _first_parts(arrays: Sequence[Any]) -> tuple[int, ...]:
     if not arrays or _table_of(type(arrays[0])) is None:
         return _FIRST_PARTS
     size = int(arrays[0].nbytes)  # as the others', mostly
-    return (_lead_of(size * len(arrays)) // size,) if size > 0 else ()
+    lead = _lead_of(size * len(arrays)) // size if size > 0 else 0
+    return (lead // 4, lead - lead // 4) if lead >= 4 else ()
 
 
 def joined(runs: Sequence[PageRun]) -> tuple[PageRun, ...]:
@@ -306,6 +333,9 @@ def require_apart(targets: Numbers, sizes: Numbers) -> None:
 
 def _slices(values: Any, pages: Any, gpu: int, what: str) -> PageList:
     """Return slices of one array along its first dimension, which may have gaps between them."""
+    by_table = _slices_by_table(values, pages, gpu)
+    if by_table is not None:
+        return by_table
     if len(values.shape) == 0:
         raise InputError(f"{what} are slices of an array with a first dimension; this one has none")
     count = int(values.shape[0])
@@ -321,15 +351,29 @@ def _slices(values: Any, pages: Any, gpu: int, what: str) -> PageList:
     pointers = np.uint64(first.pointer) + numbers.astype(np.uint64) * np.uint64(stride)
     sizes = np.full(len(numbers), first.bytes, np.uint64)
     runs = (PageRun(len(numbers), values.dtype, shape),) if len(numbers) else ()
-    return PageList(framework, gpu, pointers, sizes, runs, first.dtype)
+    return PageList(framework, gpu, pointers, sizes, runs, first.dtype, first.bytes)
+
+
+def _slices_by_table(values: Any, pages: Any, gpu: int) -> PageList | None:
+    """Return slices of a tensor as `_by_table` does tensors."""
+    api = _table_of(type(values)) if type(pages) is list and pages else None
+    if api is None:
+        return None
+    pointers = np.empty(len(pages), np.uint64)
+    each = native.slice_table(api, values, pages, gpu, pointers)
+    if each is None:
+        return None
+    runs = (PageRun(len(pages), values.dtype, tuple(values.shape[1:])),)
+    sizes = np.full(len(pages), each, np.uint64)
+    return PageList("torch", gpu, pointers, sizes, runs, coded_dtype(values.dtype), each)
 
 
 def _slices_in_parts(
     values: Any, pages: Any, gpu: int, what: str
 ) -> Iterator[tuple[PageList, bool]]:
     """Return slices, some of the first before others are looked at."""
-    some = type(pages) is list and len(values.shape) > 0 and int(values.shape[0]) > 0
-    size = int(values[0].nbytes) if some else 0
+    slices = int(values.shape[0]) if type(pages) is list and len(values.shape) > 0 else 0
+    size = int(values.nbytes) // slices if slices > 0 else 0
     count = _lead_of(size * len(pages)) // size if size > 0 else 0
     if count == 0:
         yield from _parted(_slices(values, pages, gpu, what))
@@ -347,13 +391,7 @@ def _parted(given: PageList) -> Iterator[tuple[PageList, bool]]:
         return
     count = min(max(1, int(np.searchsorted(ends, lead, side="right"))), len(given) - 1)
     for first, last in ((0, count), (count, len(given))):
-        some = replace(
-            given,
-            pointers=given.pointers[first:last],
-            sizes=given.sizes[first:last],
-            runs=_runs_within(given.runs, first, last),
-        )
-        yield some, last == len(given)
+        yield given.part(first, last), last == len(given)
 
 
 def edge_of(whole: int) -> int:
@@ -442,7 +480,8 @@ def _by_table(arrays: list[Any], gpu: int) -> PageList | None:
     )
     kinds = {coded_dtype(run.dtype) for run in runs}
     kind_of_all = kinds.pop() if len(kinds) == 1 else "uint8"
-    return PageList("torch", gpu, pointers, sizes, runs, kind_of_all)
+    each = int(sizes[0]) if len(runs) == 1 else None
+    return PageList("torch", gpu, pointers, sizes, runs, kind_of_all, each)
 
 
 def _table_of(kind: type) -> Any:

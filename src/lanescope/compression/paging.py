@@ -1,21 +1,27 @@
-"""What channels do with many arrays in one call: one kernel gathers them, one transfer goes."""
+"""What channels do with many arrays in one call: one kernel reads them, one transfer goes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from lanescope.calls import checked
+from lanescope.compression import page_memory
 from lanescope.compression.deciding import Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream
-from lanescope.compression.page_copies import coded, of_channel
-from lanescope.compression.page_memory import Transferring, Unjoined
-from lanescope.compression.page_restores import BLOCK_BYTES, PageRestores
+from lanescope.compression.page_copies import PageSample, coded, groups_of, of_channel
+from lanescope.compression.page_memory import NoMemoryError, Transferring, Unjoined
+from lanescope.compression.page_restores import PageRestores
 from lanescope.compression.pages import (
+    BLOCK_BYTES,
+    LEAD_BYTES,
     PageGroup,
     PageList,
     PageParcel,
+    are_blocks,
     collect,
     collect_in_parts,
     joined,
@@ -37,13 +43,14 @@ class PageTransfers(PageRestores):
     def offload_many(
         self, arrays: Any, tag: str | None = None, pages: Any = None, *, together: bool = False
     ) -> PageParcel:
-        """Bring many arrays to pinned memory of the host: one kernel gathers them, one copy goes.
+        """Bring many arrays to pinned memory of the host, in a few transfers.
 
         Nothing waits on the host. The pages may be overwritten or freed at once, by what is put on
-        the current stream. Up to 256 MiB of the GPU's memory hold pages side by side meanwhile;
-        more go in several transfers, and so they do where there is less memory. The first 16 and
-        the last 8 MiB are transfers of their own: they cross the link while others are gathered,
-        or put to their places.
+        the current stream. Pages of whole 64 KiB are read where they lie. Of others a kernel makes
+        one array first: up to 256 MiB of the GPU's memory hold them side by side meanwhile; more
+        go in several transfers, and so they do where there is less memory. The first 16 and the
+        last 8 MiB are transfers of their own: they cross the link while others are gathered, or
+        put to their places.
 
         Parameters
         ----------
@@ -71,16 +78,19 @@ class PageTransfers(PageRestores):
         self._require_open()
         groups: list[PageGroup] = []
         parts: list[PageList] = []
+        under_way = 0
         with Unjoined(self._core) as unjoined:
             found = collect_in_parts(arrays, pages, self._source, "the arrays to offload")
             for given, is_last in found:
                 before = sum(map(len, parts))
                 parts.append(given)
-                for first, last, array in self._side_by_side(given, unjoined, ends=is_last):
-                    mean = array.bytes // (last - first)
-                    small = not together and last - first > 1 and mean < BLOCK_BYTES
-                    decision, held = self._offload_group(given, array, tag or "", small, unjoined)
-                    groups.append(PageGroup(before + first, last - first, decision, held))
+                for first, some, room in self._to_offload(given, unjoined, ends=is_last):
+                    small = not together and len(some) > 1 and some.bytes < len(some) * BLOCK_BYTES
+                    decision, held = self._offload_group(
+                        some, room, tag or "", small, unjoined, leads=under_way < LEAD_BYTES // 2
+                    )
+                    under_way += some.bytes
+                    groups.append(PageGroup(before + first, len(some), decision, held))
                 self._log.settle()  # while the pages are on their way
         if len({part.framework for part in parts}) > 1:
             raise InputError("the arrays to offload are of PyTorch and of CuPy; give those of one")
@@ -219,17 +229,40 @@ class PageTransfers(PageRestores):
         with core_errors():
             return int(self._core.trim(size_of(keep_bytes)))
 
+    def _to_offload(
+        self, given: PageList, unjoined: Unjoined, *, ends: bool
+    ) -> Iterator[tuple[int, PageList, GpuArray | None]]:
+        """Return from where on which pages travel as one array, and where they lie as one.
+
+        Those of whole blocks lie where they are.
+        """
+        if not are_blocks(given):
+            for first, last, room in self._side_by_side(given, unjoined, ends=ends):
+                yield first, given.part(first, last), room
+            return
+        for first, last in groups_of(given, page_memory.GROUP_BYTES // 2, ends=ends):
+            yield first, given.part(first, last), None
+
     def _offload_group(
-        self, given: PageList, array: GpuArray, tag: str, small: bool, unjoined: Unjoined
-    ) -> tuple[Decision, Any]:
-        """Bring pages side by side to the host; return how, and the core's parcel."""
-        stream = current_stream(given.framework, self._source)
-        transfer = Transfer(tag, f"g{self._source}>host", given.kind, array.bytes)
-        decision = _AS_THEY_ARE if small else self._decide(transfer, array, stream)
+        self, pages: PageList, room: GpuArray | None, tag: str, small: bool, unjoined: Unjoined,
+        *, leads: bool,
+    ) -> tuple[Decision, Any]:  # fmt: skip
+        """Bring pages to the host as one array; return how, and the core's parcel."""
+        stream = current_stream(pages.framework, self._source)
+        transfer = Transfer(tag, f"g{self._source}>host", pages.kind, pages.bytes)
+        looked_at = room or PageSample(pages, self._copy)
+        decision = _AS_THEY_ARE if small else self._decide(transfer, looked_at, stream)
+        how = (*coded(decision, pages.kind), stream)
+        if room is None and not decision.compress and not leads:
+            # While others cross the link there is time to gather them: the copy engine is faster.
+            with suppress(NoMemoryError):
+                room = self._gathered(pages, unjoined.scratch)
         with core_errors():
-            held, ticket = self._core.offload(
-                array.pointer, array.bytes, *coded(decision, given.kind), stream, joins=False
+            held, ticket = (
+                self._core.offload_pages(pages.pointers, pages.sizes, *how, joins=False)
+                if room is None
+                else self._core.offload(room.pointer, room.bytes, *how, joins=False)
             )
-        unjoined.add(Transferring(ticket, stream, array))
+        unjoined.add(Transferring(ticket, stream, room))
         self._log.add(Record(transfer, decision, ticket), learns=True)
         return decision, held

@@ -9,7 +9,7 @@ from typing import Any
 from lanescope._core import native
 from lanescope.compression.choosing import dtype_of
 from lanescope.compression.deciding import Transfer
-from lanescope.compression.gpu_arrays import GpuArray, gpu_array
+from lanescope.compression.gpu_arrays import GpuArray, LookedAt, gpu_array
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 
@@ -92,7 +92,7 @@ class Kinds:
             )
 
     def choose(
-        self, transfer: Transfer, array: GpuArray, base: GpuArray, stream: int
+        self, transfer: Transfer, array: LookedAt, base: GpuArray, stream: int
     ) -> tuple[Codec, int]:
         """Return the codec by which differences cross soonest, and its dimensionality."""
         codec, dimensionality, kind = native.choose_update(
