@@ -1,15 +1,16 @@
-"""What watching costs a loop: watched and unwatched processes take turns every 100 ms.
+"""What watching costs a loop: watched and unwatched processes take turns, every 100 ms by default.
 
 ::
 
     python benchmarks/watch/alternating.py --out FILE.json [--turns 7] [--restarts 2]
         [--processes 2] [--interval 2us] [--gpus 2] [--loops train launch tiny loader]
+        [--window 0.4]
 
 Machines change their speed from second to second by more than watching costs, so that whole
 runs cannot be compared. Here a plain process and one that `lanescope watch --source calls` watches
-are both there all the time; one runs a loop of loops.py for 100 ms while the other waits, then the
-other. Meanwhile this process samples the GPUs' links by `pm` for some windows, and then does not.
-So there are four cases, each some tenths of a second from the others; ``default`` is a watched
+are both there all the time; one runs a loop of loops.py for a window while the other waits, then
+the other. Meanwhile this process samples the GPUs' links by `pm` for some windows, and then does
+not. So there are four cases, each some tenths of a second from the others; ``default`` is a watched
 process with `pm`, compared with a plain one without. A turn has all four; after so many turns of
 each loop the processes are made anew, as where their memory lies makes a difference. With
 ``--processes 2`` two processes at a time run the same loop on one GPU.
@@ -39,7 +40,6 @@ from lanescope.machine import Machine
 from lanescope.machine.discovery import discover
 from lanescope.watching.sources.pm import PmSource
 
-WINDOW_SECONDS = 0.1
 #: Windows of each process while `pm` samples, or does not.
 WINDOWS = 3
 #: Iterations at the beginning of a window, while the other's last ones may still matter.
@@ -47,10 +47,10 @@ SKIPPED = 5
 CASES = {"plain": "plain", "calls": "calls", "pm": "plain+pm", "default": "calls+pm"}
 
 
-def serve(processes: int) -> None:
-    """Run what each line of standard input names: a loop, for a window."""
+def serve(processes: int, window: float) -> None:
+    """Run what each line of standard input names: a loop, for so many seconds."""
     if processes > 1:
-        return lead(processes)
+        return lead(processes, window)
     from loops import LOOPS, WARM_UP
 
     steps: dict[str, Any] = {}
@@ -63,7 +63,7 @@ def serve(processes: int) -> None:
                 steps[name]()
         step = steps[name]
         times = [time.perf_counter()]
-        while times[-1] < times[0] + WINDOW_SECONDS:
+        while times[-1] < times[0] + window:
             step()
             times.append(time.perf_counter())
         taken = [b - a for a, b in pairwise(times)][SKIPPED:] or [times[-1] - times[-2]]
@@ -72,9 +72,9 @@ def serve(processes: int) -> None:
     return None
 
 
-def lead(processes: int) -> None:
+def lead(processes: int, window: float) -> None:
     """Let several processes do at the same time what each line names."""
-    workers = [Worker([]) for _ in range(processes)]
+    workers = [Worker([], window) for _ in range(processes)]
     print("ready", flush=True)
     for line in sys.stdin:
         for worker in workers:
@@ -88,10 +88,13 @@ def lead(processes: int) -> None:
 class Worker:
     """A process that runs loops when it is ordered to."""
 
-    def __init__(self, before: list[str], processes: int = 1) -> None:
-        command = [*before, sys.executable, __file__, "--serve", "--processes", str(processes)]
+    def __init__(self, before: list[str], window: float, processes: int = 1) -> None:
+        words = [sys.executable, __file__, "--serve", "--window", str(window)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*before, *words, "--processes", str(processes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -159,8 +162,8 @@ def turns_of(arguments: argparse.Namespace, interval_ns: int) -> dict[str, list[
         watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--source", "calls"]
         watched = [*watch, "--out", f"{folder}/run", "--"]
         workers = {
-            "plain": Worker([], arguments.processes),
-            "calls": Worker(watched, arguments.processes),
+            "plain": Worker([], arguments.window, arguments.processes),
+            "calls": Worker(watched, arguments.window, arguments.processes),
         }
         for loop in arguments.loops:
             for worker in workers.values():
@@ -212,11 +215,12 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--gpus", type=int, default=1, help="how many to sample")
     parser.add_argument("--interval", default="100us")
+    parser.add_argument("--window", type=float, default=0.1, help="seconds")
     parser.add_argument("--loops", nargs="+", default=["train", "launch", "tiny", "loader"])
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     if arguments.serve:
-        return serve(arguments.processes)
+        return serve(arguments.processes, arguments.window)
     interval_ns = int(float(arguments.interval.removesuffix("us")) * 1000)
     turns: dict[str, list[Turn]] = {}
     for _ in range(arguments.restarts):

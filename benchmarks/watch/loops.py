@@ -7,7 +7,8 @@
 ``train``: a pinned batch of 32 MiB to the GPU, about 80 kernels, 4 bytes back, which the thread
 waits for. ``launch``: hundreds of kernels that are shorter than their launches. ``tiny``: 64 copies
 of 1 KiB and a wait. ``loader``: a DataLoader with two workers and a thread that pins. ``pair``:
-``train`` on two GPUs at once, which then exchange 32 MiB over NVLink in each direction.
+``train`` on two GPUs at once, which then exchange 32 MiB over NVLink in each direction;
+``wide-pair``: the same with layers of 4096, so that GPUs, not launches, are what takes the time.
 
 Prints, as JSON, for each loop how many iterations there were and the quartiles of their times in
 seconds (``loops``).
@@ -20,6 +21,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -29,19 +31,19 @@ MIB = 1 << 20
 WARM_UP = 20
 
 
-def training(gpu: torch.device) -> Callable[[], torch.Tensor]:
+def training(gpu: torch.device, width: int = 1024) -> Callable[[], torch.Tensor]:
     """Return a step that trains on a GPU and returns the loss, which is not waited for.
 
-    Nine layers, batches of 8192 rows of 1024 floats, in TF32.
+    Nine layers, batches of 8192 rows of `width` floats, in TF32.
     """
     torch.set_float32_matmul_precision("high")
-    widths = [1024] * 9 + [1000]
+    widths = [width] * 9 + [1000]
     layers: list[torch.nn.Module] = []
     for inputs, outputs in pairwise(widths):
         layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1]).to(gpu)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    batches = [torch.randn(8192, 1024).pin_memory() for _ in range(4)]
+    batches = [torch.randn(8192, width).pin_memory() for _ in range(4)]
     labels = torch.randint(0, 1000, (8192,), device=gpu)
     turn = 0
 
@@ -68,10 +70,10 @@ def train() -> Callable[[], None]:
     return step
 
 
-def pair() -> Callable[[], None]:
+def pair(width: int = 1024) -> Callable[[], None]:
     """Train on two GPUs, and exchange 32 MiB."""
     gpus = [torch.device(f"cuda:{i}") for i in range(2)]
-    trained = [training(gpu) for gpu in gpus]
+    trained = [training(gpu, width) for gpu in gpus]
     own, other = ([torch.ones(8 << 20, device=gpu) for gpu in gpus] for _ in range(2))
 
     def step() -> None:
@@ -145,7 +147,14 @@ def loader() -> Callable[[], None]:
     return step
 
 
-LOOPS = {"train": train, "launch": launch, "tiny": tiny, "loader": loader, "pair": pair}
+LOOPS: dict[str, Callable[[], Callable[[], None]]] = {
+    "train": train,
+    "launch": launch,
+    "tiny": tiny,
+    "loader": loader,
+    "pair": pair,
+    "wide-pair": partial(pair, 4096),
+}
 
 
 def measure(name: str, seconds: float) -> dict[str, object]:
