@@ -33,7 +33,8 @@ from lanescope.findings.code import (
 from lanescope.findings.trace.evidence import REMEDIES
 
 ROOT = Path(__file__).parents[2]
-WHATS = [*Step, "keep-results", *(what for _, _, whats in REMEDIES.values() for what in whats)]
+OTHER = ["keep-results", "defer-results"]
+WHATS = [*Step, *OTHER, *(what for _, _, whats in REMEDIES.values() for what in whats)]
 PYTHON = [key for key in SNIPPETS if key[1] not in (CUDA, SHELL)]
 #: What the snippets of C++ take for granted; `launch` stands for <<< >>>.
 PREAMBLE = """

@@ -287,6 +287,23 @@ def test_results_that_the_host_may_answer_are_left_on_the_gpu_for_more_alone(sen
     assert ("does not come of" in " ".join(defer.conditions)) is not advised
 
 
+def test_results_that_the_host_works_on_are_looked_at_while_the_gpu_goes_on():
+    program = Program()
+    for _ in range(50):
+        program.kernel(2000.0)
+        program.copy(16 * MB, down=False, wait=True)
+        program.host(3000.0)
+    phase = only(program)
+    defer = phase.advised[0]
+    assert defer.kind == "defer"
+    assert defer.seconds.value == pytest.approx(3.0e-3, rel=0.05)  # in place of 5.3 ms
+    assert "while the GPU makes the next ones" in defer.remedy
+    assert "Nothing that the GPU does next depends on what the host" in defer.conditions[0]
+    assert [one.what for one in defer.code] == ["defer-results"]
+    answering = looped(50, 16 * MB, 2000.0, between=3000.0)  # it sends what may come of them
+    assert not any("defer" in one.kind for one in only(answering).advised)
+
+
 def test_copies_of_one_direction_alone_have_nothing_to_overlap_with():
     program = Program()
     for _ in range(30):

@@ -162,6 +162,40 @@ def test_results_that_are_looked_at_are_read_once_at_the_end():
     assert defer(large, lasts) == large
 
 
+def looked_at(gap, *, waits=False, size=1 << 24):
+    """Rounds of 2 ms of work and 300 µs back, behind which the host does something."""
+    return [
+        one
+        for number in range(ROUNDS)
+        for one in (
+            task(WORK, 2e6, number, gap=gap if number else 0.0, waits=waits and number > 0),
+            task(OUT, 3e5, number, size=size, blocks=not waits),
+        )
+    ]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_host_looks_at_results_while_the_gpu_makes_the_next_ones(waits):
+    tasks = looked_at(1.5e6, waits=waits)  # less than the GPU works: it is never idle
+    assert ends_after(defer(tasks, lasts)) == pytest.approx(ROUNDS * 2.3e6, rel=0.01)
+    tasks = looked_at(5e6, waits=waits)  # the host is the one that works on and on
+    gone = ends_after(tasks) - ends_after(defer(tasks, lasts))
+    assert gone == pytest.approx((ROUNDS - 1) * 2.3e6, rel=0.01)  # all rounds but the last
+    placed = replayed(defer(tasks, lasts))
+    waited = [(one, placed[at - 3]) for at, one in enumerate(placed) if one.task.awaits]
+    assert len(waited) == ROUNDS - 2
+    assert all(one.submitted >= copy.end + 5e6 for one, copy in waited)  # of the round before
+
+
+def test_the_host_looks_at_results_at_once_where_the_gpu_may_need_what_it_makes_of_them():
+    tasks = looked_at(5e6)
+    sends = [task(IN, 1e3, number, size=64) for number in range(ROUNDS)]
+    with_sends = [one for pair in zip(sends, tasks[::2], tasks[1::2], strict=True) for one in pair]
+    pageable = [replace(one, memory=PAGEABLE) for one in tasks]
+    for stays in (with_sends, pageable, looked_at(5e3)):
+        assert defer(stays, lasts) == stays
+
+
 def test_small_pieces_of_many_bytes_are_data_and_not_looked_at():
     back = [task(OUT, 1e3, number, size=2048, blocks=True) for number in (0, 0, 1, 1, 1)]
     kept = defer(back, lasts)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
 from lanescope.findings.advice.contents import Brings
-from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, wait_once
+from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, look_later, wait_once
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.findings.advice.state import Predict, State, best_streams
@@ -298,6 +298,19 @@ _OF_STEPS = {
 }
 
 
+#: Of `Step.DEFER` where results are looked at while the GPU makes the next ones.
+_OF_LOOKING_LATER = (
+    "Nothing that the GPU does next depends on what the host makes of the results.",
+    "There is pinned memory for the results of two rounds.",
+)
+
+
+def looks_later(phase: Phase) -> bool:
+    """Whether `Step.DEFER` has the host look at results while the GPU makes the next ones."""
+    tasks = [] if phase.schedule is None else list(phase.schedule.tasks)
+    return look_later(tasks) != tasks
+
+
 def waited_once(steps: tuple[Step, ...], phase: Phase) -> int:
     """Return how many copies back of a round are waited for once, as they become pinned.
 
@@ -312,7 +325,8 @@ def waited_once(steps: tuple[Step, ...], phase: Phase) -> int:
 def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     """Return what has to hold for these steps, for a phase as it is."""
     waits = (Step.ASYNC,) if waited_once(steps, phase) else ()
-    found = [sentence for step in (*steps, *waits) for sentence in _OF_STEPS[step]]
+    of_steps = _OF_STEPS | ({Step.DEFER: _OF_LOOKING_LATER} if looks_later(phase) else {})
+    found = [sentence for step in (*steps, *waits) for sentence in of_steps[step]]
     if phase.rounds_in_run == 1:
         found = [REPEATED if sentence == REUSED else sentence for sentence in found]
     found += _of_phase(steps, phase)
@@ -333,7 +347,10 @@ def lines_of(steps: tuple[Step, ...], phase: Phase) -> list[str]:
         *(("keep-results",) if Brings.RETURNED in brought else ()),
         *((Step.KEEP,) if Brings.RETURNED not in brought or Brings.SENT in brought else ()),
     ]
-    return [what for step in steps for what in (of_keep if step is Step.KEEP else (step,))]
+    lines = {Step.KEEP: of_keep}
+    if looks_later(phase):
+        lines[Step.DEFER] = ["defer-results"]
+    return [what for step in steps for what in lines.get(step, [step])]
 
 
 def comes_back(phase: Phase) -> bool:

@@ -12,7 +12,12 @@ import numpy as np
 from lanescope.argument_names import argument
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.changes import comes_back, gathering, waited_once
+from lanescope.findings.advice.changes import (
+    comes_back,
+    gathering,
+    looks_later,
+    waited_once,
+)
 from lanescope.findings.advice.contents import Brings
 from lanescope.findings.advice.edits import (
     EDITS,
@@ -51,7 +56,7 @@ class Edited:
 
 
 #: Gains of programs that were changed as advised differ by so much of them from the prediction, in
-#: 50 of 64 runs of benchmarks/advise/closed_loop.py.
+#: 51 of 64 runs of benchmarks/advise/closed_loop.py.
 _REPLAY_ERROR = 0.45
 #: These gain from one round to the next.
 ACROSS_ROUNDS = frozenset((Step.PREFETCH, Step.DEFER))
@@ -80,6 +85,10 @@ _REMEDIES = {
     "many rounds together",
     Step.KEEP: "keep on the GPU what is there already, in place of sending it again",
 }
+_LOOKING_LATER = (
+    "look at a round's results while the GPU makes the next ones (two pinned buffers, copies that "
+    "are waited for one round later)"
+)
 _UNSTAGED = (
     "keep the data in pinned memory from the beginning (now the host pauses before each copy for "
     "as long as copying the data there takes, which is taken for the reason)"
@@ -217,6 +226,7 @@ def _host_ns(tasks: Sequence[Task]) -> float:
 def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
     is_staged = any(task.staged for task in schedule.tasks)
     words = _REMEDIES | ({Step.PIN: _UNSTAGED} if is_staged else {})
+    words |= {Step.DEFER: _LOOKING_LATER} if looks_later(phase) else {}
     words |= {Step.BATCH: gathering(phase) or _REMEDIES[Step.BATCH]}
     if Step.BATCH in steps and _pins_all(schedule):  # the buffer is all that has to be pinned
         steps = tuple(step for step in steps if step is not Step.PIN)

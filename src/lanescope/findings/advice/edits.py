@@ -285,7 +285,7 @@ def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     """Return tasks without the few bytes that each round reads back: they are read at the end.
 
     Small pieces of more than `LOOKED_AT` in a round are data, which stay; so do long pauses of the
-    host before what is not read.
+    host before what is not read. What more comes back is looked at later, see `look_later`.
     """
     small: dict[int, int] = defaultdict(int)
     for task in tasks:
@@ -306,7 +306,32 @@ def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         seconds = lasts(OUT, total)
         last = Task(OUT, total, pinned, stream, number, False, 0, 0, seconds, True, _WAKES_NS)
         found.append(_without(left, last))
-    return found
+    return look_later(found)
+
+
+def look_later(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks in which the host works on results while the GPU makes the next ones.
+
+    A long pause behind copies back to pinned memory is taken for that work: the host waits before
+    it for the copies before the last such pause alone. Not where anything is sent, as that may come
+    of the results.
+    """
+    if any(task.kind == IN for task in tasks):
+        return list(tasks)
+    found: list[Task] = []
+    got: list[int] = []  # numbers of the copies back since the last pause
+    before: list[int] = []  # of those between that and the one before it
+    for place, task in enumerate(tasks):
+        if found and found[-1].number in got:
+            task = replace(task, waits=False)
+        if got and task.gap >= _PAUSE_NS:
+            task = replace(task, awaits=(*task.awaits, *before))
+            before, got = got, []
+        if task.kind == OUT and task.bytes > LOOKED_AT and task.memory is MemoryKind.PINNED:
+            got.append(-1 - place)  # no number of `prefetch`
+            task = replace(task, number=-1 - place, blocks=False, hold=_SUBMITS_NS)
+        found.append(task)
+    return found if before else list(tasks)
 
 
 def _without(left: Sequence[Task], behind: Task) -> Task:

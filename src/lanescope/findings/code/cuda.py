@@ -94,6 +94,23 @@ cudaStreamSynchronize(stream);
 for (int k = 0; k < n; ++k) sum += host[k];
 """,
     ),
+    "defer-results": (
+        """
+work<<<grid, block, 0, stream>>>(in, out);
+cudaMemcpyAsync(host_out, out, bytes, cudaMemcpyDefault, stream);
+cudaStreamSynchronize(stream);
+sum += *host_out;
+""",
+        """
+work<<<grid, block, 0, stream>>>(in, out);
+cudaMemcpyAsync(buffers[i % 2], out, bytes, cudaMemcpyDefault, stream);
+cudaEventRecord(ready[i % 2], stream);
+if (i > 0) {  // results of the round before; behind the loop the last ones
+  cudaEventSynchronize(ready[(i - 1) % 2]);
+  sum += *buffers[(i - 1) % 2];
+}
+""",
+    ),
     "mapped": (
         """
 cudaMemcpy(in, host_in, bytes, cudaMemcpyHostToDevice);

@@ -94,6 +94,27 @@ results[i] = value  # results: a CuPy array, made once
 total += float(results.sum())
 """,
     ),
+    "defer-results": (
+        """
+for i in range(count):
+    work(device, outputs)
+    outputs.get(out=results)
+    step(results)
+""",
+        """
+hosts = [cupyx.empty_pinned(shape, dtype) for _ in range(2)]  # once
+copied = [cupy.cuda.Event() for _ in hosts]  # once
+for i in range(count):
+    work(device, outputs)
+    outputs.get(out=hosts[i % 2], blocking=False)
+    copied[i % 2].record()
+    if i > 0:  # results of the round before, while the GPU goes on
+        copied[(i - 1) % 2].synchronize()
+        step(hosts[(i - 1) % 2])
+copied[i % 2].synchronize()
+step(hosts[i % 2])
+""",
+    ),
     "mapped": (
         """
 device.set(host)

@@ -65,6 +65,22 @@ losses.append(loss)
 total += float(numpy.sum(jax.device_get(losses)))
 """,
     ),
+    "defer-results": (
+        """
+for inputs in batches:
+    total += float(numpy.asarray(step(inputs)).sum())
+""",
+        """
+before = None
+for inputs in batches:
+    outputs = step(inputs)
+    outputs.copy_to_host_async()
+    if before is not None:  # results of the round before
+        total += float(numpy.asarray(before).sum())
+    before = outputs
+total += float(numpy.asarray(before).sum())
+""",
+    ),
     "keep-results": (
         """
 host = numpy.asarray(outputs)

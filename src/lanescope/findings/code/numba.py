@@ -94,6 +94,27 @@ work[blocks, threads](values, results[i : i + 1])  # no copy in the loop
 total += results.copy_to_host().sum()
 """,
     ),
+    "defer-results": (
+        """
+for i in range(count):
+    work[blocks, threads](device, outputs)
+    outputs.copy_to_host(results)
+    step(results)
+""",
+        """
+hosts = [cuda.pinned_array(shape, dtype) for _ in range(2)]  # once
+copied = [cuda.event() for _ in hosts]  # once
+for i in range(count):
+    work[blocks, threads, stream](device, outputs)
+    outputs.copy_to_host(hosts[i % 2], stream=stream)
+    copied[i % 2].record(stream)
+    if i > 0:  # results of the round before, while the GPU goes on
+        copied[(i - 1) % 2].synchronize()
+        step(hosts[(i - 1) % 2])
+copied[i % 2].synchronize()
+step(hosts[i % 2])
+""",
+    ),
     "mapped": (
         """
 device.copy_to_device(host)

@@ -94,6 +94,26 @@ losses.append(loss.detach())
 total += torch.stack(losses).sum().item()
 """,
     ),
+    "defer-results": (
+        """
+host = torch.empty(shape, pin_memory=True)  # once
+for batch in batches:
+    host.copy_(work(batch))
+    step(host)
+""",
+        """
+hosts = [torch.empty(shape, pin_memory=True) for _ in range(2)]  # once
+copied = [torch.cuda.Event() for _ in hosts]  # once
+for i, batch in enumerate(batches):
+    hosts[i % 2].copy_(work(batch), non_blocking=True)
+    copied[i % 2].record()
+    if i > 0:  # results of the round before, while the GPU goes on
+        copied[(i - 1) % 2].synchronize()
+        step(hosts[(i - 1) % 2])
+copied[i % 2].synchronize()
+step(hosts[i % 2])
+""",
+    ),
     "keep-results": (
         """
 host = outputs.cpu()
