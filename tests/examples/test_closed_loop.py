@@ -170,6 +170,24 @@ def test_programs_whose_forms_print_different_checksums_count_for_nothing(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+def test_intervals_are_as_wide_as_errors_are(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    intervals = importlib.import_module("intervals")
+    lines = ["$ python closed_loop.py compare results/advise/one-contents"]
+    for number in range(20):  # a tenth of a round of 10 ms off, one way and the other
+        off = 1.0 if number % 2 else -1.0
+        lines.append(f"a{number}: 10.000, 1.0, {5 + off:+.3f}; pin; pin; +5.000, +20.0%")
+    lines.append("b: 10.0, 9.0, +1.0; defer; mapped+pin; +6.0, +500%, off")
+    lines.append("c: 10.0, 9.0, +1.0; pin; keep: not among the advice")
+    lines.append("d: 10.0, nothing is to be gained; nothing advised")
+    gains = intervals.read("\n".join(lines))
+    assert len(gains) == 20
+    assert {one.of_set for one in gains} == {"one"}
+    shares = intervals.best(gains)
+    assert intervals.half_width(gains[0], shares) == pytest.approx(1.0, abs=0.05)
+    assert intervals.count(gains, shares) == 20
+
+
 def test_a_forked_program_that_fails_or_hangs_ends(closed_loop, monkeypatch, capfd):
     monkeypatch.setitem(sys.modules, "torch", sys)  # only its import matters here
     counts = {"counts": lambda after: iter(range(60)), "fails": lambda after: iter([])}

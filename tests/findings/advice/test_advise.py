@@ -8,6 +8,7 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.findings.advice.advice import KERNELS, Step
 from lanescope.findings.advice.advise import advise
+from lanescope.findings.advice.judge import BETWEEN_RUNS
 from lanescope.prediction.curves import Curve
 from lanescope.prediction.predictor import predictor_named
 from lanescope.prediction.workload import Method
@@ -285,6 +286,31 @@ def test_results_that_the_host_may_answer_are_left_on_the_gpu_for_more_alone(sen
     assert 0.03 < defer.effect < 0.1
     assert defer.worth is advised
     assert ("does not come of" in " ".join(defer.conditions)) is not advised
+
+
+def test_the_interval_of_a_gain_holds_what_rounds_differ_from_run_to_run():
+    phase = only(looped(40, 64 * MB, 8000.0, host=PAGEABLE))
+    pin = change(phase, "pin")
+    gain, before = pin.round_gain_seconds, phase.base_seconds
+    assert gain.value - gain.low >= BETWEEN_RUNS * before
+    assert gain.value - gain.low < BETWEEN_RUNS * before + 0.3 * gain.value
+    assert pin.seconds.high - pin.seconds.value < gain.value - gain.low  # as rounds are in this run
+    small = only(looped(40, 64 * MB, 400_000.0, host=PAGEABLE))
+    little = change(small, "pin")
+    assert little.effect < 0.05
+    assert little.worth  # by what is predicted of this run
+    assert little.round_gain_seconds.low < 0
+
+
+def test_the_start_of_what_ran_once_is_no_part_of_what_differs():
+    program = Program()
+    program.copy(400 * MB, down=True, host=PAGEABLE, wait=True)
+    program.host(5_000_000.0)
+    program.kernel(1000.0)
+    program.copy(400 * MB, down=False, host=PAGEABLE, wait=True)
+    pin = change(only(program), "pin")
+    assert pin.seconds.value > 5.0
+    assert pin.round_gain_seconds.low > 0  # 60 ms of 5 s
 
 
 def test_results_that_the_host_works_on_are_looked_at_while_the_gpu_goes_on():

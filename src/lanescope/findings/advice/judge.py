@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import hypot
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import KERNELS, Candidate, Change, Step
@@ -42,6 +43,9 @@ _LEAST_GAIN_OF_CALLS = 0.03
 #: The same of results that are left on the GPU, where the host sends as little in each round: what
 #: it sends may come of them.
 _LEAST_GAIN_OF_FEEDBACK = 0.1
+#: Rounds take so much longer or shorter in another run: this and `edited._REPLAY_ERROR` are what
+#: benchmarks/advise/intervals.py finds in the gains that were measured.
+BETWEEN_RUNS = 0.09
 #: The same of what ran once: nothing tells how much it differs from time to time.
 LEAST_GAIN_ONCE = 0.05
 #: A change has to gain so much more of a round than one that asks one less of the program
@@ -364,8 +368,13 @@ def _change(
     gain: Estimate,
     basis: str,
 ) -> Change:
-    """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method."""
-    before = base_seconds(phase)
+    """Return a candidate as a finding; `after` and `gain` are of a round, `becomes` its method.
+
+    What it is worth is judged by the interval of `gain`, as rounds were in this run.
+    """
+    before, of_this_run = base_seconds(phase), gain
+    if Step.PLACE not in candidate.steps:  # whose gain is a bound already
+        gain = in_another_run(gain, phase)
     gain = replace(gain, high=min(gain.high, max(gain.value, before)))  # no more than there is
     change = Change(
         kind="+".join(candidate.steps),
@@ -391,7 +400,18 @@ def _change(
     least = _LEAST_GAIN_OF_CALLS if change.asks else LEAST_GAIN
     if Step.DEFER in change.steps and Step.KEEP not in change.steps and may_feed_back(phase):
         least = _LEAST_GAIN_OF_FEEDBACK
-    return replace(change, why=why_not(gain, before, least, once=phase.rounds == 1))
+    return replace(change, why=why_not(of_this_run, before, least, once=phase.rounds == 1))
+
+
+def in_another_run(gain: Estimate, phase: Phase) -> Estimate:
+    """Return a gain of a round with what rounds differ from run to run.
+
+    Of what ran once the host's pauses, such as those of its start, are no part of that.
+    """
+    once = phase.rounds == 1
+    differs = BETWEEN_RUNS * (phase.modelled_seconds.value if once else base_seconds(phase))
+    low, high = (hypot(end - gain.value, differs) for end in (gain.low, gain.high))
+    return Estimate(gain.value, gain.value - low, gain.value + high)
 
 
 def gained(before: Estimate, after: Estimate) -> Estimate:
