@@ -14,7 +14,6 @@ from lanescope.findings.advice.changes import (
     candidates,
     conditions,
     lines_of,
-    may_feed_back,
     present,
     small_copies,
     waited_once,
@@ -40,9 +39,9 @@ MOST_ERROR = 0.25
 #: memory comes from, of the other.
 LEAST_GAIN = 0.01
 _LEAST_GAIN_OF_CALLS = 0.03
-#: The same of results that are left on the GPU, where the host sends as little in each round: what
-#: it sends may come of them.
-_LEAST_GAIN_OF_FEEDBACK = 0.1
+#: The same of results that are read later: that gains the host's time alone, which differs from run
+#: to run by as much (`BETWEEN_RUNS`), and is longer while it is traced.
+_LEAST_GAIN_OF_DEFER = 0.1
 #: Rounds take so much longer or shorter in another run: this and `edited._REPLAY_ERROR` are what
 #: benchmarks/advise/intervals.py finds in the gains that were measured.
 BETWEEN_RUNS = 0.09
@@ -398,8 +397,8 @@ def _change(
         waits_once=waited_once(candidate.steps, phase) > 0,
     )
     least = _LEAST_GAIN_OF_CALLS if change.asks else LEAST_GAIN
-    if Step.DEFER in change.steps and Step.KEEP not in change.steps and may_feed_back(phase):
-        least = _LEAST_GAIN_OF_FEEDBACK
+    if Step.DEFER in change.steps and Step.KEEP not in change.steps:
+        least = _LEAST_GAIN_OF_DEFER
     return replace(change, why=why_not(of_this_run, before, least, once=phase.rounds == 1))
 
 
