@@ -192,7 +192,8 @@ def test_the_host_looks_at_results_at_once_where_the_gpu_may_need_what_it_makes_
     sends = [task(IN, 1e3, number, size=64) for number in range(ROUNDS)]
     with_sends = [one for pair in zip(sends, tasks[::2], tasks[1::2], strict=True) for one in pair]
     pageable = [replace(one, memory=PAGEABLE) for one in tasks]
-    for stays in (with_sends, pageable, looked_at(5e3)):
+    in_turns = [replace(one, number=-7) for one in tasks]  # as of `pin`, whose waits stay
+    for stays in (with_sends, pageable, looked_at(5e3), in_turns):
         assert defer(stays, lasts) == stays
 
 

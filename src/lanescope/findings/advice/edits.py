@@ -314,9 +314,9 @@ def look_later(tasks: Sequence[Task]) -> list[Task]:
 
     A long pause behind copies back to pinned memory is taken for that work: the host waits before
     it for the copies before the last such pause alone. Not where anything is sent, as that may come
-    of the results.
+    of the results, nor where an edit before has copies that are waited for later.
     """
-    if any(task.kind == IN for task in tasks):
+    if any(task.kind == IN or task.number for task in tasks):
         return list(tasks)
     found: list[Task] = []
     got: list[int] = []  # numbers of the copies back since the last pause
