@@ -40,6 +40,8 @@ WORK = {"parameters": "h200", "h2d_bytes": 1}
         (lambda: lanescope.validate(run=STORED, grid="abc"), "leave out grid, or the run"),
         (lambda: lanescope.validate(run=STORED, predictor=""), "no predictor is named ''"),
         (lambda: lanescope.fit(run=STORED, gpu=1), "leave out gpu, or the run"),
+        (lambda: lanescope.predict(steps=1e30), "^predict: steps cannot be 1e.30; give steps "),
+        (lambda: lanescope.check(expected_gpus=2048), "^check: expected_gpus cannot be 2048; "),
         (lambda: Copy(P, P, -1, Engine.SM), "bytes cannot be -1; give a size .*'64MiB'$"),
         (lambda: Copy(P, P, 0, Engine.SM), "give 1 B or more"),
         (lambda: Copy(), "^Copy: missing a required argument: 'source'; it takes source, dest"),

@@ -7,7 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
@@ -87,14 +87,9 @@ def fields_of(options: type[Any]) -> Iterator[tuple[str, Any, Any, Option | Argu
     """Yield each field with its default, its type, and how it stands on the command line."""
     hints = typing.get_type_hints(options, include_extras=True)
     for field in dataclasses.fields(options):
-        plain, *extras = typing.get_args(hints[field.name]) or (hints[field.name],)
-        about = next((one for one in extras if isinstance(one, Option | Argument)), None)
-        if about is None:
-            yield field.name, field.default, hints[field.name], None
-        else:
-            others = tuple(one for one in extras if one is not about)
-            hint = Annotated[(plain, *others)] if others else plain
-            yield field.name, field.default, hint, about
+        hint = hints[field.name]
+        about = (one for one in typing.get_args(hint) if isinstance(one, Option | Argument))
+        yield field.name, field.default, hint, next(about, None)
 
 
 def gpu_option(help: str) -> Option:
