@@ -1,6 +1,7 @@
 """Messages name arguments as they are given: options on a command line, names in Python."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 import lanescope
 from lanescope import Copy, Engine, InputError, Memory, Place
-from lanescope.argument_names import argument, naming_options, option_of
+from lanescope.argument_names import CALLS, argument, command, naming_options, option_of
 from lanescope.studies.options import Argument, options_of
 from lanescope.studies.predict import Predict
 from lanescope.studies.registry import ANALYSES, STUDIES, analysis_named, study_named
@@ -42,6 +43,9 @@ WORK = {"parameters": "h200", "h2d_bytes": 1}
         (lambda: lanescope.fit(run=STORED, gpu=1), "leave out gpu, or the run"),
         (lambda: lanescope.predict(steps=1e30), "^predict: steps cannot be 1e.30; give steps "),
         (lambda: lanescope.check(expected_gpus=2048), "^check: expected_gpus cannot be 2048; "),
+        (lambda: lanescope.fit(gpu=1023), r"here to be measured; lanescope.fit\(run=RUN\) fits "),
+        (lambda: lanescope.watch("/nonexistent"), "^there is no program /nonexistent; check its "),
+        (lambda: lanescope.small(machine="h200-x2"), r"; lanescope.check\(\) measures host "),
         (lambda: Copy(P, P, -1, Engine.SM), "bytes cannot be -1; give a size .*'64MiB'$"),
         (lambda: Copy(P, P, 0, Engine.SM), "give 1 B or more"),
         (lambda: Copy(), "^Copy: missing a required argument: 'source'; it takes source, dest"),
@@ -68,6 +72,20 @@ def test_options_are_named_until_a_command_line_ends():
     assert argument.kernel_seconds == "kernel_seconds"
 
 
+def test_commands_are_named_as_calls_until_a_command_line_begins():
+    assert command("model fit {}", "my run") == "lanescope.fit(run='my run')"
+    with naming_options():
+        assert command("model fit {}", "my run") == "'lanescope model fit my run'"
+    assert command("fleet report {}", "x") == "'lanescope fleet report x'"  # no call does that
+
+
+@pytest.mark.parametrize("call", CALLS.values())
+def test_calls_in_place_of_commands_are_there(call):
+    node = ast.parse(f"lanescope.{call.format('x')}").body[0].value
+    parameters = inspect.signature(getattr(lanescope, node.func.attr)).parameters
+    assert {one.arg for one in node.keywords} <= set(parameters)
+
+
 def test_messages_name_only_options_that_are_there():
     """Each argument that a message names is a field whose option is the one that is named."""
     options: dict[str, set[str]] = {}
@@ -90,20 +108,26 @@ def test_messages_name_only_options_that_are_there():
 
 
 def _message(node):
-    text = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-    return re.sub(r"'lanescope [^']*'|'nsys [^']*'", "", "".join(filter(_is_text, text)))
-
-
-def _is_text(value):
-    return isinstance(value, str)
+    calls = (one for one in ast.walk(node) if isinstance(one, ast.Call))
+    named = [arg for one in calls if ast.unparse(one.func) == "command" for arg in one.args]
+    parts = (one for one in ast.walk(node) if isinstance(one, ast.Constant) and one not in named)
+    return "".join(one.value for one in parts if isinstance(one.value, str))
 
 
 def test_no_message_that_python_programs_get_is_written_with_an_option():
-    found = [
+    assert _raised_with(r"(?<![\w-])--[a-z]", besides=r"'lanescope [^']*'|'nsys [^']*'") == []
+
+
+def test_no_message_that_python_programs_get_names_a_command_that_is_a_call():
+    commands = "|".join(re.escape(words.split(" {")[0]) for words in CALLS)
+    assert _raised_with(f"'lanescope ({commands})'") == []
+
+
+def _raised_with(pattern, besides="$"):
+    return [
         f"{name}:{node.lineno}"
         for path in sorted(SOURCE.rglob("*.py"))
         if not (name := path.relative_to(SOURCE).as_posix()).startswith(COMMANDS_ALONE)
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Raise) and re.search(r"(?<![\w-])--[a-z]", _message(node))
+        if isinstance(node, ast.Raise) and re.search(pattern, re.sub(besides, "", _message(node)))
     ]
-    assert found == []

@@ -5,6 +5,11 @@
 >>> with naming_options():
 ...     f"{argument.kernel_seconds} is missing"
 '--kernel is missing'
+
+And what does something: a command there, a call here.
+
+>>> f"{command('model fit')} measures them"
+'lanescope.fit() measures them'
 """
 
 from __future__ import annotations
@@ -31,6 +36,23 @@ _OPTIONS = {
     "sources": "--source",
     "trace": "--trace always",
 }
+#: What Python programs call in place of a command.
+CALLS = {
+    "advise -- PROGRAM": "watch(PROGRAM, kernels=True)",
+    "bench host": "taruc(benchmarks='host')",
+    "bench sweep": "sweep()",
+    "check": "check()",
+    "model fit": "fit()",
+    "model fit RUN": "fit(run=RUN)",
+    "model fit {}": "fit(run={!r})",
+    "model predict --parameters NAME": "predict(parameters=NAME)",
+    "model predict --parameters {}": "predict(parameters={!r})",
+    "model validate": "validate()",
+    "model validate RUN": "validate(run=RUN)",
+    "model validate {}": "validate(run={!r})",
+    "topo": "topo()",
+    "watch --kernels -- PROGRAM": "watch(PROGRAM, kernels=True)",
+}
 #: Whether a command line is carried out: it is of the process, as its standard streams are.
 _on_command_line = False
 
@@ -47,6 +69,21 @@ argument = _Names()
 def option_of(name: str) -> str:
     """Return the option that stands for an argument on the command line."""
     return _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+
+
+def command(words: str, *values: str) -> str:
+    """Return a command in quotation marks, or the call of Python that does the same.
+
+    Parameters
+    ----------
+    words
+        Of the command behind ``lanescope``: those of `CALLS`, or what Python has no call for.
+    values
+        What stands in the places of a pair of braces.
+    """
+    if _on_command_line or words not in CALLS:
+        return f"'lanescope {words.format(*values)}'"
+    return f"lanescope.{CALLS[words].format(*values)}"
 
 
 @contextmanager

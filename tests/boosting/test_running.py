@@ -114,7 +114,7 @@ def test_a_program_that_cannot_run_again_is_reported(boost: Boost, tmp_path: Pat
 
 def test_what_cannot_be_run_is_one_sentence() -> None:
     for words, code, said in (
-        ((), 2, "no program to run; name it after --"),
+        ((), 2, "no program to run; name a program after --"),
         (("--", "no-such-program"), 127, "there is no program no-such-program"),
         (("--threads", "0", "--", "true"), 2, "--threads takes a whole number from 1"),
         (("--ring", "1MiB", "--", "true"), 2, "--ring takes a size from 8 MiB"),

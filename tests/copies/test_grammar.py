@@ -201,7 +201,7 @@ def test_the_pointer_survives_line_breaks_and_terminal_codes(two_gpus):
 
 def test_a_machine_without_gpus_is_told_apart_from_one_without_that_gpu(two_gpus):
     plain = dataclasses.replace(two_gpus, gpus=(), links=())
-    with pytest.raises(InputError, match="no g0, nor another GPU; see 'lanescope topo'"):
+    with pytest.raises(InputError, match=r"no g0, nor another GPU; see lanescope.topo\(\)"):
         parse_copies("h0 -> g0", plain)
 
 

@@ -45,7 +45,7 @@ def test_what_is_named_twice_is_measured_once(two_gpus):
 @pytest.mark.parametrize(
     ("sizes", "counts", "words"),
     [
-        ((8 << 20,), (1,), "bench sweep"),
+        ((8 << 20,), (1,), "lanescope.sweep"),
         ((4,), (0,), "between 1 and 4096"),
         ((4,), (5000,), "between 1 and 4096"),
         ((), (1,), "at least one"),

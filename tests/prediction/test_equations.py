@@ -150,7 +150,7 @@ def test_what_is_not_known_is_said():
         (Method.IMPLICIT, {"mapped": None}),
         (Method.HYBRID, {"mapped": None, "explicit_mapped": None}),
     ):
-        with pytest.raises(NotMeasuredError, match=r"do not tell what .* 'lanescope model fit'"):
+        with pytest.raises(NotMeasuredError, match=r"do not tell what .* lanescope.fit\(\)"):
             Equations().predict(state(1), method, 4, fitted(**changes))
 
 

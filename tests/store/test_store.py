@@ -266,8 +266,8 @@ def test_a_described_machine_stays_described(tmp_path, manifest):
 @pytest.mark.parametrize(
     ("file", "remedy"),
     [
-        ("validation.json", "'lanescope model validate {}'"),
-        ("link-parameters.json", "'lanescope model predict --parameters {}'"),
+        ("validation.json", "lanescope.validate(run='{}')"),
+        ("link-parameters.json", "lanescope.predict(parameters='{}')"),
     ],
 )
 def test_runs_that_another_verb_shows_are_named(tmp_path, file, remedy):

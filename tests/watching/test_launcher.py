@@ -165,7 +165,7 @@ def test_a_command_is_left_as_it_is() -> None:
 
 
 def test_no_command_is_no_program() -> None:
-    with pytest.raises(InputError, match="name it after --"):
+    with pytest.raises(InputError, match="no program to run; name program"):
         resolve_command([])
 
 

@@ -24,6 +24,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
+from lanescope.argument_names import command
 from lanescope.codec.fields import shown
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.notation import AUTOMATIC, DEFAULT_BYTES, usual_memory
@@ -160,7 +161,9 @@ class _Parser:
             self._fail(token, f"a place such as h0 or g1 belongs here, not {_shown(token)}")
         part, kind = found["part"], found["memory"]
         if is_gpu(part) and not self._machine.gpus:
-            self._lacks(token, f"this machine has no {part}, nor another GPU; see 'lanescope topo'")
+            self._lacks(
+                token, f"this machine has no {part}, nor another GPU; see {command('topo')}"
+            )
         if part not in known:
             self._lacks(token, f"this machine has no {part}; {self._what_it_has(part, known)}")
         if kind is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from lanescope.argument_names import argument
+from lanescope.argument_names import argument, command
 from lanescope.copies.experiment import Experiment
 from lanescope.errors import InputError, MissingPartError
 from lanescope.machine import Gpu, Machine
@@ -75,7 +75,7 @@ def chosen_gpus(machine: Machine, indices: int | Sequence[int] | None) -> list[G
         raise missing_part(
             machine,
             f"machine {machine.name!r} has no GPU to measure; "
-            f"'lanescope check' measures host memory, and {argument.machine} takes a described "
+            f"{command('check')} measures host memory, and {argument.machine} takes a described "
             "machine",
         )
     known = {gpu.index: gpu for gpu in machine.gpus}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction import forms
@@ -301,5 +302,5 @@ def _known(value: T | None, parameters: LinkParameters, what: str) -> T:
 def _missing(parameters: LinkParameters, what: str) -> NotMeasuredError:
     return NotMeasuredError(
         f"The parameters of {parameters.name} do not tell {what}.",
-        "Run 'lanescope model fit' on that machine.",
+        f"Run {command('model fit')} on that machine.",
     )

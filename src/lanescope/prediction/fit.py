@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lanescope.argument_names import command
 from lanescope.errors import InputError
 from lanescope.prediction.curves import Curve
 from lanescope.prediction.fit_direction import fit_direction, fit_pageable
@@ -91,7 +92,8 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
     copies = [m.point for m in used if m.point.kind is Kind.COPIES]
     if not copies:
         raise InputError(
-            "the fit has no copies of pinned memory to learn from; run 'lanescope model fit' again"
+            "the fit has no copies of pinned memory to learn from; run "
+            f"{command('model fit')} again"
         )
     parameters = LinkParameters(
         name=facts.name,

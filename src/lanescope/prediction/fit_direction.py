@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from lanescope.argument_names import command
 from lanescope.errors import InputError
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import CopyCost, Direction
@@ -43,7 +44,7 @@ def fit_direction(direction: Direction, measured: Sequence[Measured]) -> CopyCos
     if len(single) < _FEWEST_SIZES or counts[-1] < 2:
         raise InputError(
             f"the fit has too few points of {direction} copies: it takes {_FEWEST_SIZES} sizes or "
-            "more in one stream, and some in many; run 'lanescope model fit' again"
+            f"more in one stream, and some in many; run {command('model fit')} again"
         )
     _require_rising(direction, single)
     alone = _curve({size: m.whole for size, m in single.items()})
@@ -132,7 +133,7 @@ def _require_rising(direction: Direction, single: Mapping[float, Measured]) -> N
             raise InputError(
                 f"the points of {direction} copies contradict each other: {round(size)} bytes took "
                 f"{took * 1e6:.1f} us, {round(before[0])} bytes took {before[1] * 1e6:.1f} us; "
-                "leave the GPU to the fit alone and run 'lanescope model fit' again"
+                f"leave the GPU to the fit alone and run {command('model fit')} again"
             )
         before = size, took
 

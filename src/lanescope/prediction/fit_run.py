@@ -18,6 +18,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
+from lanescope.argument_names import command
 from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.errors import InputError
@@ -104,8 +105,8 @@ def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...], Sets
     """
     if not (folder / SAMPLES).is_file() or not (folder / FACTS).is_file():
         raise InputError(
-            f"{folder} holds no fit: it has no {SAMPLES} and {FACTS}; name a run of 'lanescope "
-            "model fit'"
+            f"{folder} holds no fit: it has no {SAMPLES} and {FACTS}; name a run of "
+            f"{command('model fit')}"
         )
     measured, facts = read_measured(folder / SAMPLES), _facts(folder / FACTS)
     sets = _sets(folder / CONTENTION)
@@ -123,10 +124,10 @@ def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...], Sets
 def _sets(path: Path) -> Sets:
     if not path.is_file():
         return NO_SETS
-    with fields_of(path, "name another run, or run 'lanescope model fit' again"):
+    with fields_of(path, f"name another run, or run {command('model fit')} again"):
         return build(Sets, read_json(path, inner=1))
 
 
 def _facts(path: Path) -> LinkFacts:
-    with fields_of(path, "name another run, or run 'lanescope model fit' again"):
+    with fields_of(path, f"name another run, or run {command('model fit')} again"):
         return build(LinkFacts, read_json(path, inner=1))

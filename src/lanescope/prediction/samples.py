@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from lanescope.argument_names import command
 from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of
 from lanescope.codec.tables import read_rows
@@ -90,7 +91,7 @@ def read_measured(path: Path) -> tuple[Measured, ...]:
     InputError
         If the file is not such a table.
     """
-    with fields_of(path, "run 'lanescope model fit' again"):
+    with fields_of(path, f"run {command('model fit')} again"):
         return tuple(_measured(row, number) for number, row in enumerate(read_rows(path)))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lanescope.argument_names import argument
+from lanescope.argument_names import argument, command
 from lanescope.calls import checked
 from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import build, shown
@@ -28,7 +28,6 @@ from lanescope.store.folders import default_runs_folder
 FILE = "link-parameters.json"
 SCHEMA = 1
 
-_FIT = "'lanescope model fit'"
 _SEVERAL = 2
 
 
@@ -78,9 +77,10 @@ def parameters_of(table: Any, name: str) -> LinkParameters:
     """Return the parameters that a file's table holds; raises `InputError` as `parse` does."""
     if not isinstance(table, dict) or "schema" not in table:
         raise InputError(
-            f"{name} holds no link parameters: it has no 'schema'; name a file that {_FIT} wrote"
+            f"{name} holds no link parameters: it has no 'schema'; name a file that "
+            f"{command('model fit')} wrote"
         )
-    with fields_of(f"link parameters {name}", f"correct it or run {_FIT} again"):
+    with fields_of(f"link parameters {name}", f"correct it or run {command('model fit')} again"):
         require_version(table["schema"], SCHEMA, name)
         known = {key: value for key, value in table.items() if key != "schema"}
         parameters = build(LinkParameters, known)
@@ -143,7 +143,7 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
     files = sorted(_fit_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
     if not files:
         raise InputError(
-            f"no fit of this machine is under {folder}; run {_FIT}, or name "
+            f"no fit of this machine is under {folder}; run {command('model fit')}, or name "
             f"{argument.parameters}: {', '.join(shipped_names())}, a file or a run"
         )
     key = machine_key(machine)
@@ -158,7 +158,7 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
     raise InputError(
         f"the newest fit, {file}, is of another machine ({other.machine_key or other.name}), not "
         f"of this one ({here}); name it with {argument.parameters} to use it all the same, or run "
-        f"{_FIT}"
+        f"{command('model fit')}"
     )
 
 
@@ -169,7 +169,7 @@ def _with_driver(parameters: LinkParameters, machine: Machine) -> LinkParameters
         return parameters
     note = (
         f"The parameters were measured with driver {before}, and this machine has {now} now: what "
-        f"copies cost may have changed, so run {_FIT} again."
+        f"copies cost may have changed, so run {command('model fit')} again."
     )
     return dataclasses.replace(parameters, note=note)
 
@@ -257,5 +257,7 @@ def shipped_names() -> list[str]:
 def _of_run(folder: Path) -> LinkParameters:
     path = folder / FILE
     if not path.is_file():
-        raise InputError(f"{folder} has no {FILE}; name the folder of a run of {_FIT}")
+        raise InputError(
+            f"{folder} has no {FILE}; name the folder of a run of {command('model fit')}"
+        )
     return load(path)

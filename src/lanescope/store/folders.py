@@ -9,17 +9,17 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from lanescope.argument_names import argument
+from lanescope.argument_names import argument, command
 from lanescope.codec.atomic import writing_to
 from lanescope.errors import InputError
 
 #: Files of runs that are no table of results, and what reads them.
 _READ_BY = {
-    "validation.json": "'lanescope model validate {}'",
-    "link-parameters.json": "'lanescope model predict --parameters {}'",
-    "fit.json": "'lanescope model fit {}'",
-    "fleet.json": "'lanescope fleet report {}'",
-    "compress.json": "'lanescope bench compress --from {}'",
+    "validation.json": "model validate {}",
+    "link-parameters.json": "model predict --parameters {}",
+    "fit.json": "model fit {}",
+    "fleet.json": "fleet report {}",
+    "compress.json": "bench compress --from {}",
 }
 MANIFEST = "manifest.json"
 #: Where MPI and Slurm tell each process which one it is.
@@ -152,9 +152,9 @@ def find_run(name: str) -> Path:
         if is_there(folder / MANIFEST):
             return folder
     for folder in (Path(name), runs / name):
-        for file, remedy in _READ_BY.items():
+        for file, words in _READ_BY.items():
             if is_there(folder / file):
-                raise InputError(f"{name!r} has no {MANIFEST}; {remedy.format(name)} reads it")
+                raise InputError(f"{name!r} has no {MANIFEST}; {command(words, name)} reads it")
     if Path(name).is_dir():
         above = Path(name).resolve().parent
         remedy = f"name {above}" if is_there(above / MANIFEST) else "name a run's folder"
@@ -162,9 +162,9 @@ def find_run(name: str) -> Path:
     if Path(name).exists():
         remedy = "name a run's folder, or an SQLite export of Nsight Systems"
         if own := _READ_BY.get(Path(name).name):
-            remedy = f"{own.format(name)} reads it"
+            remedy = f"{command(own, name)} reads it"
         raise InputError(f"{name!r} is a file and no run; {remedy}")
-    remedy = "'lanescope check' makes one"
+    remedy = f"{command('check')} makes one"
     with suppress(OSError):
         names = [folder.name for folder in runs.iterdir()]
         if alike := difflib.get_close_matches(name, names, 1):

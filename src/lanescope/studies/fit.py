@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from lanescope.argument_names import argument
+from lanescope.argument_names import argument, command
 from lanescope.calls import checked
 from lanescope.document.blocks import Bullets, Cell, Column, Group, Kind, Section, Table, Text
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
@@ -129,9 +129,9 @@ class Fit(Analysis):
         machine = discover()
         if self.gpu not in {one.index for one in machine.gpus}:
             raise MissingPartError(
-                f"there is no GPU {self.gpu} here to be measured; 'lanescope model fit RUN' fits "
-                "stored samples again, and 'lanescope model predict --parameters NAME' takes the "
-                "parameters of another machine"
+                f"there is no GPU {self.gpu} here to be measured; {command('model fit RUN')} "
+                f"fits stored samples again, and {command('model predict --parameters NAME')} "
+                "takes the parameters of another machine"
             )
         facts = facts_of(machine, self.gpu, "lanescope model fit")
         # Before this process uses a GPU, as they look for others that do.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Timing
@@ -65,7 +66,7 @@ class Latency(Study):
             raise missing_part(
                 machine,
                 f"machine {machine.name!r} has no GPU to take latencies of; "
-                "'lanescope check' measures host memory",
+                f"{command('check')} measures host memory",
             )
         return Work(latency_experiments(machine, chosen_gpus(machine, self.gpus)))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from lanescope.argument_names import argument
+from lanescope.argument_names import argument, command
 from lanescope.calls import checked
 from lanescope.copies.case import Case, Matrix
 from lanescope.copies.notation import DEFAULT_BYTES
@@ -67,8 +67,9 @@ class Bench(Study):
         if not machine.gpus:
             raise missing_part(
                 machine,
-                f"machine {machine.name!r} has no GPU, and every case takes one; 'lanescope check' "
-                f"measures host memory, and {argument.machine} takes a described machine",
+                f"machine {machine.name!r} has no GPU, and every case takes one; "
+                f"{command('check')} measures host memory, and {argument.machine} takes a "
+                "described machine",
             )
         wanted = self.options or CaseOptions()
         if wanted.bytes != DEFAULT_BYTES:  # what somebody chose does not shrink

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from lanescope.argument_names import argument
+from lanescope.argument_names import argument, command
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
@@ -383,8 +383,8 @@ def watched_part(run: StrPath) -> tuple[int, float]:
     phase = max(phases, key=lambda one: one.run_seconds)
     if phase.kernel_seconds is None:
         raise InputError(
-            f"{argument.kernel_watches} {run}: its kernels were not traced; run 'lanescope watch "
-            "--kernels -- PROGRAM'"
+            f"{argument.kernel_watches} {run}: its kernels were not traced; run "
+            f"{command('watch --kernels -- PROGRAM')}"
         )
     if phase.part_seconds is None:
         raise InputError(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.experiment import Experiment, Purpose, Timing
@@ -103,7 +104,7 @@ def small_experiments(
         If a size or a count is out of range, or no cell is left.
     """
     _require_range(
-        "a piece", sizes, LARGEST_BYTES, "B", "'lanescope bench sweep' takes larger ones"
+        "a piece", sizes, LARGEST_BYTES, "B", f"{command('bench sweep')} takes larger ones"
     )
     _require_range("a cell", counts, MOST_PIECES, "pieces", "give fewer")
     if not methods:
@@ -220,7 +221,7 @@ class Small(Study):
             raise missing_part(
                 machine,
                 f"machine {machine.name!r} has no GPU here to copy to and from; "
-                "'lanescope check' measures host memory",
+                f"{command('check')} measures host memory",
             )
         gpus = chosen_gpus(machine, self.gpus)
         methods = tuple(Submission) if self.methods is None else self.methods

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.experiment import Experiment, experiment_of
@@ -89,7 +90,7 @@ class Sms(Study):
             raise missing_part(
                 machine,
                 f"machine {machine.name!r} has no GPU here whose SMs could copy; "
-                "'lanescope check' measures host memory",
+                f"{command('check')} measures host memory",
             )
         gpus = chosen_gpus(machine, self.gpus)
         return Work(sms_experiments(machine, gpus, size_of(self.size_bytes)))

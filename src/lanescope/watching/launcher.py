@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from lanescope._core import native
+from lanescope.argument_names import argument
 from lanescope.errors import InputError
 from lanescope.interruption import ENDING
 from lanescope.machine.device_order import VARIABLE, is_ours
@@ -117,14 +118,14 @@ def resolve_command(
         If no command is given; a `CommandError` if it cannot be run.
     """
     if not command:
-        raise InputError("no program to run; name it after --")
+        raise InputError(f"no program to run; name {argument.program}")
     name = command[0]
     path = (os.environ if environment is None else environment).get("PATH", os.defpath)
     if shutil.which(name, path=path) is not None:
         return tuple(command)
     there = [folder for folder in path.split(os.pathsep) if os.path.isfile(_inside(folder, name))]
     if os.path.isdir(name) and os.sep in name:
-        raise CommandError(f"{name} is a folder; name a program after --", _NOT_EXECUTABLE)
+        raise CommandError(f"{name} is a folder; name {argument.program}", _NOT_EXECUTABLE)
     if os.sep in name and os.path.exists(name):
         raise CommandError(
             f"{name} may not be executed; make it executable (chmod +x) or name its interpreter",
@@ -137,9 +138,7 @@ def resolve_command(
         )
     where = "" if os.sep in name else " in PATH"
     hint = f"; to run the one in this folder write ./{name}" if os.path.isfile(name) else ""
-    raise CommandError(
-        f"there is no program {name}{where}{hint or '; check the name after --'}", _NOT_FOUND
-    )
+    raise CommandError(f"there is no program {name}{where}{hint or '; check its name'}", _NOT_FOUND)
 
 
 def launch(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:

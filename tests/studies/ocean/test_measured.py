@@ -50,7 +50,7 @@ def test_a_run_is_found_by_its_folder_its_file_and_its_name(tmp_path, monkeypatc
     path = saved(validation(case()), tmp_path / "one")
     for name in (str(tmp_path / "one"), str(path), "one"):
         assert find(name) == path
-    with pytest.raises(InputError, match=r"'two' is no run of 'lanescope model validate'"):
+    with pytest.raises(InputError, match=r"'two' is no run of lanescope.validate\(\)"):
         find("two")
     with pytest.raises(InputError, match="no run"):
         find(str(FOLDER.parent))

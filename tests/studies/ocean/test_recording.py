@@ -178,7 +178,7 @@ def test_what_cannot_be_measured_is_refused_before_it_begins(host, two_gpus, tmp
 
     with pytest.raises(InputError, match="no GPU 7; there is 0, 1"):
         record(two_gpus, 7, SIDES, fitted(), run)
-    with pytest.raises(InputError, match="model validate RUN"):
+    with pytest.raises(InputError, match=r"lanescope.validate\(run=RUN\)"):
         record(replace(two_gpus, gpus=(), links=()), 0, SIDES, fitted(), run)
     (tmp_path / "full").write_text("")
     for taken in (tmp_path, tmp_path / "full"):

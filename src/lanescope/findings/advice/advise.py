@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lanescope.argument_names import command
 from lanescope.errors import InputError
 from lanescope.findings.advice.advice import Advice, PhaseAdvice
 from lanescope.findings.advice.contents import Contents
@@ -82,7 +83,7 @@ def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
     if len(run.timeline.operations) and not len(operations):
         raise InputError(
             f"{run.folder or 'this watch'} does not know how long the GPU took for copies; watch "
-            f"by {_WITH_KERNELS[:-1]}, which trace that"
+            f"by {command('watch --kernels -- PROGRAM')}, which traces that"
         )
     kernels = _kernels_traced(operations, run.manifest)
     phases = find_phases(operations, Contents.of(run.timeline), kernels=kernels)
@@ -124,7 +125,7 @@ def _nothing(run: WatchRun) -> str:
     why = f" ({refused.reason})" if refused is not None else ""
     return (
         f"{where} holds no copies: nothing was traced{why}; watch a program that uses a GPU by "
-        "'lanescope advise -- PROGRAM'"
+        f"{command('advise -- PROGRAM')}"
     )
 
 

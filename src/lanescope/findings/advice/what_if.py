@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from lanescope.argument_names import argument
+from lanescope.argument_names import argument, command
 from lanescope.errors import InputError
 from lanescope.findings.advice.critical_path import Segment, critical_path
 from lanescope.findings.advice.edited import (
@@ -167,8 +167,8 @@ def what_if(
         several = "three rounds or more" if least > 1 else "rounds"
         raise InputError(
             f"no phase of this watch can be replayed: that takes {several} that follow each other, "
-            "none of them cut into overlapping parts, and a trace of the kernels ('lanescope "
-            "watch --kernels -- PROGRAM')"
+            "none of them cut into overlapping parts, and a trace of the kernels "
+            f"({command('watch --kernels -- PROGRAM')})"
         )
     return tuple(sorted(found, key=lambda one: -one.run_gain_seconds))
 

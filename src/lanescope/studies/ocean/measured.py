@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lanescope.argument_names import command
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.errors import InputError
@@ -61,8 +62,6 @@ def stream_counts(method: Method, levels: int) -> tuple[int, ...]:
 #: The file's name in a run folder.
 FILE = "validation.json"
 SCHEMA = 1
-
-_VALIDATE = "'lanescope model validate'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +255,8 @@ def find(name: str) -> Path:
         if path.is_file():
             return path
     raise InputError(
-        f"{name!r} is no run of {_VALIDATE} here or under {default_runs_folder()}: there is no "
-        f"{FILE}; name the folder of one"
+        f"{name!r} is no run of {command('model validate')} here or under "
+        f"{default_runs_folder()}: there is no {FILE}; name the folder of one"
     )
 
 
@@ -269,7 +268,7 @@ def load(path: Path) -> Validation:
     InputError
         If it cannot be read, or is no such file.
     """
-    again = f"name a run of {_VALIDATE}, or run it again"
+    again = f"name a run of {command('model validate')}, or run it again"
     table = read_json(path, inner=int(path.name == FILE))  # of a folder, maybe a stranger's
     if not isinstance(table, dict) or "cases" not in table:
         raise InputError(f"{path} holds no measured cases; {again}")

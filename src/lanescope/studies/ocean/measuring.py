@@ -8,6 +8,7 @@ from datetime import datetime
 from math import isnan
 
 from lanescope._version import __version__
+from lanescope.argument_names import command
 from lanescope.errors import MissingPartError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.prediction.parameters import LinkParameters
@@ -91,8 +92,8 @@ def require_gpu(machine: Machine, gpu: int) -> None:
     """
     if not machine.gpus:
         raise MissingPartError(
-            "no GPU is to be seen on this machine, so nothing can be measured; compare a stored "
-            "run with 'lanescope model validate RUN'"
+            "no GPU is to be seen on this machine, so nothing can be measured; "
+            f"{command('model validate RUN')} compares a stored run"
         )
     if gpu not in {one.index for one in machine.gpus}:
         there = ", ".join(str(one.index) for one in machine.gpus)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lanescope.argument_names import command
 from lanescope.calls import shown
 from lanescope.codec.fields import FieldError
 from lanescope.copies.requirements import missing_part
@@ -192,7 +193,7 @@ def _why_nothing(
     if not machine.gpus and requested and all(b.needs_gpu for b in requested):
         return missing_part(
             machine,
-            f"{name} has no GPU to copy to and from; 'lanescope bench host' measures host memory",
+            f"{name} has no GPU to copy to and from; {command('bench host')} measures host memory",
         )
     if not requested:
         return InputError(
