@@ -88,7 +88,8 @@ def test_files(tmp_path, two_gpus):
 def test_shipped_machines():
     assert shipped_names() == ["h200-x2", "h200-x4", "p6000", "taruc-2017"]
     for name in shipped_names():
-        machine = machine_named(name)
+        machine = load_machine(name)
+        assert machine == machine_named(name)
         assert machine.described
         assert machine.gpus
         assert machine.latencies.source

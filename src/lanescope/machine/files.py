@@ -38,7 +38,7 @@ def machine_named(file_or_name: str) -> Machine:
     """
     path = Path(file_or_name)
     if path.suffix == ".toml" or path.is_file() or os.sep in file_or_name:
-        return load_machine(path)
+        return _loaded(path, inner=0)
     names = shipped_names()
     if file_or_name in names:
         file = importlib.resources.files("lanescope.machine") / "library" / f"{file_or_name}.toml"
@@ -57,18 +57,18 @@ def shipped_names() -> list[str]:
 
 
 def load_machine(path: StrPath) -> Machine:
-    """Read a machine file; the machine is a described one.
+    """Read a machine file, or a machine that ships by its name; it is a described one.
 
     Raises
     ------
     InputError
-        If it cannot be read or is broken, with the line and the field.
+        If there is no such file or name, or the file is broken, with the line and the field.
     """
-    return _loaded(Path(path), inner=0)
+    return machine_named(os.fspath(path))
 
 
 def machine_in_folder(path: Path) -> Machine:
-    """Read the machine file of a run's folder, where no link is followed; else `load_machine`."""
+    """Read the machine file of a run's folder, where no link is followed."""
     return _loaded(path, inner=1)
 
 
