@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lanescope
 from lanescope.codec.fields import FieldError, Moment, Positive, Signed, build
 from lanescope.codec.files import fields_of, parse_json, read_json, read_text, require_version
 from lanescope.codec.tables import Holds, metadata_of, open_table, read_columns, read_rows
@@ -128,6 +129,11 @@ def test_versions(found, words):
         require_version(found, 3, "x.json", oldest=2, writer="0.7")
     assert words in str(caught.value)
     assert require_version(2, 3, "x.json", oldest=2) == 2
+
+
+def test_the_same_lanescope_is_not_recommended_for_what_it_cannot_read():
+    with pytest.raises(InputError, match=r"read it with a newer lanescope$"):
+        require_version(9, 3, "x.json", writer=lanescope.__version__)
 
 
 def test_tables_are_checked_by_column(tmp_path):

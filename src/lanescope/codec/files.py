@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from lanescope._version import __version__
 from lanescope.codec.fields import FieldError, shown
 from lanescope.errors import InputError
 
@@ -148,7 +149,8 @@ def require_version(
     if oldest <= found <= newest:
         return found
     by = "a newer lanescope" if found > newest else "an older lanescope"
-    if isinstance(writer, str) and re.fullmatch(r"[\w.+-]{1,40}", writer):
+    own = writer == __version__  # one of them was built between two releases
+    if isinstance(writer, str) and not own and re.fullmatch(r"[\w.+-]{1,40}", writer):
         by += f", such as {writer}, which wrote it"
     reads = f"{oldest} to {newest}" if oldest < newest else f"{newest}"
     raise InputError(
