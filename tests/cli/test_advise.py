@@ -170,7 +170,7 @@ def test_bad_input_is_one_sentence(told, tmp_path):
     writer = RunWriter(tmp_path / "check", factory.check_run().manifest)
     writer.finish(State.COMPLETE)
     for words, part in (
-        ((tmp_path / "nowhere",), "no run"),
+        ((tmp_path / "nowhere",), "'lanescope advise -- PROGRAM' makes one"),
         ((tmp_path / "check",), "and no watch"),
         ((WATCHES / "matmul", WATCHES / "vector-add"), "advise takes one run, not 2"),
         (("--",), "no program after --"),

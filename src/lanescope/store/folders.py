@@ -136,8 +136,13 @@ def one_for_each_process(folder: Path) -> str:
     )
 
 
-def find_run(name: str) -> Path:
+def find_run(name: str, made_by: str = "check") -> Path:
     """Return the folder of a run by path, by name, or ``latest``.
+
+    Parameters
+    ----------
+    made_by
+        The command that makes such a run, for who has none.
 
     Raises
     ------
@@ -164,7 +169,7 @@ def find_run(name: str) -> Path:
         if own := _READ_BY.get(Path(name).name):
             remedy = f"{command(own, name)} reads it"
         raise InputError(f"{name!r} is a file and no run; {remedy}")
-    remedy = f"{command('check')} makes one"
+    remedy = f"{command(made_by)} makes one"
     with suppress(OSError):
         names = [folder.name for folder in runs.iterdir()]
         if alike := difflib.get_close_matches(name, names, 1):

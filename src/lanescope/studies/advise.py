@@ -159,7 +159,9 @@ def stored_watch(name: str) -> WatchRun:
     from lanescope.trace.store import read_watch
 
     path = Path(name)
-    return read_nsys(path) if path.is_file() else read_watch(find_run(name))
+    if path.is_file():
+        return read_nsys(path)
+    return read_watch(find_run(name, made_by="advise -- PROGRAM"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
