@@ -23,6 +23,7 @@ COMMANDS_ALONE = ("cli", "examples", "fleet", "history", "operators", "studies/p
 COMMANDS_ALONE += ("boosting/turns.py", "watching/cost.py", "watching/metrics.py")
 COMMANDS_ALONE += ("watching/continuous.py", "trace/segments.py")
 P = Place("g0", Memory.DEVICE)
+LOOP = STORED.parents[1] / "watch/vector-add"
 WORK = {"parameters": "h200", "h2d_bytes": 1}
 
 
@@ -46,6 +47,7 @@ WORK = {"parameters": "h200", "h2d_bytes": 1}
         (lambda: lanescope.fit(gpu=1023), r"here to be measured; lanescope.fit\(run=RUN\) fits "),
         (lambda: lanescope.watch("/nonexistent"), "^there is no program /nonexistent; check its "),
         (lambda: lanescope.small(machine="h200-x2"), r"; lanescope.check\(\) measures host "),
+        (lambda: lanescope.advise(run=LOOP, what_if="kernels=2").page(None), "path cannot be None"),
         (lambda: Copy(P, P, -1, Engine.SM), "bytes cannot be -1; give a size .*'64MiB'$"),
         (lambda: Copy(P, P, 0, Engine.SM), "give 1 B or more"),
         (lambda: Copy(), "^Copy: missing a required argument: 'source'; it takes source, dest"),

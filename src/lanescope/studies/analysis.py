@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from lanescope.calls import checked
 from lanescope.codec.files import fields_of as named_file
 from lanescope.document.blocks import Block, Document, Headline
 from lanescope.document.chart import AnyChart, subtitle
@@ -131,6 +132,7 @@ class PagedResult(AnalysisResult):
         """Return what the page shows."""
         raise NotImplementedError
 
+    @checked
     def page(self, path: StrPath) -> Path:
         """Write the page, which needs no network, and return where.
 

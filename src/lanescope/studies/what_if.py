@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lanescope.calls import checked
 from lanescope.document.blocks import (
     Block,
     Bullets,
@@ -107,6 +108,7 @@ class WhatIf(PagedResult):
             tool_version=manifest.tool_version,
         )
 
+    @checked
     def perfetto(self, path: StrPath) -> Path:
         """Write the schedule of the phase that gains most for ui.perfetto.dev; return where.
 

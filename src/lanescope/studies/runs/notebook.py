@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lanescope.calls import checked
 from lanescope.document.blocks import Block
 from lanescope.document.chart import AnyChart
 from lanescope.kinds import StrPath
@@ -68,6 +69,7 @@ class Plots:
     def _repr_html_(self) -> str:
         return _wrapped("".join(map(chart_picture, self.charts)) or "<p>nothing to plot</p>")
 
+    @checked
     def save(self, folder: StrPath) -> list[Path]:
         """Write each chart as PNG and SVG, and return the files.
 
