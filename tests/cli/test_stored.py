@@ -84,6 +84,14 @@ def test_removing_takes_names_or_keeps_the_latest(store: Path):
     assert run(["rm", "--older-than", "1d"]).stdout == "nothing to remove\n"
 
 
+def test_the_latest_run_is_removed_by_its_name_alone(store: Path):
+    (store / "b" / "manifest.json").touch()
+    done = run(["rm", "latest"])
+    assert done.code == 2
+    assert done.stderr == "lanescope: rm takes a run by its name, and the latest is b\n"
+    assert (store / "b").is_dir()
+
+
 def test_only_old_runs_are_removed(store: Path):
     for name, year in (("a", 2020), ("b", 2999)):
         manifest = store / name / "manifest.json"

@@ -258,6 +258,8 @@ def _machine_name(folder: Path) -> str:
 def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterator[Stored]:
     from datetime import UTC, datetime
 
+    from lanescope.store.folders import find_run
+
     if not names and keep is None and older_ns is None:
         raise InputError(
             "rm takes names of runs, --keep or --older-than; 'lanescope runs' lists them"
@@ -265,6 +267,9 @@ def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterato
     found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
     known = {one.name for one in found}
     for name in names:
+        if name == "latest" and found and name not in known:
+            latest = find_run(name).name
+            raise InputError(f"rm takes a run by its name, and the latest is {latest}")
         if name not in known:
             raise InputError(
                 f"there is no run {name!r} in the runs folder; 'lanescope runs' lists them"
