@@ -206,6 +206,15 @@ def test_a_run_has_a_repr_of_two_lines_and_gives_its_rows(tmp_path):
         run.report(tmp_path / "missing" / "page.html")
 
 
+def test_the_page_of_a_run_from_elsewhere_goes_into_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = lanescope.check("h200-x2", cases=["h2d/*"], out="here/mine")
+    read = lanescope.read_run("here/mine")
+    assert read == made
+    assert read.report().resolve() == tmp_path / "mine.report.html"
+    assert made.report() == made.folder / "report.html"
+
+
 def test_rows_as_pandas_say_what_is_missing(monkeypatch):
     run = lanescope.check("h200-x2", cases=["h2d/*"])
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

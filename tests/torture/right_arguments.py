@@ -323,6 +323,7 @@ RIGHT: dict[str, Right] = {
     "manifest": a(Manifest),
     "results": several(a(lanescope.Result), empty=True),
     "Run.folder": maybe(path),
+    "was_read": flag,
     "against": maybe(a(Against)),
     "Manifest.machine": a(lanescope.Machine),
     "state": member(State),

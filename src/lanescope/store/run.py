@@ -87,12 +87,15 @@ class Run:
         Where it is stored; None when it is not.
     against
         How it compares with a baseline, where it was compared; not stored.
+    was_read
+        Whether it was read from its folder, which may be somebody else's.
     """
 
     manifest: Manifest
     results: tuple[Result, ...] = field(default=())
     folder: Path | None = None
     against: Against | None = None
+    was_read: bool = field(default=False, compare=False)
 
     @property
     def predicted(self) -> bool:
@@ -142,7 +145,8 @@ class Run:
         Parameters
         ----------
         path
-            A file; None is the page in the run's folder.
+            A file; None is the page in the run's folder, and of a run that was read from elsewhere
+            than the runs folder a file in the current folder, ``RUN.report.html``.
 
         Raises
         ------
@@ -150,12 +154,16 @@ class Run:
             If it cannot be written, or the run has no folder and no path is given.
         """
         from lanescope.codec.atomic import write_text
+        from lanescope.store.folders import result_place
         from lanescope.store.store import PAGE
         from lanescope.studies.runs.document import page_html
 
-        if path is None and self.folder is None:
+        if path is not None:
+            page = Path(path)
+        elif self.folder is None:
             raise InputError("this run is not stored; give a path for its page")
-        page = Path(path) if path is not None else Path(self.folder or "") / PAGE
+        else:
+            page = result_place(self.folder, PAGE)[0] if self.was_read else self.folder / PAGE
         write_text(page, page_html(self), inner=int(path is None))
         return page
 

@@ -172,7 +172,7 @@ def read_run(folder: StrPath) -> Run:
     read = tuple(results.values())
     if manifest.schema_version < SCHEMA_VERSION:
         read = tuple(put_right(machine, result, manifest.schema_version) for result in read)
-    run = Run(manifest, read, folder)
+    run = Run(manifest, read, folder, was_read=True)
     with fields_of(folder / MANIFEST, "name another run"):
         require_whole_cases(manifest, run.results)
     return run
