@@ -58,7 +58,7 @@ def test_an_effect_that_noise_explains_is_none():
     unknown = [replace(c, half_width=None) for c in found]
     assert not any(c.is_certain(0.02) for c in unknown)
     said = headline(unknown, 0.02)
-    assert said == f"{len(found)} paths without an interval, so not judged."
+    assert said == f"No path can be judged: {len(found)} paths without an interval."
     assert "as before" in headline([*unknown, replace(found[0], effect=0.0)], 0.02)
 
 

@@ -56,7 +56,9 @@ def _against_run(
     found = changes(before, after)
     slower = any(one.is_slower(threshold) for one in found)
     code = ExitCode.SLOW if slower else ExitCode.OK
-    against = Against(code if found else ExitCode.NOT_MEASURED, headline(found, threshold))
+    if all(one.half_width is None for one in found):
+        code = ExitCode.NOT_MEASURED
+    against = Against(code, headline(found, threshold))
     return against, comparison(before, after, threshold), found
 
 

@@ -204,7 +204,7 @@ def compare(
     """Compare two runs path by path, or two watches by like copies: the effect with its interval.
 
     Exit code: 0 nothing got slower, 1 a path, or like copies, are slower by more than the threshold
-    for certain, 2 bad input, 3 they have nothing in common whose times are known.
+    for certain, 2 bad input, 3 they have nothing in common that can be judged.
     """
     from lanescope.cli.compared import compare_runs, compare_watches, judge_by_history
     from lanescope.fleet.records import folders_of, records_of

@@ -88,6 +88,8 @@ def headline(found: Sequence[Change], threshold: float) -> str:
     """Return in a sentence what changed."""
     if not found:
         return "The runs have no measured path in common."
+    if all(change.half_width is None for change in found):
+        return f"No path can be judged: {count_text(len(found), 'path')} without an interval."
     slower = [c for c in found if c.is_slower(threshold)]
     faster = [c for c in found if c.effect > 0 and c.is_certain(threshold)]
     clauses = []
