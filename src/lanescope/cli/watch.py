@@ -318,6 +318,8 @@ def watch(
             raise ProgramEnded(failed if ended is None else ended) from error
     if not holds:
         raise ProgramEnded(ended or ExitCode.SLOW)
+    if ended is None and shown and not any(one.used for one in run.manifest.sources):
+        ended = ExitCode.NOT_AS_EXPECTED
     raise ProgramEnded(ended if ended is not None else 0 if shown else ExitCode.INPUT)
 
 
