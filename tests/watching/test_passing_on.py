@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.watching.passing_on import passing_on
 from tests.patience import PATIENCE_S, until
 from tests.terminals import AT_TERMINAL
 from tests.watching.test_launcher import LAUNCH, launcher, python
@@ -236,3 +237,12 @@ def test_a_signal_that_is_ignored_from_the_start_reaches_a_program_that_takes_it
         ran.send_signal(signal.SIGHUP)
         _settle()
         assert end(ran, pid) == [signal.SIGHUP]
+
+
+def test_a_handler_of_another_thread_may_write_after_the_end() -> None:
+    with passing_on():
+        pipe = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(pipe)
+    os.write(pipe, bytes([signal.SIGTERM]))  # it had looked for the pipe before the end
+    with passing_on() as signals:
+        assert signals._arrived() == []

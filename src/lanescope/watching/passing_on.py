@@ -9,6 +9,7 @@ pending there was sent to more than us.
 
 from __future__ import annotations
 
+import functools
 import os
 import select
 import signal
@@ -52,9 +53,8 @@ def passing_on() -> Iterator[PassingOn]:
     if threading.current_thread() is not threading.main_thread():
         yield PassingOn(None, None)
         return
-    read, write = os.pipe()
-    os.set_blocking(read, False)
-    os.set_blocking(write, False)
+    read, write = _pipe(os.getpid())
+    _read_all(read)
     wakeup = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     handlers = _Handlers()
@@ -68,8 +68,27 @@ def passing_on() -> Iterator[PassingOn]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if witness is not None:
             witness.end()
-        os.close(read)
-        os.close(write)
+
+
+@functools.cache
+def _pipe(process: int) -> tuple[int, int]:
+    """Return the pipe where each signal of a process leaves a byte.
+
+    It stays open: a handler that runs in another thread may write to it after the block, and its
+    failure would be printed, or its byte stand in a file that has got the number.
+    """
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    return read, write
+
+
+def _read_all(pipe: int) -> list[int]:
+    numbers: list[int] = []
+    with suppress(BlockingIOError):
+        while piece := os.read(pipe, _PIECE):
+            numbers += piece
+    return numbers
 
 
 class PassingOn:
@@ -116,11 +135,7 @@ class PassingOn:
 
     def _arrived(self) -> list[int]:
         assert self._pipe is not None
-        numbers: list[int] = []
-        with suppress(BlockingIOError):
-            while piece := os.read(self._pipe, _PIECE):
-                numbers += piece
-        return numbers
+        return _read_all(self._pipe)
 
     def _hand_on(self, program: subprocess.Popen[bytes], numbers: list[int]) -> None:
         group_signals: set[int] = set() if self._witness is None else self._witness.group_signals()
