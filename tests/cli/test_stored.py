@@ -48,6 +48,8 @@ def test_a_run_is_shown_again(store: Path):
     assert "All 12 judged paths reach what their links can carry" in done.stdout
     assert json.loads(run(["show", "a", "--json"]).stdout)["verb"] == "check"
     assert run(["show", "nothing"]).code == 2
+    both = run(["show", "a", "--json", "--csv"])
+    assert (both.code, both.stdout) == (2, "")
 
 
 def test_a_page_is_made_and_opened(store: Path, monkeypatch: pytest.MonkeyPatch):

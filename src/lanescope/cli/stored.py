@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.combinations import Excludes, combines
+from lanescope.cli.combinations import ONE_FORMAT, Excludes, combines
 from lanescope.cli.options import CsvOption, IndexOption, JsonOption, StrictOption, option
 from lanescope.errors import InputError
 from lanescope.units.values import Duration, Percent, Whole
@@ -68,6 +68,7 @@ def runs(json: JsonOption = False) -> None:
     console().print(TableOrLines(table))
 
 
+@combines(ONE_FORMAT)
 def show(
     run: RunArgument = "latest",
     json: JsonOption = False,
