@@ -48,6 +48,8 @@ WORK = {"parameters": "h200", "h2d_bytes": 1}
         (lambda: lanescope.watch("/nonexistent"), "^there is no program /nonexistent; check its "),
         (lambda: lanescope.small(machine="h200-x2"), r"; lanescope.check\(\) measures host "),
         (lambda: lanescope.advise(run=LOOP, what_if="kernels=2").page(None), "path cannot be None"),
+        (lambda: lanescope.api.compress(codecs="x"), r"^compress: codecs cannot be 'x'; give a "),
+        (lambda: lanescope.api.compress(device="x"), "^compress: device cannot be 'x'; give cpu, "),
         (lambda: Copy(P, P, -1, Engine.SM), "bytes cannot be -1; give a size .*'64MiB'$"),
         (lambda: Copy(P, P, 0, Engine.SM), "give 1 B or more"),
         (lambda: Copy(), "^Copy: missing a required argument: 'source'; it takes source, dest"),

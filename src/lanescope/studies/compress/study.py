@@ -151,7 +151,7 @@ class Compress(Analysis):
         ),
     ] = _DIMENSIONALITIES
     codecs: Annotated[
-        Sequence[str] | None,
+        Sequence[Codec] | None,
         Option(
             _CODEC,
             "NAME,...",
@@ -198,14 +198,14 @@ class Compress(Analysis):
         ),
     ] = None
     device: Annotated[
-        str,
+        Devices,
         Option(
             _DEVICE,
             "NAME",
             "Whose speeds, cpu, gpu or all: of those that there are.",
             "all",
         ),
-    ] = "all"
+    ] = Devices.ALL
     sms: Annotated[
         Sequence[int] | None,
         Option(
@@ -265,7 +265,7 @@ class Compress(Analysis):
         return Link(f"{found.name}, {found.link} ({gbs:.1f} GB/s)", gbs, found.h2d.first.value)
 
     def _measured(self, link: Link | None, observer: Observer) -> Compressed:
-        codecs = None if self.codecs is None else tuple(map(Codec, self.codecs))
+        codecs = self.codecs
         gfc = codecs is None or Codec.GFC in codecs
         if not gfc and tuple(self.dimensionality) != _DIMENSIONALITIES:
             raise InputError(
