@@ -46,6 +46,8 @@ WORK = {"parameters": "h200", "h2d_bytes": 1}
         (lambda: lanescope.check(expected_gpus=2048), "^check: expected_gpus cannot be 2048; "),
         (lambda: lanescope.fit(gpu=1023), r"here to be measured; lanescope.fit\(run=RUN\) fits "),
         (lambda: lanescope.watch("/nonexistent"), "^there is no program /nonexistent; check its "),
+        (lambda: lanescope.watch("/tmp"), "^/tmp is a folder; name a program$"),
+        (lambda: lanescope.nccl(machine="h200-x2"), "is described; NCCL is only measured"),
         (lambda: lanescope.small(machine="h200-x2"), r"; lanescope.check\(\) measures host "),
         (lambda: lanescope.advise(run=LOOP, what_if="kernels=2").page(None), "path cannot be None"),
         (lambda: lanescope.api.compress(codecs="x"), r"^compress: codecs cannot be 'x'; give a "),

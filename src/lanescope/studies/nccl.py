@@ -77,9 +77,11 @@ class Nccl(Study):
 
     def work(self, machine: Machine) -> Work:
         """Return each operation with each size; the largest first, so that memory is made once."""
+        if machine.described:
+            raise InputError(f"machine {machine.name!r} is described; NCCL is only measured")
         wanted = [gpu.index for gpu in machine.gpus] if self.gpus is None else self.gpus
         gpus = chosen_gpus(machine, wanted) if machine.gpus else []
-        if len(gpus) < 2 or machine.described:
+        if len(gpus) < 2:
             raise missing_part(
                 machine,
                 f"NCCL copies between GPUs, and {machine.name!r} has {len(gpus)} to measure here; "

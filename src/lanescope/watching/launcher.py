@@ -125,7 +125,7 @@ def resolve_command(
         return tuple(command)
     there = [folder for folder in path.split(os.pathsep) if os.path.isfile(_inside(folder, name))]
     if os.path.isdir(name) and os.sep in name:
-        raise CommandError(f"{name} is a folder; name {argument.program}", _NOT_EXECUTABLE)
+        raise CommandError(f"{name} is a folder; name a program", _NOT_EXECUTABLE)
     if os.sep in name and os.path.exists(name):
         raise CommandError(
             f"{name} may not be executed; make it executable (chmod +x) or name its interpreter",
