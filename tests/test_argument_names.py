@@ -47,6 +47,12 @@ WORK = {"parameters": "h200", "h2d_bytes": 1}
         (lambda: lanescope.fit(gpu=1023), r"here to be measured; lanescope.fit\(run=RUN\) fits "),
         (lambda: lanescope.watch("/nonexistent"), "^there is no program /nonexistent; check its "),
         (lambda: lanescope.watch("/tmp"), "^/tmp is a folder; name a program$"),
+        (
+            lambda: lanescope.watch("true", interval_seconds=0),
+            "_seconds cannot be 0; give ",
+        ),
+        (lambda: lanescope.watch("true", interval_seconds="2s"), "seconds, from 1us to 1s$"),
+        (lambda: lanescope.watch("true", max_spool_bytes=9), "_bytes cannot be 9; give 1 MiB or m"),
         (lambda: lanescope.nccl(machine="h200-x2"), "is described; NCCL is only measured"),
         (lambda: lanescope.small(machine="h200-x2"), r"; lanescope.check\(\) measures host "),
         (lambda: lanescope.advise(run=LOOP, what_if="kernels=2").page(None), "path cannot be None"),

@@ -52,6 +52,7 @@ from lanescope.store.folder import State
 from lanescope.store.run import Against, Manifest
 from lanescope.studies.nvbandwidth_cases import CaseOptions
 from lanescope.studies.taruc import Benchmark, Contention, Nurma, Only, Parameters, Sizes
+from lanescope.units.sizes import size_of
 from tests.compression.gpu_stand_ins import stand_in
 
 H200S = machine_named("h200-x2")
@@ -379,7 +380,8 @@ RIGHT: dict[str, Right] = {
     "sources": lambda value: value is None or value in ("trace", ["trace"], ("trace",)),
     "interval_seconds": lambda value: value == 1e-3,
     **dict.fromkeys(("watch.trace", "boost", "kernels", "managed", "addresses", "hashes"), flag),
-    **dict.fromkeys(("max_spool_bytes", "python_bytes"), maybe(size)),
+    "python_bytes": maybe(size),
+    "max_spool_bytes": maybe(lambda value: size(value) and size_of(value) >= 1 << 20),
     "shared": flag,
     "Replay.name": text,
     "is_slow": flag,

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from lanescope.boosting.watched import BoostedLaunch
 from lanescope.calls import checked
@@ -19,15 +19,23 @@ from lanescope.findings.trace.evaluate import Evaluation, evaluate_watch
 from lanescope.kinds import StrPath, Word
 from lanescope.store.store import PAGE
 from lanescope.studies.analysis import AnalysisResult
+from lanescope.studies.options import Option
 from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
 from lanescope.studies.watch_report.json_values import summary_json
 from lanescope.trace.run import WatchRun
 from lanescope.units.durations import Seconds
 from lanescope.units.sizes import Size, size_of
+from lanescope.units.values import Seconds as Bounds
 from lanescope.watching.requests import request_watch
 from lanescope.watching.session import watch as run_watch
 from lanescope.watching.source_request import SourceRequest
 from lanescope.watching.waiting import waited_for
+
+#: With the bounds of the options on the command line.
+Interval = Annotated[
+    Seconds, Option(Bounds("--interval", 1_000, 1_000_000_000, "from 1us to 1s"), "TIME", "")
+]
+_LEAST_SPOOL = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,7 +107,7 @@ def watch(
     pid: int | None = None,
     seconds: Seconds | None = None,
     sources: str | Sequence[str] | None = None,
-    interval_seconds: Seconds = 100e-6,
+    interval_seconds: Interval = 100e-6,
     trace: bool = False,
     kernels: bool = False,
     managed: bool = False,
@@ -126,7 +134,7 @@ def watch(
         Names: pm, counters, throughput, calls, trace, probe; None: the best counters that work
         here, and calls, or trace where something is to be traced.
     interval_seconds
-        From sample to sample of pm.
+        From sample to sample of pm, from 1 us to 1 s.
     trace
         Trace on the GPU, too, when each copy ran, by CUPTI; else copies are recorded as they are
         called for.
@@ -142,7 +150,7 @@ def watch(
         Carry the program's large copies of pageable memory, too, as ``lanescope boost`` does; what
         was carried is in ``as_dict()["boost"]`` and the report.
     max_spool_bytes
-        That sources may write while it is watched; None: a quarter of what is free.
+        That sources may write while it is watched, 1 MiB or more; None: a quarter of what is free.
 
     Returns
     -------
@@ -154,6 +162,9 @@ def watch(
     InputError
         If an argument cannot be used, the program cannot be run, or the folder cannot be written.
     """
+    spool = None if max_spool_bytes is None else size_of(max_spool_bytes)
+    if spool is not None and spool < _LEAST_SPOOL:
+        raise InputError(f"watch: max_spool_bytes cannot be {spool}; give 1 MiB or more")
     words = _words(program) if isinstance(program, str) else program or ()
     waited = waited_for(
         [os.fspath(word) for word in words], everything=everything, pid=pid, seconds=seconds
@@ -177,7 +188,7 @@ def watch(
         boosted or waited,
         "lanescope.watch()",
         None if out is None else Path(out),
-        max_spool_bytes=None if max_spool_bytes is None else size_of(max_spool_bytes),
+        max_spool_bytes=spool,
     )
     run = run_watch(what)
     if boosted is not None:
