@@ -200,6 +200,9 @@ def test_a_run_has_a_repr_of_two_lines_and_gives_its_rows(tmp_path):
     page = run.report(tmp_path / "page.html")
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert run.report() == run.folder / "report.html"
+    assert lanescope.read_run("latest") == lanescope.read_run(run.folder.name) == run
+    with pytest.raises(InputError, match="no run 'nosuch' here or under"):
+        lanescope.read_run("nosuch")
     with pytest.raises(InputError, match="give a path"):
         dataclasses.replace(run, folder=None).report()
     with pytest.raises(InputError, match="name another place"):

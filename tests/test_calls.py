@@ -187,7 +187,7 @@ def test_what_notebooks_give(tmp_path, monkeypatch):
         lanescope.sweep("h200-x2", sizes=["1TiB"])
     with pytest.raises(InputError, match="does not fit twice"):
         lanescope.bench("h200-x2", options=CaseOptions(bytes="100TB"))
-    with pytest.raises(InputError, match="cannot read nothing"):
+    with pytest.raises(InputError, match="no run 'nothing' here"):
         lanescope.read_run("nothing")
 
 

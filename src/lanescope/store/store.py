@@ -31,7 +31,7 @@ from lanescope.results.result import Result, Source
 from lanescope.store.decode import put_right, read_results, require_whole_cases
 from lanescope.store.folder import MANIFEST as MANIFEST
 from lanescope.store.folder import SCHEMA_VERSION, RunFolder, State, read_manifest, verb_of
-from lanescope.store.folders import is_there
+from lanescope.store.folders import find_run, is_there
 from lanescope.store.rows import rows_of
 from lanescope.store.run import Manifest, Run
 
@@ -138,15 +138,17 @@ class RunWriter:
 
 
 def read_run(folder: StrPath) -> Run:
-    """Read a run folder, finished or not.
+    """Read a run, finished or not: its folder, its name in the runs folder, or ``latest``.
 
     Raises
     ------
     InputError
-        If it is not a run folder, of another schema version, or damaged; and if it is a watch or
-        of ``reproduce``, which hold no measured paths.
+        If there is no such run, it is of another schema version, or damaged; and if it is a watch
+        or of ``reproduce``, which hold no measured paths.
     """
     folder = Path(folder)
+    if not is_there(folder / MANIFEST):
+        folder = find_run(str(folder))
     if (verb := verb_of(folder)) in _NO_PATHS:
         raise InputError(
             f"{folder} is a run of {verb!r}, which holds no paths; name another run, or look at "
