@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,6 +190,7 @@ def written(tmp_path, name, content):
         (lambda at: at, "is a folder"),
         (lambda at: written(at, "a.txt", b"text"), "say with dtype"),
         (lambda at: written(at, "a.f64", b""), "is empty"),
+        (lambda at: Path("/dev/zero"), "is a device and no regular file"),
         (lambda at: written(at, "a.f64", b"1234567"), "no whole number of float64"),
         (lambda at: written(at, "a.npy", b"no array at all"), "no array of NumPy"),
         (lambda at: written(at, "a.npy", b"\x93NUMPY\x01\x00\xff\xff{"), "empty or cut off"),

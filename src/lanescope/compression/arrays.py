@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -114,7 +115,8 @@ def open_arrays(path: Path, dtype: str | None = None) -> Opened:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder; name the files in it")
-        size = path.stat().st_size
+        with open_file(path) as file:  # what is no regular file would seem to be empty
+            size = os.fstat(file.fileno()).st_size
         return _opened(path, size, dtype)
     except OSError as error:
         reason = error.strerror or str(error)
