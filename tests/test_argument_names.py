@@ -24,6 +24,7 @@ COMMANDS_ALONE += ("boosting/turns.py", "watching/cost.py", "watching/metrics.py
 COMMANDS_ALONE += ("watching/continuous.py", "trace/segments.py")
 P = Place("g0", Memory.DEVICE)
 LOOP = STORED.parents[1] / "watch/vector-add"
+OLD = STORED.parents[2] / "h200-x2/check"
 WORK = {"parameters": "h200", "h2d_bytes": 1}
 
 
@@ -53,6 +54,10 @@ WORK = {"parameters": "h200", "h2d_bytes": 1}
         ),
         (lambda: lanescope.watch("true", interval_seconds="2s"), "seconds, from 1us to 1s$"),
         (lambda: lanescope.watch("true", max_spool_bytes=9), "_bytes cannot be 9; give 1 MiB or m"),
+        (
+            lambda: lanescope.taruc("h200-x2", resume=True, out=OLD),
+            "; name another folder with out",
+        ),
         (lambda: lanescope.nccl(machine="h200-x2"), "is described; NCCL is only measured"),
         (lambda: lanescope.small(machine="h200-x2"), r"; lanescope.check\(\) measures host "),
         (lambda: lanescope.advise(run=LOOP, what_if="kernels=2").page(None), "path cannot be None"),

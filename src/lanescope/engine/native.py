@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lanescope._core import native
+from lanescope.argument_names import argument
 from lanescope.copies import Copy, Engine, Experiment, Timing
 from lanescope.copies.experiment import taken_bytes
 from lanescope.copies.kernel_shapes import SmShape, sm_shapes
@@ -283,7 +284,7 @@ def busy_gpus(machine: Machine, nvml: Nvml) -> dict[int, BusyError]:
         if others and load is not None and load >= _BUSY_PERCENT:
             busy[gpu.index] = BusyError(
                 f"{gpu.id} is busy: {load} % load, used by process {_listed(others)}.",
-                "Wait for it to end, or measure all the same with --allow-busy.",
+                f"Wait for it to end, or measure all the same with {argument.allow_busy}.",
             )
     return busy
 

@@ -31,7 +31,6 @@ from lanescope.studies.taruc.suite import SUITE
 
 #: Told before each experiment: the experiment, its number from 1, and how many there are.
 Progress = Callable[[Experiment, int, int], None]
-_REMEDY = "name another folder with --out"
 
 
 def backend_for(
@@ -228,20 +227,21 @@ def run_to_resume(folder: Path | None, manifest: Manifest) -> Run | None:
         return None  # what else is in it, the writer will judge
     run = read_run(folder)
     before = run.manifest
+    remedy = f"name another folder with {argument.out}"
     if before.schema_version != SCHEMA_VERSION:
         raise InputError(
             f"{folder} was written by lanescope {before.tool_version} in run schema "
-            f"{before.schema_version}, this is {SCHEMA_VERSION}; {_REMEDY}"
+            f"{before.schema_version}, this is {SCHEMA_VERSION}; {remedy}"
         )
     if before.verb != manifest.verb:
         raise InputError(
-            f"{folder} is a run of {before.verb!r}, not of {manifest.verb!r}; {_REMEDY}"
+            f"{folder} is a run of {before.verb!r}, not of {manifest.verb!r}; {remedy}"
         )
     if other := _other_part(before.machine, manifest.machine):
-        raise InputError(f"{folder} is a run of another machine ({other}); {_REMEDY}")
+        raise InputError(f"{folder} is a run of another machine ({other}); {remedy}")
     if (key := _other_parameter(before.parameters, manifest.parameters)) is not None:
         raise InputError(
-            f"{folder} is a run with other parameters ({key}); {_REMEDY}, or give it the same"
+            f"{folder} is a run with other parameters ({key}); {remedy}, or give it the same"
         )
     return run
 
