@@ -8,6 +8,7 @@ import time
 from contextlib import contextmanager
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from lanescope.trace.store import read_watch
@@ -177,3 +178,27 @@ print(len(copies))
     # a profiler takes nothing from calls, which stand in for what it takes from the trace
     operations = read_watch(tmp_path / "run").timeline.operations
     assert int((operations.bytes == 4 << 20).sum()) == 50
+
+
+RETURNED = """
+import torch
+gpu, host = torch.rand(1 << 20, device="cuda"), torch.empty(1 << 20, pin_memory=True)
+for _ in range(20):
+    host.copy_(gpu * 1.5, non_blocking=True)
+    torch.cuda.synchronize()
+    gpu.copy_(host, non_blocking=True)
+torch.cuda.synchronize()
+"""
+
+
+def test_advise_reads_what_comes_back_to_pinned_memory(lanescope, tmp_path):
+    """And finds it again in what is sent."""
+    pytest.importorskip("torch")
+    words = ["advise", "--parameters", "h200", "--out", str(tmp_path / "watch"), "--json", "--"]
+    done = lanescope(*words, sys.executable, "-c", RETURNED)
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(tmp_path / "watch/host_copies.parquet").to_pylist()
+    hashes = [row["hash"] for row in rows if row["hashed"]]
+    assert len(hashes) > len(set(hashes)) > 10
+    changes = [one for phase in json.loads(done.stderr)["phases"] for one in phase["changes"]]
+    assert any("keep" in one["steps"] and one["worth"] for one in changes)

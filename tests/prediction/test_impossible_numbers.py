@@ -59,9 +59,9 @@ def test_the_command_says_so_and_its_json_too():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"steps": 0}, "steps cannot be 0.0; give steps above 0 and up to 1e\\+09"),
+        ({"steps": 0}, "steps cannot be 0; give steps above 0 and up to 1e\\+09"),
         ({"steps": 1e12}, "steps cannot be 1000000000000.0; give steps above 0"),
-        ({"host_seconds": 100}, "host_seconds cannot be 100.0; give seconds, up to a second, or 0"),
+        ({"host_seconds": 100}, "host_seconds cannot be 100; give seconds, up to a second, or 0"),
         ({"kernel_seconds": 1e9}, "kernel_seconds cannot be 1000000000.0; give seconds, up to a"),
         ({"mapped_reads": 1e9}, "mapped_reads cannot be 1000000000.0; give times from 0 to"),
         ({"gpus": 1}, "gpus cannot be 1; give a whole number from 2 to 16"),

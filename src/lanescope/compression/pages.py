@@ -266,7 +266,7 @@ def _first_parts(arrays: Sequence[Any]) -> tuple[int, ...]:
         return _FIRST_PARTS
     size = int(arrays[0].nbytes)  # as the others', mostly
     lead = _lead_of(size * len(arrays)) // size if size > 0 else 0
-    return (lead // 4, lead - lead // 4) if lead >= 4 else ()
+    return (lead, 2 * lead) if lead else ()
 
 
 def joined(runs: Sequence[PageRun]) -> tuple[PageRun, ...]:
