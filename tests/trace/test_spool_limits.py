@@ -75,6 +75,15 @@ def test_a_spool_takes_no_more_than_it_may(cupti, tmp_path):
 
 
 @needs_injection
+def test_calls_of_a_buffer_for_which_there_is_no_room_at_all_are_calls(cupti, tmp_path):
+    with limited(tmp_path, 64 << 10):
+        run_program("copies(20_000, 1); written()", cupti, tmp_path)
+    process = read_one(tmp_path).process
+    assert process.left_out > 50_000
+    assert process.left_out_calls == pytest.approx(2 / 3 * process.left_out, rel=0.02)
+
+
+@needs_injection
 def test_kernels_are_left_out_before_copies(cupti, tmp_path):
     text = """
 for _ in range(12):

@@ -98,11 +98,15 @@ void Spool::encode(std::uint8_t* buffer, std::size_t size) {
   CUpti_Activity* record = nullptr;
   CUptiResult result = CUPTI_ERROR_MAX_LIMIT_REACHED;
   while (size > 0 &&
-         (result = cupti_.cuptiActivityGetNextRecord(buffer, size, &record)) == CUPTI_SUCCESS)
-    if (LeftOut* finer = too_fine(*record))
+         (result = cupti_.cuptiActivityGetNextRecord(buffer, size, &record)) == CUPTI_SUCCESS) {
+    LeftOut* finer = finer_kind(*record);
+    if (finer != nullptr && allowed_ >= finer->from) {
       ++finer->untold;
-    else
-      encoder_.add(*record, cupti_.version);
+      continue;
+    }
+    encoder_.add(*record, cupti_.version);
+    if (finer != nullptr) ++finer->encoded;
+  }
   if (result == CUPTI_ERROR_MAX_LIMIT_REACHED) return;
   ++lost_;
   encoder_.add_note(std::string("the rest of a buffer cannot be read: ") + cupti_.text(result));
@@ -113,14 +117,14 @@ bool Spool::is_over() noexcept {
   return file_.is_over();
 }
 
-Spool::LeftOut* Spool::too_fine(const CUpti_Activity& record) noexcept {
+Spool::LeftOut* Spool::finer_kind(const CUpti_Activity& record) noexcept {
   switch (record.kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      return allowed_ >= watch::Fineness::no_kernels ? &kernels_ : nullptr;
+      return &kernels_;
     case CUPTI_ACTIVITY_KIND_DRIVER:
     case CUPTI_ACTIVITY_KIND_RUNTIME:
-      return allowed_ >= watch::Fineness::operations_only ? &calls_ : nullptr;
+      return &calls_;
     default:
       return nullptr;
   }
@@ -131,8 +135,17 @@ void Spool::leave_out_what_has_no_room() noexcept {
   allowed_ = room_.allowed(records.size());
   if (allowed_ != watch::Fineness::nothing || records.records() == 0) return;
   others_.untold += records.records();
-  records.clear();
+  for (LeftOut* finer : {&kernels_, &calls_}) {
+    finer->untold += finer->encoded;
+    others_.untold -= finer->encoded;
+  }
+  forget_what_is_not_written();
   encoder_.forget_names();
+}
+
+void Spool::forget_what_is_not_written() noexcept {
+  encoder_.written().clear();
+  kernels_.encoded = calls_.encoded = 0;
 }
 
 void Spool::write_out() noexcept {
@@ -171,7 +184,7 @@ void Spool::write_out() noexcept {
     encoder_.forget_names();
   }
   error_ = error;
-  records.clear();
+  forget_what_is_not_written();
 }
 
 }  // namespace lanescope::inject

@@ -54,8 +54,9 @@ class Spool {
   template <class Record>
   void add_all(const std::vector<Record>& records, std::uint64_t lost) noexcept;
   struct LeftOut;
-  LeftOut* too_fine(const CUpti_Activity& record) noexcept;
+  LeftOut* finer_kind(const CUpti_Activity& record) noexcept;
   void leave_out_what_has_no_room() noexcept;
+  void forget_what_is_not_written() noexcept;
   void write_out() noexcept;
 
   const Cupti& cupti_;
@@ -69,11 +70,13 @@ class Spool {
   /// Records for which there was no room.
   struct LeftOut {
     std::uint16_t flags;
+    watch::Fineness from = watch::Fineness::nothing;  ///< Where such records are left out.
     std::uint64_t untold = 0;
     std::uint64_t told = 0;
+    std::uint64_t encoded = 0;  ///< And not written yet.
   };
-  LeftOut kernels_{kNoRoom | kLostKernels};
-  LeftOut calls_{kNoRoom | kLostCalls};
+  LeftOut kernels_{kNoRoom | kLostKernels, watch::Fineness::no_kernels};
+  LeftOut calls_{kNoRoom | kLostCalls, watch::Fineness::operations_only};
   LeftOut others_{kNoRoom};
   bool ended_ = false;
   int error_ = 0;  ///< errno of the write that failed, until one succeeds
