@@ -46,11 +46,11 @@ std::pair<std::vector<Numbers>, std::vector<std::uint64_t>> pieces(
   const auto found = lanescope::compress::pieces_of(entries, used, slab_blocks);
   std::vector<Entry> moved(entries.size());
   lanescope::compress::rebase(entries, found, slab_blocks, moved);
-  std::pair<std::vector<Numbers>, std::vector<std::uint64_t>> told;
+  std::pair<std::vector<Numbers>, std::vector<std::uint64_t>> pieces_and_offsets;
   for (const auto& piece : found)
-    told.first.emplace_back(piece.begin, piece.carried_end, piece.end);
-  for (const auto& entry : moved) told.second.push_back(entry.offset);
-  return told;
+    pieces_and_offsets.first.emplace_back(piece.begin, piece.carried_end, piece.end);
+  for (const auto& entry : moved) pieces_and_offsets.second.push_back(entry.offset);
+  return pieces_and_offsets;
 }
 
 }  // namespace

@@ -110,8 +110,8 @@ void decompress(const Stream& compressed, const Room& out, std::uintptr_t stream
   const auto bytes = bytes_of(compressed);
   const nb::gil_scoped_release released;
   const ScopedDevice scope(compressed.device_id());
-  const Layout told = lanescope::compress::layout_on_device(bytes, stream_of(stream));
-  lanescope::compress::decompress_on_device(told, bytes,
+  const Layout layout = lanescope::compress::layout_on_device(bytes, stream_of(stream));
+  lanescope::compress::decompress_on_device(layout, bytes,
                                             {static_cast<std::byte*>(out.data()), out.nbytes()},
                                             stream_of(stream), sms, nvcomp, old);
 }

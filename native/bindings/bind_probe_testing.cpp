@@ -78,10 +78,10 @@ struct ProgrammedRounds {
 std::vector<Record> run_round(ProgrammedRounds& self) {
   std::vector<ProbeRecord> records;
   self.rounds.run([] { return false; }, records);
-  std::vector<Record> told;
+  std::vector<Record> found;
   for (const ProbeRecord& record : records)
-    told.emplace_back(record.begin_ns, record.delay_ns, record.copy_ns, record.direction);
-  return told;
+    found.emplace_back(record.begin_ns, record.delay_ns, record.copy_ns, record.direction);
+  return found;
 }
 
 }  // namespace

@@ -164,9 +164,10 @@ void bind_nvml(nb::module_& module) {
           [](NvmlCounters* self, const std::vector<Target>& targets, std::uint64_t period_ns,
              double most_bytes_per_second, const std::vector<Target>& nvlinks,
              std::uint64_t nvlink_period_ns) {
-            const auto all = [](const std::vector<Target>& told) {
+            const auto all = [](const std::vector<Target>& targets) {
               std::vector<NvmlTarget> gpus;
-              for (const auto& [uuid, path, header] : told) gpus.push_back({uuid, {path, header}});
+              for (const auto& [uuid, path, header] : targets)
+                gpus.push_back({uuid, {path, header}});
               return gpus;
             };
             new (self) NvmlCounters(all(targets), period_ns, most_bytes_per_second, all(nvlinks),

@@ -128,10 +128,10 @@ void DeviceEncoding::write(std::span<std::byte> out) const {
   const StreamMemory offsets(blocks_ * sizeof(std::uint64_t), stream_);
   const auto* entries = reinterpret_cast<const Entry*>(entries_.data());
   auto* places = reinterpret_cast<std::uint64_t*>(offsets.data());
-  const Front told{reinterpret_cast<Descriptor*>(out.data() + head.size()),
-                   reinterpret_cast<std::uint32_t*>(out.data() + offsetof(Header, checksum)),
-                   sum_before_descriptors(header, words_), first_descriptor_place(words_.size())};
-  order_entries(entries, blocks_, told, places, stream_);
+  const Front target{reinterpret_cast<Descriptor*>(out.data() + head.size()),
+                     reinterpret_cast<std::uint32_t*>(out.data() + offsetof(Header, checksum)),
+                     sum_before_descriptors(header, words_), first_descriptor_place(words_.size())};
+  order_entries(entries, blocks_, target, places, stream_);
   gather_payloads(entries, blocks_, payloads_.data(), places, out.data() + front, stream_);
   wait_for(stream_);
 }
@@ -154,11 +154,11 @@ namespace {
 
 /// Decodes blocks in aligned memory, and waits for it; the lowest block that is wrong, if one is.
 std::optional<std::size_t> decode_here(const Choice& choice, const Binding& binding,
-                                       std::span<const Entry> told, const std::byte* payloads,
-                                       std::size_t room, std::span<std::byte> out, int sms,
-                                       cudaStream_t stream) {
-  const StreamMemory entries(told.size_bytes(), stream), faults(sizeof(Fault), stream);
-  copy_behind(entries.data(), told.data(), told.size_bytes(), stream);
+                                       std::span<const Entry> entries_on_host,
+                                       const std::byte* payloads, std::size_t room,
+                                       std::span<std::byte> out, int sms, cudaStream_t stream) {
+  const StreamMemory entries(entries_on_host.size_bytes(), stream), faults(sizeof(Fault), stream);
+  copy_behind(entries.data(), entries_on_host.data(), entries_on_host.size_bytes(), stream);
   set_behind(faults.data(), 0, sizeof(Fault), stream);
   decode_blocks(choice, binding, entries.as<Entry>(), payloads, room, out.data(), out.size(),
                 faults.as<Fault>(), sms, stream);
@@ -196,9 +196,9 @@ void decompress_on_device(const Layout& layout, std::span<const std::byte> compr
   const Header& header = layout.header;
   const Choice choice{header.codec, header.dtype, header.dimensionality, header.version};
   const std::size_t front = layout.offsets.front();
-  std::vector<Entry> told(layout.blocks.size());
-  for (std::size_t i = 0; i < told.size(); ++i)
-    told[i] = {layout.blocks[i], layout.offsets[i] - front};
+  std::vector<Entry> entries_on_host(layout.blocks.size());
+  for (std::size_t i = 0; i < entries_on_host.size(); ++i)
+    entries_on_host[i] = {layout.blocks[i], layout.offsets[i] - front};
 
   const AlignedInput in(compressed, stream);
   std::optional<StreamMemory> apart;  // from the array, where what is decoded cannot lie there
@@ -208,12 +208,13 @@ void decompress_on_device(const Layout& layout, std::span<const std::byte> compr
   const std::size_t room = compressed.size() - front;
   std::optional<std::size_t> wrong;
   if (by_nvcomp(header.codec)) {
-    const NvcompDecoder decoder(nvcomp, choice, layout.binding, told, payloads, room, values,
-                                stream);
+    const NvcompDecoder decoder(nvcomp, choice, layout.binding, entries_on_host, payloads, room,
+                                values, stream);
     wrong = decoder.check();
     if (!wrong) decoder.decode();
   } else {
-    wrong = decode_here(choice, layout.binding, told, payloads, room, values, sms, stream);
+    wrong =
+        decode_here(choice, layout.binding, entries_on_host, payloads, room, values, sms, stream);
   }
   if (base && !wrong)
     put_here(layout, {values.data(), values.size()}, old->data(),

@@ -42,10 +42,10 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
   if (out == nullptr) out = static_cast<std::byte*>(own.emplace(device, room + 1).data());
   const Stream stream(device);
   const Event begin, encoded, decoding, decoded;
-  auto* told = static_cast<Entry*>(entries.data());
+  auto* coded_entries = static_cast<Entry*>(entries.data());
   auto* coded = static_cast<std::byte*>(payloads.data());
 
-  Sink sink{told, coded, room, static_cast<unsigned long long*>(used.data())};
+  Sink sink{coded_entries, coded, room, static_cast<unsigned long long*>(used.data())};
   PutBase put;
   std::optional<UpdateMemory> kept;
   if (base != nullptr) {
@@ -65,10 +65,10 @@ DeviceTimes time_on_device(int device, const Choice& choice, std::span<const std
     check(cudaEventRecord(encoded.get(), stream.get()), "cudaEventRecord");
     check(cudaEventRecord(decoding.get(), stream.get()), "cudaEventRecord");
     if (base != nullptr)
-      decode_onto_base(choice, {}, told, coded, room, put, out, data.size(),
+      decode_onto_base(choice, {}, coded_entries, coded, room, put, out, data.size(),
                        static_cast<Fault*>(fault.data()), sms, stream.get());
     else
-      decode_blocks(choice, {}, told, coded, room, out, data.size(),
+      decode_blocks(choice, {}, coded_entries, coded, room, out, data.size(),
                     static_cast<Fault*>(fault.data()), sms, stream.get());
     check(cudaEventRecord(decoded.get(), stream.get()), "cudaEventRecord");
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
@@ -113,14 +113,14 @@ DeviceTimes time_nvcomp(int device, const Nvcomp& nvcomp, const Choice& choice,
     time(i, times.encode_s, [&] { encoder.encode(); });
     encoder.require_coded();
   }
-  std::vector<Entry> told(blocks);
-  copy_behind(told.data(), entries.data(), blocks * sizeof(Entry), stream.get());
+  std::vector<Entry> coded_entries(blocks);
+  copy_behind(coded_entries.data(), entries.data(), blocks * sizeof(Entry), stream.get());
   unsigned long long bytes = 0;
   copy_behind(&bytes, used.data(), sizeof bytes, stream.get());
   wait_for(stream.get());
   times.payload_bytes = bytes_used(bytes);
-  const NvcompDecoder decoder(&nvcomp, choice, {}, told, payloads.data(), room, {out, data.size()},
-                              stream.get());
+  const NvcompDecoder decoder(&nvcomp, choice, {}, coded_entries, payloads.data(), room,
+                              {out, data.size()}, stream.get());
   for (int i = 0; i <= repeats; ++i)
     time(i, times.decode_s, [&] {
       if (const auto wrong = decoder.check())

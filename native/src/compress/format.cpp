@@ -129,9 +129,9 @@ std::uint64_t sum_before_descriptors(Header header, std::span<const std::uint64_
 std::size_t front_length(std::span<const std::byte> header, std::size_t length) {
   if (length < sizeof(Header))
     refuse("it has " + std::to_string(length) + " bytes, fewer than a header");
-  const auto told = read<Header>(header, 0);
-  check_numbers(told, length);
-  const std::size_t front = front_bytes(told.words(), told.blocks);
+  const auto given = read<Header>(header, 0);
+  check_numbers(given, length);
+  const std::size_t front = front_bytes(given.words(), given.blocks);
   if (front > length) refuse("it ends before its blocks are told");
   return front;
 }
@@ -170,8 +170,8 @@ Layout layout_of(std::span<const std::byte> stream, std::size_t length) {
     if (offset > length) refuse("block " + std::to_string(i) + " does not lie within the stream");
   }
   if (offset != length) refuse("there are bytes behind its last block");
-  const std::size_t told = descriptors + sizeof(Descriptor) * layout.blocks.size();
-  if (!are_zeros(stream.subspan(told, front - told)))
+  const std::size_t used = descriptors + sizeof(Descriptor) * layout.blocks.size();
+  if (!are_zeros(stream.subspan(used, front - used)))
     refuse("there is something between its parts");
   return layout;
 }

@@ -21,14 +21,14 @@ namespace lanescope::compress {
 struct Slot {
   Slot(int gpu, std::size_t bytes, std::size_t blocks)
       : memory(gpu, bytes),
-        told(gpu, blocks * sizeof(Entry)),
+        entry_memory(gpu, blocks * sizeof(Entry)),
         full(event_on(gpu, Timing::none)),
         free(event_on(gpu, Timing::none)) {}
 
   std::byte* data() const { return static_cast<std::byte*>(memory.data()); }
-  Entry* entries() const { return static_cast<Entry*>(told.data()); }
+  Entry* entries() const { return static_cast<Entry*>(entry_memory.data()); }
 
-  DeviceMemory memory, told;
+  DeviceMemory memory, entry_memory;
   Event full, free;
 };
 

@@ -344,14 +344,16 @@ void decompress_on_host(const Layout& layout, std::span<const std::byte> stream,
   require_base(layout, base, out);
   if (base) require_sum(layout, sum_on_host(*base, threads));
   if (base && base->data() == out.data())  // it stays whole where a block is damaged
-    for_blocks(layout, stream, threads, [&](Decompressor& decompressor, std::size_t i, Bytes told) {
-      decompressor.check(i, told, bytes_of_block(out.size(), i));
-    });
-  for_blocks(layout, stream, threads, [&](Decompressor& decompressor, std::size_t i, Bytes told) {
-    const std::size_t begin = i * kBlockBytes;
-    decompressor.restore_onto(i, told, base ? base->data() + begin : nullptr,
-                              out.subspan(begin, bytes_of_block(out.size(), i)));
-  });
+    for_blocks(layout, stream, threads,
+               [&](Decompressor& decompressor, std::size_t i, Bytes payload) {
+                 decompressor.check(i, payload, bytes_of_block(out.size(), i));
+               });
+  for_blocks(layout, stream, threads,
+             [&](Decompressor& decompressor, std::size_t i, Bytes payload) {
+               const std::size_t begin = i * kBlockBytes;
+               decompressor.restore_onto(i, payload, base ? base->data() + begin : nullptr,
+                                         out.subspan(begin, bytes_of_block(out.size(), i)));
+             });
 }
 
 }  // namespace lanescope::compress

@@ -101,9 +101,9 @@ Options options_of(const Some& some) {
 }  // namespace
 
 Nvcomp::Nvcomp(const std::string& path) : library_(path, "no nvcomp") {
-  Properties told{};
-  library_.function<int (*)(Properties*)>("nvcompGetProperties")(&told);
-  version_ = told.version;
+  Properties properties{};
+  library_.function<int (*)(Properties*)>("nvcompGetProperties")(&properties);
+  version_ = properties.version;
   if (version_ / 1000 != kNvcompMajor)
     throw Error("nvcompGetProperties", 0, "no nvcomp",
                 path + " is version " + std::to_string(version_ / 1000) +

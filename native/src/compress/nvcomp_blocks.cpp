@@ -21,7 +21,7 @@ std::uint64_t number_of(const std::byte* address) {
   return reinterpret_cast<std::uintptr_t>(address);
 }
 
-/// What nvCOMP is told of chunks, one array behind another.
+/// What nvCOMP is given of chunks, one array behind another.
 std::vector<std::uint64_t> numbers_of(std::span<const Chunk> chunks) {
   static_assert(sizeof(void*) == sizeof(std::uint64_t));
   static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
@@ -81,18 +81,18 @@ std::string block_text(unsigned long long wrong) {
 NvcompTable::NvcompTable(std::span<const Chunk> chunks, cudaStream_t stream)
     : count_(chunks.size()),
       on_host_(numbers_of(chunks)),
-      told_(on_host_.size() * sizeof(std::uint64_t), stream),
+      inputs_(on_host_.size() * sizeof(std::uint64_t), stream),
       answers_(count_ * sizeof(std::size_t), stream),
       statuses_(count_ * sizeof(int), stream) {
-  copy_behind(told_.data(), on_host_.data(), on_host_.size() * sizeof(std::uint64_t), stream);
+  copy_behind(inputs_.data(), on_host_.data(), on_host_.size() * sizeof(std::uint64_t), stream);
 }
 
 NvcompChunks NvcompTable::part(std::size_t first, std::size_t count) const {
   return {count,
-          told<const void*>(0) + first,
-          told<const std::size_t>(1) + first,
-          told<void*>(2) + first,
-          told<const std::size_t>(3) + first,
+          input<const void*>(0) + first,
+          input<const std::size_t>(1) + first,
+          input<void*>(2) + first,
+          input<const std::size_t>(3) + first,
           answers_.as<std::size_t>() + first,
           statuses_.as<int>() + first};
 }

@@ -16,7 +16,7 @@
 
 namespace lanescope::compress {
 
-/// What nvCOMP is told of chunks, and tells of them, in the current device's memory; owner. Any
+/// What nvCOMP is given of chunks, and says of them, in the current device's memory; owner. Any
 /// part of them, in order, can be given to it at a time.
 class NvcompTable {
  public:
@@ -48,13 +48,13 @@ class NvcompTable {
   NvcompChunks part(std::size_t first, std::size_t count) const;
   /// One of the arrays of numbers and addresses that lie behind each other.
   template <typename T>
-  T* told(std::size_t number) const {
-    return reinterpret_cast<T*>(told_.as<std::uint64_t>() + number * count_);
+  T* input(std::size_t number) const {
+    return reinterpret_cast<T*>(inputs_.as<std::uint64_t>() + number * count_);
   }
 
   std::size_t count_;
   std::vector<std::uint64_t> on_host_;  ///< As long as it may be on its way.
-  StreamMemory told_, answers_, statuses_;
+  StreamMemory inputs_, answers_, statuses_;
 };
 
 /// Codes the blocks of an array by nvCOMP, in the order of a stream, as often as is wanted, and

@@ -122,7 +122,7 @@ Lifetime AllocationProbe::live(bool inspected) {
   const auto seconds = [](HostClock::duration time) {
     return std::chrono::duration<double>(time).count();
   };
-  const auto asked = HostClock::now();
+  const auto requested = HostClock::now();
   void* data = allocate();
   const auto got = HostClock::now();
   if (touched) touch(data);
@@ -135,7 +135,7 @@ Lifetime AllocationProbe::live(bool inspected) {
   }
   const auto begin = inspected ? HostClock::now() : written;
   release(data);
-  return {seconds(got - asked), seconds(written - got), seconds(HostClock::now() - begin)};
+  return {seconds(got - requested), seconds(written - got), seconds(HostClock::now() - begin)};
 }
 
 void* AllocationProbe::allocate() {

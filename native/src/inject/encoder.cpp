@@ -109,16 +109,16 @@ void Encoder::add_migration(const CUpti_ActivityUnifiedMemoryCounter3& counter) 
   const auto kind = counter.counterKind;
   const bool down = kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
   const bool faulted = kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT;
-  const Managed told{.head = {RecordKind::managed, 0, sizeof(Managed)},
-                     .start_ns = counter.start,
-                     .end_ns = counter.end,
-                     .value = faulted ? 1 : counter.value,  // there it is the instruction
-                     .address = counter.address,
-                     .kind = static_cast<std::uint32_t>(kind),
-                     .device = faulted ? kHost
-                               : down  ? counter.dstId
-                                       : counter.srcId};
-  buffer_.add(told);
+  const Managed allocation{.head = {RecordKind::managed, 0, sizeof(Managed)},
+                           .start_ns = counter.start,
+                           .end_ns = counter.end,
+                           .value = faulted ? 1 : counter.value,  // there it is the instruction
+                           .address = counter.address,
+                           .kind = static_cast<std::uint32_t>(kind),
+                           .device = faulted ? kHost
+                                     : down  ? counter.dstId
+                                             : counter.srcId};
+  buffer_.add(allocation);
   Operation operation{};
   if (kind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD)
     operation.copy_kind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;

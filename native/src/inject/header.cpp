@@ -51,10 +51,10 @@ std::string own_command() {
 
 /// @return what lanescope says, so that all processes have one time; else what it is now.
 std::int64_t ahead_of_monotonic() noexcept {
-  const char* told = std::getenv("LANESCOPE_TRACE_CLOCK");
+  const char* given = std::getenv("LANESCOPE_TRACE_CLOCK");
   char* end = nullptr;
-  const long long ahead = told == nullptr ? 0 : std::strtoll(told, &end, 10);
-  return told != nullptr && end != told ? ahead : watch::realtime_ahead_ns();
+  const long long ahead = given == nullptr ? 0 : std::strtoll(given, &end, 10);
+  return given != nullptr && end != given ? ahead : watch::realtime_ahead_ns();
 }
 
 std::string json_list(std::string_view parts) {

@@ -7,7 +7,7 @@ namespace lanescope::inject {
 
 namespace {
 
-int asked(std::uint64_t address) noexcept {
+int looked_up(std::uint64_t address) noexcept {
   static const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   void* page = reinterpret_cast<void*>(address / page_bytes * page_bytes);
   int node = -1;
@@ -28,7 +28,7 @@ int PageNodes::node_of(std::uint64_t address) noexcept {
       return kept.node;
     }
   }
-  const int node = asked(address);
+  const int node = looked_up(address);
   const std::lock_guard lock(mutex_);
   kept = {range, kUses, node};
   return node;

@@ -101,7 +101,7 @@ void Spool::encode(std::uint8_t* buffer, std::size_t size) {
          (result = cupti_.cuptiActivityGetNextRecord(buffer, size, &record)) == CUPTI_SUCCESS) {
     LeftOut* finer = finer_kind(*record);
     if (finer != nullptr && allowed_ >= finer->from) {
-      ++finer->untold;
+      ++finer->unreported;
       continue;
     }
     encoder_.add(*record, cupti_.version);
@@ -134,10 +134,10 @@ void Spool::leave_out_what_has_no_room() noexcept {
   RecordBuffer& records = encoder_.written();
   allowed_ = room_.allowed(records.size());
   if (allowed_ != watch::Fineness::nothing || records.records() == 0) return;
-  others_.untold += records.records();
+  others_.unreported += records.records();
   for (LeftOut* finer : {&kernels_, &calls_}) {
-    finer->untold += finer->encoded;
-    others_.untold -= finer->encoded;
+    finer->unreported += finer->encoded;
+    others_.unreported -= finer->encoded;
   }
   forget_what_is_not_written();
   encoder_.forget_names();
@@ -150,13 +150,13 @@ void Spool::forget_what_is_not_written() noexcept {
 
 void Spool::write_out() noexcept {
   leave_out_what_has_no_room();
-  // Told where that takes no room to speak of: when it has doubled.
-  std::vector<LeftOut*> telling;
+  // Reported where that takes little room: when it has doubled.
+  std::vector<LeftOut*> reporting;
   try {
     for (LeftOut* each : {&kernels_, &calls_, &others_}) {
-      if (each->untold == 0 || (!ended_ && each->untold < each->told)) continue;
-      telling.push_back(each);
-      encoder_.add_loss(now_ns(), each->untold, each->flags);
+      if (each->unreported == 0 || (!ended_ && each->unreported < each->reported)) continue;
+      reporting.push_back(each);
+      encoder_.add_loss(now_ns(), each->unreported, each->flags);
     }
     if (lost_ > 0) encoder_.add_loss(now_ns(), lost_);
     if (error_ != 0) {
@@ -178,7 +178,7 @@ void Spool::write_out() noexcept {
   if (error == 0) {
     written_ += records.records();
     lost_ = 0;
-    for (LeftOut* each : telling) each->told += std::exchange(each->untold, 0);
+    for (LeftOut* each : reporting) each->reported += std::exchange(each->unreported, 0);
   } else {
     lost_ += records.records();
     encoder_.forget_names();

@@ -15,8 +15,8 @@
 namespace lanescope::inject {
 
 /// This process's spool: whole buffers of records in, one write for each. Several threads may
-/// use it at once. Nothing here throws; what cannot be kept is counted, and told in the spool as
-/// soon as it can be written to again.
+/// use it at once. Nothing here throws; what cannot be kept is counted, and reported in the spool
+/// as soon as it can be written to again.
 class Spool {
  public:
   /// @param cupti outlives the spool; its version is read when the first buffer comes.
@@ -71,8 +71,8 @@ class Spool {
   struct LeftOut {
     std::uint16_t flags;
     watch::Fineness from = watch::Fineness::nothing;  ///< Where such records are left out.
-    std::uint64_t untold = 0;
-    std::uint64_t told = 0;
+    std::uint64_t unreported = 0;
+    std::uint64_t reported = 0;
     std::uint64_t encoded = 0;  ///< And not written yet.
   };
   LeftOut kernels_{kNoRoom | kLostKernels, watch::Fineness::no_kernels};

@@ -96,11 +96,11 @@ struct Way {
 // ---- Tickets
 
 bool Ticket::done() const {
-  return told([&] { return state_->ticket->done(); });
+  return for_users([&] { return state_->ticket->done(); });
 }
 
 Outcome Ticket::wait(double patience_seconds) const {
-  return told([&] { return state_->wait(patience_seconds); });
+  return for_users([&] { return state_->wait(patience_seconds); });
 }
 
 const Transfer& Ticket::transfer() const noexcept {
@@ -131,7 +131,7 @@ struct GpuChannel::State : Way<core::DeviceChannel> {
 };
 
 GpuChannel::GpuChannel(int from, int to, const ChannelOptions& options) {
-  told([&] {
+  for_users([&] {
     require_gpu(from);
     require_gpu(to);
     state_ = std::make_unique<State>(
@@ -146,7 +146,7 @@ GpuChannel& GpuChannel::operator=(GpuChannel&&) noexcept = default;
 Ticket GpuChannel::send(std::span<const std::byte> source, std::span<std::byte> target, Dtype dtype,
                         cudaStream_t source_stream, cudaStream_t target_stream,
                         std::string_view tag, std::optional<std::span<const std::byte>> base) {
-  return told([&] {
+  return for_users([&] {
     State& state = *state_;
     if (target.size() != source.size())
       refuse("the array for the values has " + std::to_string(target.size()) + " bytes, and " +
@@ -171,7 +171,7 @@ Ticket GpuChannel::send(std::span<const std::byte> source, std::span<std::byte> 
 }
 
 void GpuChannel::synchronize(double patience_seconds) {
-  told([&] { state_->log.synchronize(patience_seconds); });
+  for_users([&] { state_->log.synchronize(patience_seconds); });
 }
 
 // ---- To the host and back
@@ -192,11 +192,11 @@ Dtype Parcel::dtype() const noexcept {
 }
 
 std::size_t Parcel::stored_bytes() const {
-  return told([&] { return state_->held->stored_bytes(); });
+  return for_users([&] { return state_->held->stored_bytes(); });
 }
 
 std::vector<std::byte> Parcel::stream() const {
-  return told([&] {
+  return for_users([&] {
     core::Parcel& held = *state_->held;
     std::vector<std::byte> made = held.stream_front(state_->transfer.dtype);
     const std::size_t front = made.size();
@@ -209,7 +209,7 @@ std::vector<std::byte> Parcel::stream() const {
 }
 
 void Parcel::evict() {
-  told([&] { state_->held->evict(); });
+  for_users([&] { state_->held->evict(); });
 }
 
 struct HostChannel::State : Way<core::HostChannel> {
@@ -258,7 +258,7 @@ std::size_t bytes_side_by_side(std::span<const std::span<Byte>> pages) {
 }  // namespace
 
 HostChannel::HostChannel(int gpu, const ChannelOptions& options, RestoreBy restore_by) {
-  told([&] {
+  for_users([&] {
     require_gpu(gpu);
     const bool staged = restore_by == RestoreBy::staged;
     state_ = std::make_unique<State>(gpu, filled_up(options, core::kToHost),
@@ -273,7 +273,7 @@ HostChannel& HostChannel::operator=(HostChannel&&) noexcept = default;
 HostChannel::Offload HostChannel::offload(std::span<const std::byte> source, Dtype dtype,
                                           cudaStream_t stream, std::string_view tag,
                                           std::optional<std::span<const std::byte>> base) {
-  return told([&] {
+  return for_users([&] {
     require_on(state_->gpu, source, "the array to offload");
     return state_->offload(source, dtype, stream, tag, base);
   });
@@ -301,7 +301,7 @@ HostChannel::Offload HostChannel::State::offload(std::span<const std::byte> sour
 HostChannel::Offload HostChannel::offload_many(std::span<const std::span<const std::byte>> pages,
                                                Dtype dtype, cudaStream_t stream,
                                                std::string_view tag) {
-  return told([&] {
+  return for_users([&] {
     if (!pages.empty()) require_on(state_->gpu, pages[0], "the first array to offload");
     const lanescope::ScopedDevice scope(state_->gpu);
     const core::StreamMemory room(bytes_side_by_side(pages), stream);
@@ -312,7 +312,7 @@ HostChannel::Offload HostChannel::offload_many(std::span<const std::span<const s
 
 Ticket HostChannel::restore_many(const Parcel& parcel, std::span<const std::span<std::byte>> pages,
                                  cudaStream_t stream) {
-  return told([&] {
+  return for_users([&] {
     const std::size_t bytes = bytes_side_by_side(pages);
     if (bytes != parcel.bytes())
       refuse("the places for the pages have " + std::to_string(bytes) + " bytes, and " +
@@ -327,7 +327,7 @@ Ticket HostChannel::restore_many(const Parcel& parcel, std::span<const std::span
 }
 
 Parcel HostChannel::load(std::span<const std::byte> stream) {
-  return told([&] {
+  return for_users([&] {
     const std::size_t front = core::front_length(stream, stream.size());
     auto held = state_->channel->load(stream.first(front), stream.size());
     const auto room = held->payload_room();
@@ -341,12 +341,12 @@ Parcel HostChannel::load(std::span<const std::byte> stream) {
 }
 
 std::size_t HostChannel::trim(std::size_t keep_bytes) {
-  return told([&] { return state_->channel->trim(keep_bytes); });
+  return for_users([&] { return state_->channel->trim(keep_bytes); });
 }
 
 Ticket HostChannel::restore(const Parcel& parcel, std::span<std::byte> target, cudaStream_t stream,
                             std::optional<std::span<const std::byte>> base) {
-  return told([&] {
+  return for_users([&] {
     if (target.size() != parcel.bytes())
       refuse("the array for the values has " + std::to_string(target.size()) + " bytes, and " +
              std::to_string(parcel.bytes()) + " come; give one of as many");
@@ -371,15 +371,15 @@ Ticket HostChannel::State::restore(const Parcel& parcel, std::span<std::byte> ta
 }
 
 void HostChannel::prepare(std::size_t bytes) {
-  told([&] { state_->channel->prepare(bytes); });
+  for_users([&] { state_->channel->prepare(bytes); });
 }
 
 std::size_t HostChannel::pinned_bytes() const {
-  return told([&] { return state_->channel->arena().pinned_bytes(); });
+  return for_users([&] { return state_->channel->arena().pinned_bytes(); });
 }
 
 void HostChannel::synchronize(double patience_seconds) {
-  told([&] { state_->log.synchronize(patience_seconds); });
+  for_users([&] { state_->log.synchronize(patience_seconds); });
 }
 
 }  // namespace lanescope::compression

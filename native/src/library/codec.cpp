@@ -43,7 +43,7 @@ StreamInfo info_of(const core::Layout& layout) {
 }
 
 std::size_t value_bytes(Dtype dtype) {
-  return told([&] { return core::bytes_of(dtype); });
+  return for_users([&] { return core::bytes_of(dtype); });
 }
 
 std::size_t most_bytes(std::size_t array_bytes, std::size_t dimensions) {
@@ -51,7 +51,7 @@ std::size_t most_bytes(std::size_t array_bytes, std::size_t dimensions) {
 }
 
 std::size_t compress_into(Bytes array, Room out, const Options& options) {
-  return told([&] {
+  return for_users([&] {
     require_threads(options.threads);
     const auto shape = shape_of(array.size(), options);
     const auto choice = choice_of(options, array, core::sample_on_host);
@@ -60,7 +60,7 @@ std::size_t compress_into(Bytes array, Room out, const Options& options) {
 }
 
 std::vector<std::byte> compress(Bytes array, const Options& options) {
-  return told([&] {
+  return for_users([&] {
     const std::size_t sides = options.shape.empty() ? 1 : options.shape.size();
     std::vector<std::byte> stream(most_bytes(array.size(), sides + (options.base ? 1 : 0)));
     stream.resize(compress_into(array, stream, options));
@@ -70,18 +70,18 @@ std::vector<std::byte> compress(Bytes array, const Options& options) {
 }
 
 StreamInfo describe(Bytes stream) {
-  return told([&] { return info_of(core::layout_of(stream)); });
+  return for_users([&] { return info_of(core::layout_of(stream)); });
 }
 
 void decompress_into(Bytes stream, Room out, int threads, std::optional<Bytes> base) {
-  told([&] {
+  for_users([&] {
     require_threads(threads);
     core::decompress_on_host(core::layout_of(stream), stream, out, threads, base);
   });
 }
 
 std::vector<std::byte> decompress(Bytes stream, int threads, std::optional<Bytes> base) {
-  return told([&] {
+  return for_users([&] {
     require_threads(threads);
     const core::Layout layout = core::layout_of(stream);
     core::require_base(layout, base, {});

@@ -34,7 +34,7 @@ const core::Nvcomp* nvcomp_for(core::Codec codec) {
 }  // namespace
 
 std::size_t compress_on_gpu(Bytes array, Room out, const Options& options, cudaStream_t on) {
-  return told([&] {
+  return for_users([&] {
     require_sms(options.sms);
     const auto shape = shape_of(array.size(), options);
     const int gpu = gpu_of(out.data(), "the stream's memory");
@@ -49,7 +49,7 @@ std::size_t compress_on_gpu(Bytes array, Room out, const Options& options, cudaS
 }
 
 StreamInfo describe_on_gpu(Bytes stream, cudaStream_t on) {
-  return told([&] {
+  return for_users([&] {
     const lanescope::ScopedDevice scope(gpu_of(stream.data(), "the stream"));
     return info_of(core::layout_on_device(stream, on));
   });
@@ -57,7 +57,7 @@ StreamInfo describe_on_gpu(Bytes stream, cudaStream_t on) {
 
 void decompress_on_gpu(Bytes stream, Room out, cudaStream_t on, int sms,
                        std::optional<Bytes> base) {
-  told([&] {
+  for_users([&] {
     require_sms(sms);
     const int gpu = gpu_of(stream.data(), "the stream");
     require_on(gpu, out, "the array for the values");

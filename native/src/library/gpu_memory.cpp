@@ -18,11 +18,11 @@ void require_gpu(int gpu) {
 }
 
 int gpu_of(const void* at, const std::string& what) {
-  cudaPointerAttributes told{};
-  lanescope::check(cudaPointerGetAttributes(&told, at), "cudaPointerGetAttributes");
-  if (told.type != cudaMemoryTypeDevice && told.type != cudaMemoryTypeManaged)
+  cudaPointerAttributes attributes{};
+  lanescope::check(cudaPointerGetAttributes(&attributes, at), "cudaPointerGetAttributes");
+  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged)
     refuse(what + " does not lie in a GPU's memory; copy it there");
-  return told.device;
+  return attributes.device;
 }
 
 void require_on(int gpu, std::span<const std::byte> memory, const std::string& what) {

@@ -14,7 +14,7 @@ Outcome Ticket::State::wait(double patience_seconds) {
   try {
     ticket->wait(patience_seconds);
   } catch (const lanescope::Error& error) {
-    if (error.name() == "bad block" || error.name() == "bad update") told = true;
+    if (error.name() == "bad block" || error.name() == "bad update") reported = true;
     throw;
   }
   return outcome();
@@ -37,7 +37,7 @@ void Log::settle() {
       if (found.empty() && ended.learns)
         decider_->learn(ended.transfer->transfer, ended.transfer->decision,
                         ended.transfer->outcome());
-      if (!found.empty() && !ended.transfer->told.exchange(true) && damage.empty())
+      if (!found.empty() && !ended.transfer->reported.exchange(true) && damage.empty())
         damage = found + "; " + ended.transfer->ticket->remedy();
     }
   }
@@ -52,7 +52,7 @@ void Log::synchronize(double patience_seconds) {
   }
   std::exception_ptr first;
   for (const UnderWay& one : waited) {
-    const bool known = one.transfer->told;
+    const bool known = one.transfer->reported;
     try {
       one.transfer->wait(patience_seconds);
     } catch (const lanescope::Error&) {  // the others shall have ended, too

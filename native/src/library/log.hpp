@@ -15,7 +15,7 @@ struct Ticket::State {
   Transfer transfer;
   Decision decision;
   std::shared_ptr<core::Ticket> ticket;
-  std::atomic<bool> told = false;  ///< Somebody knows what came in damaged.
+  std::atomic<bool> reported = false;  ///< Somebody knows what came in damaged.
 
   Outcome outcome() const;
   Outcome wait(double patience_seconds);

@@ -8,7 +8,7 @@ namespace lanescope::compression {
 
 namespace {
 
-Error told_of(const lanescope::Error& error) {
+Error error_for_users(const lanescope::Error& error) {
   const std::string& name = error.name();
   if (name == "bad block" && error.call() == "wait")
     return {ErrorCode::damaged, 0, error.detail() + "; send it again"};
@@ -31,7 +31,7 @@ void throw_for_users() {
   try {
     throw;
   } catch (const lanescope::Error& error) {
-    throw told_of(error);
+    throw error_for_users(error);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::no_memory, 0, "the host has no memory left");
   }

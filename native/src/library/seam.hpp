@@ -16,7 +16,7 @@ namespace core = lanescope::compress;
 
 /// Calls something of the core.
 template <typename Action>
-decltype(auto) told(Action&& action) {
+decltype(auto) for_users(Action&& action) {
   try {
     return action();
   } catch (...) {

@@ -44,14 +44,14 @@ void PmMetrics::configure() {
 
 CUpti_Profiler_Host_EvaluateToGpuValues_Params PmMetrics::question(const CounterImage& image,
                                                                    double* values) noexcept {
-  auto asked = LANESCOPE_CUPTI_PARAMETERS(CUpti_Profiler_Host_EvaluateToGpuValues_Params);
-  asked.pHostObject = host_.get();
-  asked.pCounterDataImage = image.data();
-  asked.counterDataImageSize = image.size();
-  asked.ppMetricNames = names_.data();
-  asked.numMetrics = names_.size();
-  asked.pMetricValues = values;
-  return asked;
+  auto parameters = LANESCOPE_CUPTI_PARAMETERS(CUpti_Profiler_Host_EvaluateToGpuValues_Params);
+  parameters.pHostObject = host_.get();
+  parameters.pCounterDataImage = image.data();
+  parameters.counterDataImageSize = image.size();
+  parameters.ppMetricNames = names_.data();
+  parameters.numMetrics = names_.size();
+  parameters.pMetricValues = values;
+  return parameters;
 }
 
 }  // namespace lanescope::watch

@@ -48,28 +48,28 @@ void PmSession::choose_metrics() {
 }
 
 void PmSession::require_support() const {
-  auto asked = LANESCOPE_CUPTI_PARAMETERS(CUpti_Profiler_DeviceSupported_Params);
-  asked.cuDevice = settings_.device;
-  asked.api = CUPTI_PROFILER_PM_SAMPLING;
+  auto parameters = LANESCOPE_CUPTI_PARAMETERS(CUpti_Profiler_DeviceSupported_Params);
+  parameters.cuDevice = settings_.device;
+  parameters.api = CUPTI_PROFILER_PM_SAMPLING;
   // One that fails tells nothing: what cannot be done is said by the calls that come.
-  if (api_->device_supported.attempt(asked) != CUPTI_SUCCESS) return;
-  if (asked.architecture == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
+  if (api_->device_supported.attempt(parameters) != CUPTI_SUCCESS) return;
+  if (parameters.architecture == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
     throw Error(api_->device_supported.name(), CUPTI_ERROR_NOT_SUPPORTED, "no PM sampling",
                 "the GPU's architecture has no PM sampling");
-  if (asked.confidentialCompute == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
+  if (parameters.confidentialCompute == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
     api_->check(CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED, api_->device_supported.name());
-  if (asked.vGpu == CUPTI_PROFILER_CONFIGURATION_DISABLED ||
-      asked.vGpu == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
+  if (parameters.vGpu == CUPTI_PROFILER_CONFIGURATION_DISABLED ||
+      parameters.vGpu == CUPTI_PROFILER_CONFIGURATION_UNSUPPORTED)
     api_->check(CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED, api_->device_supported.name());
 }
 
 std::vector<std::uint8_t> PmSession::availability() const {
-  auto asked = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_GetCounterAvailability_Params);
-  asked.deviceIndex = static_cast<std::size_t>(settings_.device);
-  (*api_)(api_->availability, asked);
-  std::vector<std::uint8_t> image(asked.counterAvailabilityImageSize);
-  asked.pCounterAvailabilityImage = image.data();
-  (*api_)(api_->availability, asked);
+  auto parameters = LANESCOPE_CUPTI_PARAMETERS(CUpti_PmSampling_GetCounterAvailability_Params);
+  parameters.deviceIndex = static_cast<std::size_t>(settings_.device);
+  (*api_)(api_->availability, parameters);
+  std::vector<std::uint8_t> image(parameters.counterAvailabilityImageSize);
+  parameters.pCounterAvailabilityImage = image.data();
+  (*api_)(api_->availability, parameters);
   return image;
 }
 
