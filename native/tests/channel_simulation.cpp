@@ -702,7 +702,7 @@ HostChannel::Offload offload_where_they_lie(HostChannel& channel, PageSet& set, 
   bool whole = true;
   for (std::size_t i = 0; i < set.count(); ++i) {
     pages.push_back({set.at(i), set.size(i)});
-    whole = whole && set.size(i) % kBlockBytes == 0 && set.shifts[i] == 0;
+    whole = whole && set.size(i) % kBlockBytes == 0 && is_aligned(set.at(i));
   }
   const auto choice = some_choice();
   require(whole || !choice || refused([&] { channel.offload_pages(pages, choice, caller); }),
@@ -826,6 +826,112 @@ void bring_pages() {
   as_in_streams = false;
 }
 
+/// What leaves, and where it comes back to.
+struct Leaving {
+  PageSet set;
+  Array base, expected, target;
+  std::size_t caller = 0;
+  HostChannel::Offload offload;
+  bool is_joined = true;
+};
+
+/// An array, an update or pages.
+HostChannel::Offload offload_something(HostChannel& channel, Leaving& one, cudaStream_t caller) {
+  const Join joins = one.is_joined ? Join::now : Join::later;
+  if (one.set.count() > 1 || bits() % 2 == 0)
+    return offload_where_they_lie(channel, one.set, caller, joins);
+  const bool whole = is_aligned(one.set.at(0));
+  const auto choice = whole && bits() % 3 == 0 ? some_update() : some_choice();
+  const bool is_update = choice && choice->difference != UpdateKind::none;
+  return channel.offload(one.set.at(0), one.set.bytes, choice, caller,
+                         is_update ? one.base.data() : nullptr, joins);
+}
+
+/// Arrays of all kinds from the streams of several callers, some of them dropped while they are
+/// under way; there may be little memory, or one call fails. All streams come to their end.
+void offload_from_several_streams() {
+  const LostOnPurpose lost;  // what a channel keeps where a call failed
+  const bool fails = bits() % 2 == 0, limited = !fails && bits() % 4 == 0;
+  constexpr std::size_t some_memory[] = {4096, 40 << 10, 2 << 20};
+  pretended::limit_device_memory(limited ? some_memory[bits() % 3] : std::size_t{1} << 40);
+  pretended::let_streams_take_values(bits() % 4 != 0);
+  const auto tried = [&](const auto& action) {
+    try {
+      action();
+      return true;
+    } catch (const Error& error) {
+      const bool no_memory = limited && error.code() == cudaErrorMemoryAllocation;
+      require(error.name() != "too late" && (no_memory || (fails && pretended::has_failed_one())),
+              error.what());
+      return false;
+    }
+  };
+  std::vector<std::unique_ptr<Leaving>> all;
+  const Stream callers[] = {Stream(0), Stream(0), Stream(0)};
+  const auto channel = std::make_unique<HostChannel>(
+      0, HostChannelOptions{some_options(), (1 + bits() % 64) * kBlockBytes,
+                            bits() % 2 == 0 ? RestoreBy::staged : RestoreBy::mapped});
+  const auto spoil = [&](Leaving& one) {
+    pretended::put(callers[one.caller].get(), [&one] {
+      for (Array& room : one.set.rooms) std::ranges::fill(room, kLater);
+      std::ranges::fill(one.base, kLater);
+    });
+  };
+  const auto join = [&](Leaving& one) {
+    if (std::exchange(one.is_joined, true)) return;
+    tried([&] { channel->join(*one.offload.ticket, callers[one.caller].get()); });
+    spoil(one);
+    if (bits() % 4 == 0) one.offload = {};
+  };
+  const bool fails_to_wait = bits() % 2 == 0;
+  if (fails && fails_to_wait)
+    pretended::fail_one_after(bits() % 4, pretended::Calls::waits_for_words);
+  else if (fails)
+    pretended::fail_one_after(bits() % 200);
+  for (auto count = 1 + bits() % 12; count > 0; --count) {
+    auto& one = *all.emplace_back(std::make_unique<Leaving>());
+    const bool whole = bits() % 4 != 0;
+    for (auto pages = 1 + bits() % 3; pages > 0; --pages)
+      one.set.add(whole ? bits() % 4 * kBlockBytes : padded(some_size()), whole);
+    for (const Array& page : one.set.expected)
+      one.expected.insert(one.expected.end(), page.begin(), page.end());
+    one.base = changed(one.expected);
+    one.caller = bits() % 3;
+    pretended::put(callers[one.caller].get(), [&one] {
+      for (std::size_t i = 0; i < one.set.count(); ++i)
+        std::ranges::copy(one.set.expected[i], one.set.at(i));
+    });
+    one.is_joined = bits() % 2 == 0;
+    const cudaStream_t caller = callers[one.caller].get();
+    if (!tried([&] { one.offload = offload_something(*channel, one, caller); })) {
+      one.is_joined = true;
+      continue;
+    }
+    if (one.is_joined) spoil(one);
+    if (one.is_joined && bits() % 4 == 0) one.offload = {};
+    if (bits() % 2 == 0) join(*all[bits() % all.size()]);
+  }
+  for (const auto& one : all) join(*one);
+  for (const auto& one : all) {
+    if (!one->offload.parcel) continue;
+    one->target.assign(one->expected.size(), std::byte{0x55});
+    tried([&] {
+      if (one->offload.parcel->is_update()) return one->offload.ticket->wait(10);
+      channel->restore(one->offload.parcel, one->target.data(), nullptr)->wait(10);
+      require(one->target == one->expected, "an array of several came out different");
+    });
+  }
+  for (const auto& one : all) one->offload = {};
+  pretended::let_all_happen();
+  pretended::fail_one_after(std::size_t{1} << 40);
+  require(pretended::steps_left(0) == 0, "a stream waits for what never comes");
+  if (!fails) {
+    tried([&] { channel->offload(nullptr, 0, std::nullopt, callers[0].get()); });  // which reaps
+    require(channel->arena().taken_bytes() == 0, "parcels that are gone hold memory");
+  }
+  pretended::let_streams_take_values(true);
+}
+
 }  // namespace
 }  // namespace lanescope::compress
 
@@ -837,6 +943,7 @@ int main(int count, char** words) {
     bits.seed(now_seed);
     pretended::seed(now_seed);
     try {
+      offload_from_several_streams();
       send_between(0, 1);
       send_between(0, 0);
       send_updates(0, 1);

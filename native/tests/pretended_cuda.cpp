@@ -44,6 +44,9 @@ std::set<CUstream_st*> streams;
 std::map<int, CUstream_st> default_streams;
 std::map<void*, std::size_t> device_memory;
 std::map<int, std::size_t> calls_until_failure;
+std::size_t calls_until_one_fails = 0;  // which is the last of them; 0 where none does
+Calls calls_that_fail = Calls::all;
+bool streams_wait_for_words = true;
 std::size_t most_device_bytes = std::size_t{1} << 40;
 thread_local int current_device = 0;
 
@@ -55,6 +58,12 @@ CUstream_st& on(cudaStream_t stream) {
 bool has_failed(int device) {
   const auto found = calls_until_failure.find(device);
   return found != calls_until_failure.end() && found->second == 0;
+}
+
+/// Whether this call of a kind is the one that fails.
+bool fails_now(Calls kind) {
+  if (kind != calls_that_fail || calls_until_one_fails == 0) return false;
+  return --calls_until_one_fails == 0;
 }
 
 /// Lets one thing happen; false where nothing can.
@@ -108,6 +117,7 @@ cudaError_t called_for(cudaStream_t stream) {
   }
   const int device = on(stream).device;
   if (has_failed(device)) return cudaErrorLaunchFailure;
+  if (fails_now(Calls::all)) return cudaErrorUnknown;
   const auto found = calls_until_failure.find(device);
   if (found != calls_until_failure.end()) --found->second;
   return cudaSuccess;
@@ -122,6 +132,17 @@ void repair(int device) {
   calls_until_failure.erase(device);
   for (CUstream_st* stream : streams)
     if (stream->device == device) stream->steps.clear();
+}
+void fail_one_after(std::size_t calls, Calls of) {
+  const std::lock_guard lock(mutex);
+  calls_until_one_fails = calls + 1;
+  calls_that_fail = of;
+}
+bool has_failed_one() {
+  return calls_until_one_fails == 0;
+}
+void let_streams_take_values(bool they_do) {
+  streams_wait_for_words = they_do;
 }
 std::size_t steps_left(int device) {
   const std::lock_guard lock(mutex);
@@ -142,7 +163,9 @@ using namespace pretended;
 namespace {
 
 CUresult wait_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned) {
-  if (called_for(stream) != cudaSuccess) return CUDA_ERROR_LAUNCH_FAILED;
+  if (!streams_wait_for_words) return CUDA_ERROR_NOT_SUPPORTED;
+  if (called_for(stream) != cudaSuccess || fails_now(Calls::waits_for_words))
+    return CUDA_ERROR_LAUNCH_FAILED;
   const auto* word = reinterpret_cast<const unsigned*>(at);
   put_when(stream, [=] { return static_cast<int>(*word - value) >= 0; }, {});
   return CUDA_SUCCESS;

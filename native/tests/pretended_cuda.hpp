@@ -30,6 +30,15 @@ cudaError_t called_for(cudaStream_t stream);
 void fail_after(int device, std::size_t calls);
 void repair(int device);
 
+/// Lets one call fail, after so many others of all for streams, or of those by which streams wait
+/// for words; and whether it did.
+enum class Calls { all, waits_for_words };
+void fail_one_after(std::size_t calls, Calls of = Calls::all);
+bool has_failed_one();
+
+/// Whether streams wait for words in memory; they do until this says otherwise.
+void let_streams_take_values(bool they_do);
+
 /// How much is left on the streams of a device.
 std::size_t steps_left(int device);
 

@@ -190,7 +190,9 @@ void HostChannel::State::make_words() {
 
 /// Of an update what its kernel keeps would be another's: it comes behind all before.
 void HostChannel::State::choose_lane(bool codes) {
-  if (codes && is_marking) {
+  // Also where a call fails: the other lane's word would be waited for, and nobody would write it.
+  const bool was_marking = std::exchange(is_marking, false);
+  if (codes && was_marking) {
     const unsigned int* before = taken_word();
     lane = 1 - lane;
     wait_for_value(out(), before, mark);
@@ -198,7 +200,6 @@ void HostChannel::State::choose_lane(bool codes) {
     lane = 0;
     let_wait(out(), coded);
   }
-  is_marking = false;
 }
 
 void HostChannel::State::begin_encoding(Ticket& ticket, std::size_t reported) {
