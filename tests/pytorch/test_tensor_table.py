@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.compression.pages import _by_table, _slices_by_table, joined
+from lanescope.compression.pages import _by_table, _slices_by_table, collect_in_parts, joined
+from lanescope.errors import InputError
 
 torch = pytest.importorskip("torch")
 if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
@@ -116,3 +117,12 @@ def test_slices_that_have_to_be_looked_at_one_by_one_are(values: object) -> None
 @pytest.mark.parametrize("numbers", [[0, 9], [-1], [1 << 70], [0, True], [0.0], ["1"], []])
 def test_numbers_that_are_none_of_slices_are_left_to_who_explains_them(numbers: list) -> None:
     assert _slices_by_table(torch.zeros(9, 100), numbers, CPU) is None
+
+
+@pytest.mark.parametrize("pages", [None, [0, 3]])
+def test_sparse_tensors_are_refused_by_a_sentence(pages: list[int] | None) -> None:
+    sparse = torch.zeros(9, 100).to_sparse()
+    lists = [[sparse], [sparse, sparse]]
+    for given in lists if pages is None else [sparse]:
+        with pytest.raises(InputError, match=r"sparse_coo tensor; call \.to_dense"):
+            list(collect_in_parts(given, pages, CPU, "the arrays to offload"))

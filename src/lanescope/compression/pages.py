@@ -264,7 +264,7 @@ def _first_parts(arrays: Sequence[Any]) -> tuple[int, ...]:
     """Return how many arrays of a list to look at first, and then, before all others."""
     if not arrays or _table_of(type(arrays[0])) is None:
         return _FIRST_PARTS
-    size = int(arrays[0].nbytes)  # as the others', mostly
+    size = _bytes_of(arrays[0])  # as the others', mostly
     lead = _lead_of(size * len(arrays)) // size if size > 0 else 0
     return (lead, 2 * lead) if lead else ()
 
@@ -373,13 +373,21 @@ def _slices_in_parts(
 ) -> Iterator[tuple[PageList, bool]]:
     """Return slices, some of the first before others are looked at."""
     slices = int(values.shape[0]) if type(pages) is list and len(values.shape) > 0 else 0
-    size = int(values.nbytes) // slices if slices > 0 else 0
+    size = _bytes_of(values) // slices if slices > 0 else 0
     count = _lead_of(size * len(pages)) // size if size > 0 else 0
     if count == 0:
         yield from _parted(_slices(values, pages, gpu, what))
         return
     yield _slices(values, pages[:count], gpu, what), False
     yield _slices(values, pages[count:], gpu, what), True
+
+
+def _bytes_of(values: Any) -> int:
+    """Return the bytes of an array; 0 of one that has none side by side, which is refused later."""
+    try:
+        return int(values.nbytes)
+    except RuntimeError:  # of a sparse one
+        return 0
 
 
 def _parted(given: PageList) -> Iterator[tuple[PageList, bool]]:
@@ -496,13 +504,13 @@ def _places(
     kind = type(arrays[0])
     if not framework or set(map(type, arrays)) != {kind}:
         return None
-    sizes = list(map(attrgetter("nbytes"), arrays))
     if framework == "cupy":
         one_by_one = set(map(attrgetter("device.id"), arrays)) != {gpu}
         if one_by_one or not all(map(attrgetter("flags.c_contiguous"), arrays)):
             return None
-        return list(map(attrgetter("data.ptr"), arrays)), sizes
+        return list(map(attrgetter("data.ptr"), arrays)), list(map(attrgetter("nbytes"), arrays))
     try:
+        sizes = list(map(attrgetter("nbytes"), arrays))
         if set(map(kind.get_device, arrays)) != {gpu} or not all(map(kind.is_contiguous, arrays)):
             return None
         # A view that PyTorch negates when it is read is an imaginary part, which has gaps.
