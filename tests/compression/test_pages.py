@@ -8,8 +8,9 @@ import pytest
 import lanescope
 from lanescope import InputError, LanescopeError
 from lanescope.compression import channel as channel_module
-from lanescope.compression import page_copies, page_memory, page_restores, paging
+from lanescope.compression import choosing, page_copies, page_memory, page_restores, paging
 from lanescope.compression import pages as pages_module
+from lanescope.compression.deciding import Always
 from lanescope.compression.stream import Codec
 from tests.compression.gpu_stand_ins import stand_in
 from tests.compression.page_cores import Copier, HostCore, PeerCore, memory
@@ -191,6 +192,34 @@ def test_pages_leave_where_they_lie_if_there_is_no_memory_to_gather_them(gpus):
     gpus.room = 1 << 20
     parcel = channel.offload_many(given)
     assert {how for how, _ in gpus.cores[0].moved} == {"where they lie"}
+    gpus.room = 1 << 40
+    same(channel.restore_many(parcel), given)
+
+
+def test_pages_leave_without_a_look_if_there_is_no_memory_for_it(gpus, monkeypatch):
+    class Looker:
+        is_free = True
+
+        def begin(self, *given):
+            """Look at nothing."""
+
+        def take(self):
+            """Say that nothing was found yet."""
+
+    class Sampling(Always):
+        def wants_sample(self, transfer):
+            return True
+
+        def take_sample(self, transfer, sampled):
+            told.append(list(sampled))
+
+    told = []
+    monkeypatch.setattr(choosing.native, "Looker", Looker)
+    channel = host(Sampling(compress=False))
+    given = made_up([64 * KIB] * 20)
+    gpus.room = 0
+    parcel = channel.offload_many(given)
+    assert told == [[]]
     gpus.room = 1 << 40
     same(channel.restore_many(parcel), given)
 

@@ -12,6 +12,7 @@ from lanescope._core import native
 from lanescope.compression.deciding import Sampled, SamplingDecider, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, LookedAt
 from lanescope.compression.stream import Codec
+from lanescope.errors import LanescopeError
 
 
 def choose(array: LookedAt, stream: int) -> tuple[Codec, int]:
@@ -80,7 +81,8 @@ class Looks:
                     array.gpu, array.pointer, array.bytes, dtype_of(array.dtype), self._codec,
                     stream, *(() if base is None else (base.pointer,)),
                 )  # fmt: skip
-            except native.NativeError:  # it goes on without; the transfer says what is wrong
+            # It goes on without: the transfer says what is wrong, or needs no memory for its part.
+            except (native.NativeError, LanescopeError):
                 self._decider.take_sample(transfer, ())
 
     def _tell(self, decider: SamplingDecider) -> None:
