@@ -49,10 +49,10 @@ namespace lanescope::compress {
 
 void load_kernels(const Choice&) {}
 
-void encode_blocks(const Choice& choice, const std::byte* data, std::size_t bytes, const Sink& sink,
+void encode_blocks(const Choice& choice, const Values& values, std::size_t bytes, const Sink& sink,
                    int, cudaStream_t stream) {
   require_possible(choice);
-  pretended::put(stream, [=] {
+  pretended::put(stream, [=, data = values.data] {
     for (std::size_t at = 0, block = 0; at < bytes; at += kBlockBytes, ++block) {
       const std::size_t size = std::min(kBlockBytes, bytes - at);
       std::memcpy(sink.payloads + at, data + at, size);
@@ -64,9 +64,9 @@ void encode_blocks(const Choice& choice, const std::byte* data, std::size_t byte
                              at};
     }
     *sink.used = padded(bytes);
+    if (sink.progress.taken != nullptr) *sink.progress.taken = sink.progress.mark;
     if (sink.progress.stored == nullptr) return;
     std::fill_n(sink.progress.stored, (bytes + kBlockBytes - 1) / kBlockBytes, sink.progress.mark);
-    *sink.progress.taken = sink.progress.mark;
   });
 }
 
