@@ -188,7 +188,8 @@ void HostChannel::State::make_words() {
   if (!streams_take_values(outs[0].get(), taken_word())) taken.reset();
 }
 
-/// Of an update what its kernel keeps would be another's: it comes behind all before.
+/// All but kernels that code go by the first lane: updates, too, whose kernels share what they
+/// keep.
 void HostChannel::State::choose_lane(bool codes) {
   // Also where a call fails: the other lane's word would be waited for, and nobody would write it.
   const bool was_marking = std::exchange(is_marking, false);

@@ -28,6 +28,7 @@ class TablePool {
   void with(std::span<const std::byte> table, cudaStream_t upload, cudaStream_t stream, Use use) {
     if (table.empty()) return use(static_cast<const std::byte*>(nullptr));
     auto room = lend(table.size());
+    cudaStream_t last = upload;  // that uses the room
     try {
       std::memcpy(room->host.data(), table.data(), table.size());
       check(cudaMemcpyAsync(room->device.data(), room->host.data(), table.size(),
@@ -35,9 +36,10 @@ class TablePool {
             "cudaMemcpyAsync");
       record(room->there, upload);
       let_wait(stream, room->there);
+      last = stream;
       use(static_cast<const std::byte*>(room->device.data()));
     } catch (...) {
-      take_back(std::move(room), stream);
+      take_back(std::move(room), last);
       throw;
     }
     take_back(std::move(room), stream);

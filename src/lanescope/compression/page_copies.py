@@ -100,8 +100,8 @@ class PageCopies:
 
     def _side_by_side(
         self, given: PageList, unjoined: Unjoined | None = None, *, ends: bool = False
-    ) -> Iterator[tuple[int, int, GpuArray]]:
-        """Gather pages, as many at a time as there is memory for: from, to, and where they lie.
+    ) -> Iterator[tuple[int, PageList, GpuArray]]:
+        """Gather pages, as many at a time as there is memory for: from where on, which, and where.
 
         With transfers that are not joined two and more have that memory together, and where the
         pages end with these the last ones are apart.
@@ -115,12 +115,12 @@ class PageCopies:
             except NoMemoryError as error:
                 most = less(min(most, some.bytes), len(some), error)
                 continue
-            yield first, first + len(some), room
+            yield first, some, room
             first += len(some)
 
-    def _gathered(self, pages: PageList, scratch: Callable[[str, int, int], GpuArray]) -> GpuArray:
+    def _gathered(self, pages: PageList, room_for: Callable[[str, int, int], GpuArray]) -> GpuArray:
         """Return pages side by side. Raises `NoMemoryError`."""
-        room = scratch(pages.framework, self._source, pages.bytes)
+        room = room_for(pages.framework, self._source, pages.bytes)
         targets = offsets_of(pages.sizes) + np.uint64(room.pointer)
         self._copy(pages.pointers, targets, pages.sizes, room, fill_up=True)
         room.dtype = pages.kind

@@ -202,7 +202,9 @@ def padded(sizes: Numbers) -> Numbers:
 def are_blocks(given: PageList) -> bool:
     """Whether all pages are whole blocks, which a kernel can code where they lie."""
     sizes = given.sizes if given.each is None else np.uint64(given.each)
-    return not ((sizes & np.uint64(BLOCK_BYTES - 1)) | (given.pointers & np.uint64(15))).any()
+    return not (
+        (sizes & np.uint64(BLOCK_BYTES - 1)) | (given.pointers & np.uint64(ALIGNMENT - 1))
+    ).any()
 
 
 def offsets_of(sizes: Numbers) -> Numbers:

@@ -1,4 +1,4 @@
-"""What channels do with many arrays in one call: one kernel reads them, one transfer goes."""
+"""What channels do with many arrays in one call: they travel as one array, or as a few."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class PageTransfers(PageRestores):
         """Bring many arrays to pinned memory of the host, in a few transfers.
 
         Nothing waits on the host. The pages may be overwritten or freed at once, by what is put on
-        the current stream. Pages of whole 64 KiB are read where they lie. Of others a kernel makes
-        one array first: up to 256 MiB of the GPU's memory hold them side by side meanwhile; more
-        go in several transfers, and so they do where there is less memory. The first 16 and the
-        last 8 MiB are transfers of their own: they cross the link while others are gathered, or
-        put to their places.
+        the current stream. Pages of whole 64 KiB are read where they lie, if they are compressed or
+        go first. Of others a kernel makes one array first: up to 256 MiB of the GPU's memory hold
+        them side by side meanwhile; more go in several transfers, and so they do where there is
+        less memory. The first 16 and the last 8 MiB are transfers of their own: they cross the link
+        while others are gathered, or put to their places.
 
         Parameters
         ----------
@@ -148,10 +148,10 @@ class PageTransfers(PageRestores):
         found, room = self._places(given.framework, given.runs, out, out_pages, given.sizes)
         over = ">host" if self._via == "host" else ""
         path = f"g{self._source}{over}>g{self._target}"
-        for first, last, array in self._side_by_side(given):
+        for first, some, array in self._side_by_side(given):
             source_stream = current_stream(given.framework, self._source)
             stream = current_stream(room.framework, self._target)
-            targets, sizes = room.pointers[first:last], given.sizes[first:last]
+            targets, sizes = room.pointers[first : first + len(some)], some.sizes
             there = self._landing(room.framework, self._target, targets, sizes)
             transfer = Transfer(tag or "", path, given.kind, array.bytes)
             decision = self._decide(transfer, array, source_stream)
@@ -237,8 +237,7 @@ class PageTransfers(PageRestores):
         Those of whole blocks lie where they are.
         """
         if not are_blocks(given):
-            for first, last, room in self._side_by_side(given, unjoined, ends=ends):
-                yield first, given.part(first, last), room
+            yield from self._side_by_side(given, unjoined, ends=ends)
             return
         for first, last in groups_of(given, page_memory.GROUP_BYTES // 2, ends=ends):
             yield first, given.part(first, last), None
