@@ -14,7 +14,8 @@ class CopyingLink:
     Attributes
     ----------
     events
-        What was begun and waited for, in order: ``send``, ``bring`` or ``wait``, and a number.
+        What was begun and waited for, in order: ``send``, ``bring`` or ``wait``, and a number;
+        ``reserve`` and bytes.
     most
         How many can be sent before the host has no more memory; None: any number.
     """
@@ -46,6 +47,9 @@ class CopyingLink:
 
     def wait(self, end: int) -> None:
         self.events.append(("wait", end))
+
+    def reserve(self, size: int) -> None:
+        self.events.append(("reserve", size))
 
     def of(self, what: str) -> list[int]:
         return [number for kind, number in self.events if kind == what]

@@ -69,6 +69,14 @@ def test_nothing_waits_for_what_is_used_where_it_is() -> None:
     assert link.of("bring") == [3]  # begun while the ones before are still leaving
 
 
+def test_what_a_pass_took_is_there_for_the_next_one() -> None:
+    own, link = pool(ahead=8)
+    backward(own, forward(own, 10))
+    assert link.of("reserve") == [5 * MIB]  # once a pass: five had left
+    backward(own, forward(own, 12))
+    assert link.of("reserve") == [5 * MIB, 7 * MIB]
+
+
 def test_no_more_memory_is_held_than_ahead() -> None:
     own, link = pool(ahead=8)
     tensors = [Tensor(i) for i in range(16)]

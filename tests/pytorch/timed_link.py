@@ -79,5 +79,8 @@ class TimedLink:
         self.back_bytes += size
         return TimedTensor(memory, address, size), self.back + self.decode_seconds
 
+    def reserve(self, size: int) -> None:
+        pass
+
     def wait(self, end: float) -> None:
         self.now = max(self.now, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
@@ -19,6 +20,8 @@ from lanescope.torch.saved import NoRoomError
 _NO_MEMORY = 2
 #: For each direction: as many transfers as are on their way together.
 _STREAMS = 4
+#: Of pinned memory, what ranges leave unused at its end, and entries take.
+_UNUSED = 1 / 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,13 @@ class HostLink:
         with torch.cuda.stream(stream):
             self.channel.restore(sent, out=room)
         return room, End(stream.record_event(), own)
+
+    def reserve(self, size: int) -> None:
+        """Pin so much of the host's memory in all, as far as there is some."""
+        missing = int(size * (1 + _UNUSED)) - self.channel.pinned_bytes
+        if missing > 0:
+            with suppress(LanescopeError):  # those that find no room stay
+                self.channel.prepare(missing)
 
     def wait(self, end: End) -> None:
         """Let the stream of the tensor's memory wait, and the current one."""

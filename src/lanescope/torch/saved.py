@@ -51,6 +51,9 @@ class Link(Protocol):
     def wait(self, end: Any) -> None:
         """Let what comes later on the tensor's stream wait, and not the host."""
 
+    def reserve(self, size: int) -> None:
+        """Pin so much of the host's memory in all, as far as there is some."""
+
 
 @dataclass(slots=True)
 class Moved:
@@ -253,7 +256,7 @@ class Pool:
             If it was changed in place before it had left.
         """
         with self._lock:
-            self._is_saving = False
+            self._end_of_saving()
             if saved.where is Where.AWAY:
                 self._bring(saved, Where.BACK)
             elif saved.where is Where.EARLY:
@@ -284,6 +287,16 @@ class Pool:
             self.bytes[saved.where] -= saved.bytes
             if saved.sent is not None:
                 self._host_bytes -= saved.bytes
+
+    def _end_of_saving(self) -> None:
+        """Let the next pass find what this one took at most, however far ahead the host runs.
+
+        A tensor takes as much memory as it has bytes until it has left, and the first pass, which
+        pins memory, runs less far ahead than those after it.
+        """
+        if self._is_saving:
+            self._is_saving = False
+            self.link.reserve(self._host_bytes)
 
     def _becomes(self, saved: Saved, where: Where) -> None:
         self.bytes[saved.where] -= saved.bytes
