@@ -27,7 +27,8 @@ paths_of(host_codec_sources error.cpp host/interruption.cpp host/parallel.cpp
 
 # What needs the CUDA runtime: channels, and the codecs on GPUs with their kernels.
 paths_of(channel_sources cuda/peer.cpp cuda/shared_memory.cpp cuda/stream_values.cpp
-  compress/device_channel.cpp compress/host_channel.cpp compress/in_flight.cpp
+  compress/device_channel.cpp compress/encode_lanes.cpp
+  compress/host_channel.cpp compress/in_flight.cpp
   compress/page_copier.cpp compress/parcel.cpp compress/parcel_stream.cpp
   compress/peer_receiver.cpp compress/peer_sender.cpp compress/peer_slots.cpp
   compress/pinned_arena.cpp compress/range_arena.cpp compress/report.cpp compress/room.cpp

@@ -156,12 +156,13 @@ void encode_blocks(const Choice& choice, const Values& values, std::size_t bytes
   const std::size_t window = 1 + pretended::draw() % 40;  // how far blocks overtake each other
   for (std::size_t i = 0; i < order.size(); ++i)
     std::swap(order[i], order[std::min(order.size() - 1, i + pretended::draw() % window)]);
-  for (const std::size_t block : order) {
-    const std::size_t begin = block * kBlockBytes;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t block = order[i], begin = block * kBlockBytes;
+    // The next encoder may begin before the last blocks of this one are taken.
+    const bool reports =
+        sink.progress.taken != nullptr && i + 1 + sink.progress.left >= order.size();
     pretended::put(stream, [=] {
-      // The next slab's encoder may begin before the last blocks of this one are stored.
-      if (block == order.back() && sink.progress.taken != nullptr)
-        *sink.progress.taken = sink.progress.mark;
+      if (reports) *sink.progress.taken = sink.progress.mark;
       const std::byte* data = values.places != nullptr ? values.places[block] : values.data + begin;
       encode_one(data, std::min(kBlockBytes, bytes - begin), sink, block);
     });

@@ -280,7 +280,7 @@ struct ChannelOptions {
   std::optional<Codec> codec{};             ///< For all arrays; none: as decided.
   std::optional<std::size_t> slab_bytes{};  ///< Of the array, that one kernel codes: a multiple of
                                             ///< 64 KiB. None: 128 MiB between GPUs, 32 MiB between
-                                            ///< them over the host, 8 MiB to the host.
+                                            ///< them over the host, 16 MiB to the host.
   std::optional<int> slots{};  ///< Slabs that the receiving side has room for. None: 2, with the
                                ///< host 4.
   std::optional<int> sms{};    ///< Of each GPU at most; none or 0: as many as fill the link to
@@ -371,7 +371,7 @@ class LANESCOPE_API HostChannel {
 
   /// Takes an array to the host. It may be overwritten by what is put on the stream later. With a
   /// base, an array of as many bytes on the same GPU, the parcel holds differences where that pays.
-  /// Takes eight slabs of the GPU's memory.
+  /// Takes four slabs of the GPU's memory.
   Offload offload(std::span<const std::byte> source, Dtype dtype, cudaStream_t stream,
                   std::string_view tag = {}, std::optional<std::span<const std::byte>> base = {});
 

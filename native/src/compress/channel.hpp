@@ -24,7 +24,7 @@ struct ChannelOptions {
 
 /// What is usual between a device and the host; the defaults are those
 /// between devices. Both by measurement on H200s.
-inline constexpr ChannelOptions kToHost{8 << 20, 4};
+inline constexpr ChannelOptions kToHost{16 << 20, 4};
 
 /// What is usual between devices by way of the host.
 inline constexpr ChannelOptions kOverHost{32 << 20, 4};
@@ -39,7 +39,7 @@ inline constexpr int kUsualSmsOfPeer = 80, kMostSmsOfPeer = 256, kMostSmsOfHost 
 
 /// How much is coded before all parts of the pipeline are at work, at most.
 inline constexpr std::size_t kPeerFill = std::size_t{kUsualSmsOfPeer} * kMostGroups * kBlockBytes;
-inline constexpr std::size_t kOverHostFill = 8 << 20;
+inline constexpr std::size_t kOverHostFill = 8 << 20, kToHostFill = 8 << 20;
 
 /// Throws `Error` where one is out of range.
 void require_possible(const ChannelOptions& options);

@@ -39,8 +39,9 @@ struct Progress {
   unsigned int* stored = nullptr;  ///< A word for each block, which becomes `mark` when the block
                                    ///< is stored; memory as that of `Sink`. Null: nobody follows.
   unsigned int mark = 0;           ///< Not what the words were before.
-  unsigned int* taken = nullptr;  ///< Becomes `mark` when no block is left that nobody works on; in
-                                  ///< the encoding device's own memory.
+  unsigned int* taken = nullptr;   ///< Becomes `mark` when no more than `left` blocks are left that
+                                   ///< nobody works on; in the encoding device's own memory.
+  unsigned int left = 0;
 };
 
 /// What an encoder takes differences to, as it reads values: the base of an update.

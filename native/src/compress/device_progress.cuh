@@ -52,6 +52,13 @@ __device__ __forceinline__ void mark(unsigned int* word, unsigned int mark) {
                : "memory");
 }
 
+/// For who waits for the word alone, and reads nothing else that the thread stored.
+__device__ __forceinline__ void mark_alone(unsigned int* word, unsigned int mark) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(word)),
+               "r"(mark)
+               : "memory");
+}
+
 __device__ __forceinline__ unsigned int read_mark(const unsigned int* word) {
   unsigned int mark;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];"

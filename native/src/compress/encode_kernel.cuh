@@ -42,7 +42,12 @@ __global__ void __launch_bounds__(ShapeOf<Strip, update>::kEncodeGroups* kGroupT
   const auto values_of = [&](std::size_t block) {
     return places != nullptr ? places[block] : data + block * kBlockBytes;
   };
+  const auto report = [&](std::size_t block) {
+    if (sink.progress.taken != nullptr && block + sink.progress.left >= blocks && group.leads())
+      mark_alone(sink.progress.taken, sink.progress.mark);
+  };
   for (std::size_t block = begin; block < blocks; block = at_first + group.shared->taken) {
+    report(block);
     encoder.encode(values_of(block), bytes_of_block(bytes, block), block,
                    [&] {  // What the warp reads next is on its way while it stores. Not values and
                           // base: so much would push kept differences out of the L2 cache.
@@ -53,8 +58,7 @@ __global__ void __launch_bounds__(ShapeOf<Strip, update>::kEncodeGroups* kGroupT
                      bring_near(values_of(next) + part.begin, part.bytes);
                    });
   }
-  if (sink.progress.taken != nullptr && group.leads())
-    mark(sink.progress.taken, sink.progress.mark);
+  report(blocks);
   encoder.finish();
 }
 

@@ -1,18 +1,17 @@
 #include "compress/host_channel.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
 
+#include "compress/encode_lanes.hpp"
 #include "compress/in_flight.hpp"
 #include "compress/page_copier.hpp"
 #include "compress/slabs.hpp"
 #include "compress/stream_order.hpp"
 #include "compress/table_pool.hpp"
 #include "compress/update_lanes.hpp"
-#include "cuda/stream_values.hpp"
 
 namespace lanescope::compress {
 
@@ -35,6 +34,7 @@ struct Slot {
 namespace {
 
 constexpr int kLeastSlots = 2;
+constexpr std::size_t kSlabBytesAlone = 8 << 20;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
 constexpr const char* kNoMemory = "the GPU has no memory left";
 
@@ -65,21 +65,16 @@ struct HostChannel::State {
     return choice.difference != UpdateKind::none ? options().sms : encoding_sms(choice);
   }
   TransferFacts facts(const char* way, std::size_t bytes) const;
-  void begin_behind(cudaStream_t caller, const Stream& first, const Stream& second);
-  cudaStream_t out() const { return outs[lane].get(); }
-  void make_words();
-  unsigned int* taken_word() const {
-    return taken ? static_cast<unsigned int*>(taken->data()) + lane : nullptr;
-  }
-  void choose_lane(bool codes);
-  void begin_encoding(Ticket& ticket, std::size_t reported);
-  void end_encoding(Ticket& ticket, std::size_t reported);
+  void begin_in(cudaStream_t caller);
+  void begin_out(Ticket& ticket);
+  void end_out(Ticket& ticket);
   void encode(Ticket& ticket, const Parcel& parcel, const Values& values);
   void encode_pages(Ticket& ticket, const Parcel& parcel, std::span<const Page> pages);
   void copy_pages(Ticket& ticket, const Parcel& parcel, std::span<const Page> pages);
   void encode_update(Ticket& ticket, const Parcel& parcel, const std::byte* source,
                      const std::byte* base);
-  void copy(Ticket& ticket, void* to, const void* from, cudaMemcpyKind kind, const Stream& stream);
+  void copy(Ticket& ticket, const Parcel& parcel, const std::byte* source);
+  void copy_back(Ticket& ticket, const Parcel& parcel, std::byte* target);
   bool can_stage(Parcel& parcel);
   bool has_slots();
   void decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target,
@@ -105,19 +100,10 @@ struct HostChannel::State {
   int gpu;
   HostChannelOptions given;
   std::size_t slot_bytes;
-  /// Of `outs` and `in` kernels code as fast as the link, on few SMs: behind all blocks of a large
-  /// kernel of the caller's the link would be idle. Kernels that code take turns on `outs`, as the
-  /// next one begins when the one before has no block left, which that says in a word of `taken`.
-  std::array<Stream, 2> outs;
-  Stream copying, in;
-  /// Of `outs`: what their kernels need, and what they report, which would keep the next one
-  /// waiting.
-  Stream preparing, reporting;
-  Event caller_ready, prepared, coded, ended;
-  std::optional<DeviceMemory> taken;  // none where there is no memory, or streams take no values
-  std::size_t lane = 0;               // of `outs`, which was used last
-  unsigned int mark = 0;              // in its word, of the last kernel
-  bool is_marking = false;            // whether that is what was put on it last
+  EncodeLanes out;
+  std::shared_ptr<Ticket> last_out;
+  Stream copying, in;  // `in` has the priority of the lanes
+  Event caller_ready, ended;
   std::vector<Slot> slots;
   std::size_t next_slot = 0;
   bool no_memory = false;  // for slots
@@ -134,23 +120,17 @@ HostChannel::State::State(int device, const HostChannelOptions& options)
     : gpu(device),
       given(options),
       slot_bytes(slot_bytes_for(device, options.channel)),
-      outs{Stream(gpu, Priority::highest), Stream(gpu, Priority::highest)},
+      out(gpu),
       copying(gpu),
       in(gpu, Priority::highest),
-      preparing(gpu),
-      reporting(gpu),
       caller_ready(event_on(gpu, Timing::none)),
-      prepared(event_on(gpu, Timing::none)),
-      coded(event_on(gpu, Timing::none)),
       ended(event_on(gpu, Timing::none)),
       taking(gpu, 1, bytes_kept_on(sms_of(gpu, options.channel))),
       putting(gpu, 1, kUpdateSlabs * options.channel.slab_bytes),
       arena(std::make_shared<PinnedArena>(RangeArena::rounded(options.piece_bytes))),
       reports(gpu, gpu),
       in_flight(reports),
-      tables(gpu) {
-  make_words();
-}
+      tables(gpu) {}
 
 TransferFacts HostChannel::State::facts(const char* way, std::size_t bytes) const {
   TransferFacts facts;
@@ -161,71 +141,51 @@ TransferFacts HostChannel::State::facts(const char* way, std::size_t bytes) cons
   return facts;
 }
 
-void HostChannel::State::begin_behind(cudaStream_t caller, const Stream& first,
-                                      const Stream& second) {
+void HostChannel::State::begin_in(cudaStream_t caller) {
   record(caller_ready, caller);
-  let_wait(first.get(), caller_ready);
-  let_wait(second.get(), caller_ready);
+  let_wait(in.get(), caller_ready);
+  let_wait(copying.get(), caller_ready);
 }
 
-void HostChannel::State::copy(Ticket& ticket, void* to, const void* from, cudaMemcpyKind kind,
-                              const Stream& stream) {
-  ticket.begin(stream.get());
-  check(cudaMemcpyAsync(to, from, ticket.facts().bytes, kind, stream.get()), "cudaMemcpyAsync");
-  ticket.end(stream.get());
+/// What is put on the stream of `out` from now on leaves the GPU.
+void HostChannel::State::begin_out(Ticket& ticket) {
+  out.begin(caller_ready);
+  ticket.begin(out.stream());
 }
 
-/// Without them kernels come one behind another.
-void HostChannel::State::make_words() {
-  const ScopedDevice scope(gpu);
-  try {
-    taken.emplace(gpu, outs.size() * sizeof(unsigned int));
-  } catch (const Error& error) {
-    if (error.code() != cudaErrorMemoryAllocation) throw;
-    return;
-  }
-  zero(gpu, taken->data(), outs.size() * sizeof(unsigned int));
-  if (!streams_take_values(outs[0].get(), taken_word())) taken.reset();
+void HostChannel::State::end_out(Ticket& ticket) {
+  ticket.end(out.stream());
+  if (ticket.facts().encodes)
+    ticket.report().bring_used(ticket.facts().reported_parts(), out.stream());
 }
 
-/// All but kernels that code go by the first lane: updates, too, whose kernels share what they
-/// keep.
-void HostChannel::State::choose_lane(bool codes) {
-  // Also where a call fails: the other lane's word would be waited for, and nobody would write it.
-  const bool was_marking = std::exchange(is_marking, false);
-  if (codes && was_marking) {
-    const unsigned int* before = taken_word();
-    lane = 1 - lane;
-    wait_for_value(out(), before, mark);
-  } else if (lane != 0) {
-    lane = 0;
-    let_wait(out(), coded);
-  }
+void HostChannel::State::copy(Ticket& ticket, const Parcel& parcel, const std::byte* source) {
+  begin_out(ticket);
+  check(cudaMemcpyAsync(parcel.payloads(), source, parcel.bytes_, cudaMemcpyDeviceToHost,
+                        out.stream()),
+        "cudaMemcpyAsync");
+  end_out(ticket);
 }
 
-void HostChannel::State::begin_encoding(Ticket& ticket, std::size_t reported) {
-  ticket.report().clear_used(reported, preparing.get());
-  record(prepared, preparing.get());
-  let_wait(out(), prepared);
-  ticket.begin(out());
-}
-
-void HostChannel::State::end_encoding(Ticket& ticket, std::size_t reported) {
-  ticket.end(out());
-  record(coded, out());
-  let_wait(reporting.get(), coded);
-  ticket.report().bring_used(reported, reporting.get());
+void HostChannel::State::copy_back(Ticket& ticket, const Parcel& parcel, std::byte* target) {
+  ticket.begin(copying.get());
+  check(cudaMemcpyAsync(target, parcel.payloads(), parcel.bytes_, cudaMemcpyHostToDevice,
+                        copying.get()),
+        "cudaMemcpyAsync");
+  ticket.end(copying.get());
 }
 
 void HostChannel::State::encode(Ticket& ticket, const Parcel& parcel, const Values& values) {
   const Report& report = ticket.report();
-  begin_encoding(ticket, 1);
+  report.clear_used(1, out.stream());
+  begin_out(ticket);
   Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
   sink.binding = {parcel.number_};
-  sink.progress = {nullptr, ++mark, taken_word()};
-  encode_blocks(*parcel.choice_, values, parcel.bytes_, sink, encoding_sms(*parcel.choice_), out());
-  is_marking = taken.has_value();
-  end_encoding(ticket, 1);
+  sink.progress = out.progress();
+  encode_blocks(*parcel.choice_, values, parcel.bytes_, sink, encoding_sms(*parcel.choice_),
+                out.stream());
+  out.note_launch();
+  end_out(ticket);
 }
 
 /// Its kernel reads blocks where the pages lie.
@@ -237,7 +197,7 @@ void HostChannel::State::encode_pages(Ticket& ticket, const Parcel& parcel,
     for (std::size_t begin = 0; begin < page.bytes; begin += kBlockBytes)
       places.push_back(page.data + begin);
   const auto bytes = std::as_bytes(std::span(places));
-  tables.with(bytes, preparing.get(), out(), [&](const std::byte* table) {
+  tables.with(bytes, out.stream(), [&](const std::byte* table) {
     encode(ticket, parcel, {places.front(), reinterpret_cast<const std::byte* const*>(table)});
   });
 }
@@ -254,11 +214,11 @@ void HostChannel::State::copy_pages(Ticket& ticket, const Parcel& parcel,
     to += whole;
   }
   const auto bytes = std::as_bytes(std::span<const PagePart>(parts));
-  tables.with(bytes, preparing.get(), out(), [&](const std::byte* table) {
-    ticket.begin(out());
+  tables.with(bytes, out.stream(), [&](const std::byte* table) {
+    begin_out(ticket);
     launch_copy_parts(reinterpret_cast<const PagePart*>(table), parts.size(), kPageCtasToHost,
-                      out());
-    ticket.end(out());
+                      out.stream());
+    end_out(ticket);
   });
 }
 
@@ -266,15 +226,16 @@ void HostChannel::State::copy_pages(Ticket& ticket, const Parcel& parcel,
 void HostChannel::State::encode_update(Ticket& ticket, const Parcel& parcel,
                                        const std::byte* source, const std::byte* base) {
   const Report& report = ticket.report();
-  const cudaStream_t stream = out();
-  begin_encoding(ticket, 2);
+  const cudaStream_t stream = out.stream();
+  report.clear_used(2, stream);
+  begin_out(ticket);
   sum_base(base, parcel.bytes_, report.used(1), stream);
   Sink sink{parcel.entries(), parcel.payloads(), parcel.room_, report.used(0), kApartToHost};
   sink.binding = {parcel.number_};
   sink.taken = {base, differing_of(*parcel.choice_), nullptr, taking.room(0)};
   encode_blocks(*parcel.choice_, source, parcel.bytes_, sink, encoding_sms(*parcel.choice_),
                 stream);
-  end_encoding(ticket, 2);
+  end_out(ticket);
 }
 
 /// Entries of a parcel of another channel, or of an update, may be more than a slot has room for.
@@ -437,14 +398,16 @@ HostChannel::Offload HostChannel::State::offload_by(TransferFacts facts,
   in_flight.add(ticket);
   const ScopedDevice scope(gpu);
   try {
-    choose_lane(parcel->choice_ && !parcel->is_update());
-    begin_behind(caller, outs[lane], outs[lane]);
+    // Updates share what their kernels keep.
+    if (out.choose(parcel->choice_ && !parcel->is_update())) ticket->follow(last_out);
+    last_out = ticket;
+    record(caller_ready, caller);
     work(*ticket, *parcel);
   } catch (const Error&) {
-    settle(*ticket, outs[lane], caller);
+    settle(*ticket, out.current(), caller);
     throw;
   }
-  settle(*ticket, ticket->facts().encodes ? reporting : outs[lane], caller, join);
+  settle(*ticket, out.current(), caller, join);
   return {parcel, ticket};
 }
 
@@ -471,7 +434,7 @@ std::shared_ptr<Ticket> HostChannel::State::restore_some(const std::shared_ptr<P
   in_flight.add(ticket);
   const ScopedDevice scope(gpu);
   try {
-    begin_behind(caller, in, in);
+    begin_in(caller);
     ticket->begin(in.get());
     work(*ticket);
     ticket->end(in.get());
@@ -519,8 +482,7 @@ HostChannel::Offload HostChannel::offload(const std::byte* source, std::size_t b
                             else if (parcel.choice_)
                               state.encode(ticket, parcel, source);
                             else
-                              state.copy(ticket, parcel.payloads(), source, cudaMemcpyDeviceToHost,
-                                         state.outs[state.lane]);
+                              state.copy(ticket, parcel, source);
                           });
 }
 
@@ -565,6 +527,9 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   TransferFacts facts = state.facts("from the host to GPU ", parcel->bytes_);
   facts.wire_bytes = stored;
   facts.compressed = facts.decodes = parcel->choice_.has_value();
+  // Behind others larger slabs keep the link busy; the first of one alone has to come before any is
+  // decoded.
+  if (state.in_flight.is_empty()) parcel->cut_into(kSlabBytesAlone);
   const bool staged = facts.compressed && state.can_stage(*parcel);
   const std::size_t slab_bytes = staged ? parcel->slab_bytes_ : state.mapped_slab_bytes(*parcel);
   facts.part_blocks = slab_bytes / kBlockBytes;
@@ -586,13 +551,13 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   const ScopedDevice scope(state.gpu);
   const Stream& last = parcel->choice_ ? state.in : state.copying;
   try {
-    state.begin_behind(target_stream, state.in, state.copying);
+    state.begin_in(target_stream);
     if (staged)
       state.decode_staged(*ticket, *parcel, target, base);
     else if (parcel->choice_)
       state.decode_mapped(*ticket, *parcel, target, base);
     else
-      state.copy(*ticket, target, parcel->payloads(), cudaMemcpyHostToDevice, state.copying);
+      state.copy_back(*ticket, *parcel, target);
   } catch (const Error&) {
     state.settle(*ticket, last, target_stream);
     throw;

@@ -34,7 +34,7 @@ enum class Join {
 };
 
 /// Slabs of an array that one kernel codes of an update, of which little crosses the link.
-inline constexpr std::size_t kUpdateSlabs = 4;
+inline constexpr std::size_t kUpdateSlabs = 2;
 
 /// Brings arrays from a GPU into pinned memory of the host and back. Kernels write payloads and
 /// entries straight into that memory, so that only what is left of an array crosses the link. What

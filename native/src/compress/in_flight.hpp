@@ -15,6 +15,9 @@ class InFlight {
   /// Before the first of its work is put on a stream: it must not be lost whatever comes.
   void add(std::shared_ptr<Ticket> ticket) { tickets_.push_back(std::move(ticket)); }
 
+  /// Of those that were not taken back.
+  bool is_empty() const { return tickets_.empty(); }
+
   /// Takes back what the ended ones used. Throws `Error` where the device failed.
   void reap();
 

@@ -114,6 +114,11 @@ void Parcel::shrink(std::size_t used) {
   if (memory_) memory_->keep_front(front_bytes() + used);
 }
 
+void Parcel::cut_into(std::size_t most_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (pieces_.empty() && !is_update()) slab_bytes_ = std::min(slab_bytes_, most_bytes);
+}
+
 const std::vector<Piece>& Parcel::pieces() {
   const std::lock_guard lock(mutex_);
   if (!pieces_.empty()) return pieces_;

@@ -83,6 +83,9 @@ class Parcel {
   /// When the payloads' bytes are known.
   void shrink(std::size_t used);
 
+  /// Limits the slabs that it comes back in; not those of an update, nor where it did so before.
+  void cut_into(std::size_t most_bytes);
+
   /// Where the payloads of each slab lie, with entries rebased to that. Made once.
   const std::vector<Piece>& pieces();
 

@@ -22,33 +22,22 @@ class TablePool {
   explicit TablePool(int device) : device_(device) {}
 
   /// Calls `use` with the table in the device's memory, which is valid for what that puts on the
-  /// stream. The table comes behind what is on `upload`, so that it is there when the stream gets
-  /// to it. The streams' device is current. Throws `Error`.
+  /// stream. The stream's device is current. Throws `Error`.
   template <typename Use>
-  void with(std::span<const std::byte> table, cudaStream_t upload, cudaStream_t stream, Use use) {
+  void with(std::span<const std::byte> table, cudaStream_t stream, Use use) {
     if (table.empty()) return use(static_cast<const std::byte*>(nullptr));
     auto room = lend(table.size());
-    cudaStream_t last = upload;  // that uses the room
     try {
       std::memcpy(room->host.data(), table.data(), table.size());
       check(cudaMemcpyAsync(room->device.data(), room->host.data(), table.size(),
-                            cudaMemcpyHostToDevice, upload),
+                            cudaMemcpyHostToDevice, stream),
             "cudaMemcpyAsync");
-      record(room->there, upload);
-      let_wait(stream, room->there);
-      last = stream;
       use(static_cast<const std::byte*>(room->device.data()));
     } catch (...) {
-      take_back(std::move(room), last);
+      take_back(std::move(room), stream);
       throw;
     }
     take_back(std::move(room), stream);
-  }
-
-  /// The same by one stream.
-  template <typename Use>
-  void with(std::span<const std::byte> table, cudaStream_t stream, Use use) {
-    with(table, stream, stream, use);
   }
 
  private:
@@ -56,13 +45,11 @@ class TablePool {
     Room(int device, std::size_t size)
         : host(DriverMemory::host(size, false)),
           device(device, size),
-          there(event_on(device, Timing::none)),
           free(event_on(device, Timing::none)),
           bytes(size) {}
 
     DriverMemory host;
     DeviceMemory device;
-    Event there;
     Event free;  ///< When nothing on the stream that used it last needs it any more.
     std::size_t bytes;
   };

@@ -57,8 +57,8 @@ class Ticket {
   /// What to do about that.
   const char* remedy() const noexcept;
 
-  /// From the first to the last step on the devices, by their clock. Once it is done; 0 where
-  /// there was nothing to do.
+  /// From the first to the last step on the devices, by their clock, or from the end of the
+  /// transfer before, if that is later. Once it is done; 0 where there was nothing to do.
   double seconds();
 
   /// What crossed the link, entries included. Once it is done.
@@ -67,6 +67,9 @@ class Ticket {
   // For channels.
   void begin(cudaStream_t stream);
   void end(cudaStream_t stream);
+
+  /// Of one that may begin before another has ended: what they share of the time is the other's.
+  void follow(std::shared_ptr<Ticket> before) { before_ = std::move(before); }
 
   /// The last thing recorded; after it, it counts as being on its way.
   void settle_behind(cudaStream_t stream);
@@ -94,11 +97,13 @@ class Ticket {
   enum class Stage { preparing, under_way, failed, done };
 
   void finish();
+  double seconds_taken() const;
   void call_for_rescue();
 
   std::mutex mutex_;
   TransferFacts facts_;
   Event begin_, end_, settled_;
+  std::shared_ptr<Ticket> before_;
   std::unique_ptr<Report> report_;
   std::function<void(std::span<const unsigned long long>)> action_;
   std::function<void()> rescue_;

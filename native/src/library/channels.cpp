@@ -214,7 +214,7 @@ void Parcel::evict() {
 
 struct HostChannel::State : Way<core::HostChannel> {
   State(int device, const ChannelOptions& options, core::RestoreBy restore_by)
-      : Way(options, core::kToHost.slab_bytes, core::kHostLink, device,
+      : Way(options, core::kToHostFill, core::kHostLink, device,
             core::HostChannelOptions{core_of(options), kPieceBytes, restore_by}),
         gpu(device),
         copier(device) {}

@@ -47,7 +47,8 @@ from lanescope.units.sizes import Size, size_of
 HOST = "host"
 PEER = "peer"
 _USUAL = {None: TO_HOST, PEER: TO_GPU, HOST: OVER_HOST}
-_PIECE_BYTES = 256 << 20
+#: By which pinned memory grows: eight arrays of 32 MiB with their entries fit, or two of 128 MiB.
+_PIECE_BYTES = 258 << 20
 _LOGGED = 1000
 _ALIGNMENT = 16
 
@@ -89,7 +90,8 @@ class Channel(PageTransfers):
         `exponent`, 32, and 48 for values of 64 bits).
     slab_bytes
         Of the array, that one kernel codes: a multiple of 64 KiB. By default 128 MiB between GPUs,
-        32 MiB between them over the host, 8 MiB to the host.
+        32 MiB between them over the host, 16 MiB to the host: of arrays that come back from there
+        one by one 8.
     slots
         Slabs that the receiving side keeps room for; by default 2, and 4 with the host.
     restore_by
@@ -230,7 +232,7 @@ class Channel(PageTransfers):
             A name for arrays of its kind, about which the rule learns together.
         base
             An array on this GPU, of the same type and shape, that will be there when the parcel is
-            restored: where it pays the parcel holds the differences to it. Takes eight slabs of the
+            restored: where it pays the parcel holds the differences to it. Takes four slabs of the
             GPU's memory, 64 MiB by default.
 
         Raises

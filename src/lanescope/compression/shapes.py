@@ -32,7 +32,7 @@ class Shape:
     fill_bytes: int
 
 
-TO_HOST = Shape(8 * _MIB, 4, 0, 8 * _MIB)
+TO_HOST = Shape(16 * _MIB, 4, 0, 8 * _MIB)
 TO_GPU = Shape(128 * _MIB, 2, 0, _AT_ONCE_BYTES)
 OVER_HOST = Shape(32 * _MIB, 4, 0, 8 * _MIB)
 
