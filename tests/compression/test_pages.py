@@ -177,12 +177,13 @@ def test_pages_of_whole_blocks_are_compressed_where_they_lie(gpus, monkeypatch):
 def test_the_first_pages_leave_where_they_lie_and_others_are_gathered_meanwhile(gpus, monkeypatch):
     copied = copies_of(monkeypatch)
     channel = host("off")
-    given = made_up([64 * KIB] * 200)
+    given = made_up([64 * KIB] * 600)
     parcel = channel.offload_many(given)
-    first, *others = gpus.cores[0].moved
+    first, second, *others = gpus.cores[0].moved
     assert first == ("where they lie", 128 * 64 * KIB)
+    assert second == ("where they lie", 320 * 64 * KIB)  # less than 16 MiB are on their way
     assert {how for how, _ in others} == {"offload"}
-    assert sum(copied) == 72
+    assert sum(copied) == 152
     same(channel.restore_many(parcel), given)
 
 

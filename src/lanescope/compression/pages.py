@@ -268,7 +268,8 @@ def _first_parts(arrays: Sequence[Any]) -> tuple[int, ...]:
         return _FIRST_PARTS
     size = _bytes_of(arrays[0])  # as the others', mostly
     lead = _lead_of(size * len(arrays)) // size if size > 0 else 0
-    return (lead, 2 * lead) if lead else ()
+    first = 5 * lead // 8  # each takes as long to look at as the one before on the link
+    return (first, first, 2 * first) if first else ()
 
 
 def joined(runs: Sequence[PageRun]) -> tuple[PageRun, ...]:

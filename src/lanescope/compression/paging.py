@@ -49,7 +49,7 @@ class PageTransfers(PageRestores):
         the current stream. Pages of whole 64 KiB are read where they lie, if they are compressed or
         go first. Of others a kernel makes one array first: up to 256 MiB of the GPU's memory hold
         them side by side meanwhile; more go in several transfers, and so they do where there is
-        less memory. The first 16 and the last 8 MiB are transfers of their own: they cross the link
+        less memory. The first 8 to 20 and the last 8 MiB are transfers of their own: they cross the link
         while others are gathered, or put to their places.
 
         Parameters
@@ -87,11 +87,12 @@ class PageTransfers(PageRestores):
                 for first, some, room in self._to_offload(given, unjoined, ends=is_last):
                     small = not together and len(some) > 1 and some.bytes < len(some) * BLOCK_BYTES
                     decision, held = self._offload_group(
-                        some, room, tag or "", small, unjoined, leads=under_way < LEAD_BYTES // 2
+                        some, room, tag or "", small, unjoined, leads=under_way < LEAD_BYTES
                     )
                     under_way += some.bytes
                     groups.append(PageGroup(before + first, len(some), decision, held))
-                self._log.settle()  # while the pages are on their way
+                if is_last:
+                    self._log.settle()  # while the pages are on their way
         if len({part.framework for part in parts}) > 1:
             raise InputError("the arrays to offload are of PyTorch and of CuPy; give those of one")
         kinds = {part.kind for part in parts}
@@ -206,7 +207,7 @@ class PageTransfers(PageRestores):
     def trim(self, keep_bytes: Size = 0) -> int:
         """Give pinned memory of the host that no parcel uses back to the system.
 
-        It goes by whole pieces of 256 MiB, and larger ones of larger arrays: one that holds
+        It goes by whole pieces of 258 MiB, and larger ones of larger arrays: one that holds
         anything stays. The GPU ends its work meanwhile.
 
         Parameters
