@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.changes import lines_of
-from lanescope.findings.advice.contents import Brings, Contents
+from lanescope.findings.advice.changes import conditions, lines_of
+from lanescope.findings.advice.contents import Brings, Contents, Kept
 from lanescope.findings.advice.edited import edits_of
 from lanescope.findings.advice.edits import keep
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import ends_after
+from lanescope.findings.advice.turns import MOST_CONTENTS, most_at_once
 from lanescope.trace.side_tables import HostCopies
 from lanescope.trace.timeline import Timeline
 from tests.findings.advice.made_up import LINK
@@ -205,3 +206,89 @@ def test_contents_come_from_hashes_of_the_same_gpu_and_size():
     assert numbers[0] == numbers[2] != numbers[1]
     assert numbers[3] == 0
     assert Contents.none().of_rows(rows).tolist() == [0] * 4
+
+
+def with_turns(
+    tables: int = 5, sets: int = 3, times: int = 4, steps: int = 8, renewed: int = 0
+) -> Carrying:
+    """In each step data, of as many sets, and several times all tables, each in its own round.
+
+    The tables are new ones after so many steps.
+    """
+    program = Carrying()
+    for step in range(steps):
+        program.carry(40 * MB, 900 + step % sets, down=True)
+        program.kernel(200.0)
+        for number in range(times * tables):
+            of = step // renewed if renewed else 0
+            program.carry(10 * MB, 1 + number % tables + of * tables, down=True)
+            program.kernel(100.0)
+            program.host(60.0)
+        program.carry(40 * MB, 2000 + step, down=False)
+    return program
+
+
+def phase_of(program: Carrying, size: int) -> Phase:
+    """Return the phase that sends copies of this size alone."""
+    phases = find_phases(program.operations(), program.contents(), kernels=True)
+    return next(p for p in phases if {c.typical_bytes for c in p.copies} == {size})
+
+
+@pytest.mark.parametrize("sets", [3, 1000])
+def test_tables_that_are_sent_by_turns_stay_on_the_gpu(sets):
+    phase = phase_of(with_turns(sets=sets), 10 * MB)
+    assert set(chain.from_iterable(brought(phase))) == {Brings.BY_TURNS}
+    assert phase.kept == Kept(5, 50 * MB)
+    found = {one.steps: one for one in edits_of(phase, LINK)}
+    kept = found[Step.KEEP,]
+    assert kept.before - kept.after.value == pytest.approx(10 * MB / 55_500 * 1e-6, rel=0.15)
+    assert "10 MB a round, by turns from 5 arrays, 50 MB in all" in kept.remedy
+    room = "The GPU has room to keep 5 arrays (50 MB), and no kernel writes to them in between."
+    assert room in conditions((Step.KEEP,), phase)
+    assert lines_of((Step.KEEP,), phase) == ["keep"]
+
+
+def test_a_few_sets_of_data_by_turns_are_a_test():
+    assert copies_of(with_turns(), 40 * MB).isdisjoint({Brings.SENT, Brings.BY_TURNS})
+    program = Carrying()
+    for number in range(40):
+        program.carry(10 * MB, number % 5, down=True)
+        program.kernel(500.0)
+        program.carry(1 * MB, 200 + number, down=False)
+        program.wait()
+    assert copies_of(program, 10 * MB) == {Brings.UNKNOWN}
+
+
+def test_tables_that_give_place_to_new_ones_stay_until_then():
+    # nothing else tells that new data comes: the tables have nearly all bytes
+    program = with_turns(sets=1, times=6, steps=24, renewed=4)
+    phase = phase_of(program, 10 * MB)
+    kept = [one for (one,) in brought(phase)]
+    assert kept.count(Brings.BY_TURNS) / len(kept) > 0.9
+    assert phase.kept == Kept(5, 50 * MB)
+
+
+def test_more_tables_than_are_remembered_are_new_each_time():
+    few = with_turns(MOST_CONTENTS, times=2, sets=1000, steps=4)
+    assert Brings.BY_TURNS in copies_of(few, 10 * MB)
+    many = with_turns(MOST_CONTENTS + 1, times=2, sets=1000, steps=4)
+    assert copies_of(many, 10 * MB) == {Brings.UNKNOWN}
+
+
+def test_copies_that_change_places_in_a_round_are_known_by_what_they_carry():
+    program = Carrying()
+    for number in range(ROUNDS):
+        for place in range(3):
+            program.carry(50 * MB, 1 + (number + place) % 3, down=True)
+        program.carry(2 * MB, 100 + number, down=True)
+        program.kernel(500.0)
+        program.carry(1 * MB, 200 + number, down=False)
+        program.wait()
+    phase = program.phase()
+    assert brought(phase)[-1] == [*[Brings.BY_TURNS] * 3, 0, 0]
+    assert phase.kept == Kept(3, 150 * MB)
+
+
+def test_spans_that_meet_do_not_lie_over_one_another():
+    assert most_at_once([(0, 1)]) == 1
+    assert most_at_once([(row, row + 12) for row in range(100)]) == 12

@@ -111,6 +111,10 @@ def test_a_pause_as_long_as_a_copy_in_memory_is_staging():
     most = [copy, copy, replace(copy, gap=100.0)]
     assert staged(most) == {0, 1}
     assert not staged([*most, most[-1]])  # half of them have no such pause
+    small = replace(copy, bytes=500_000, gap=5e4)
+    assert staged([copy, small, replace(small, gap=1e3)]) == {0, 1}  # the large one shows it
+    assert not staged([small])
+    assert staged([copy, small, replace(small, bytes=10_000, gap=1e3)]) == {0, 1}
     (edited,) = pin([replace(copy, staged=True)], lasts)
     assert edited.gap < 1e5
     assert pin([copy], lasts) == [copy]  # what the program's language does not tell

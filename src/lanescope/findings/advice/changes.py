@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
-from lanescope.findings.advice.contents import Brings
+from lanescope.findings.advice.contents import AGAIN, Brings
 from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, look_later, wait_once
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.findings.advice.state import Predict, State, best_streams
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
+from lanescope.units.sizes import size_text
 
 #: Copies are worth to be gathered where there are so many of a direction, each below a MiB:
 #: from there on the bytes take most of the time.
@@ -256,6 +257,11 @@ REPEATED = (
     "The program does this again with the same buffers: it ran once here, and to pin memory for "
     "one round takes longer than it gains."
 )
+#: Of `Step.KEEP`.
+_UNCHANGED = (
+    "What is sent has not changed since it was on the GPU last, by a hash of all bytes of some "
+    "rounds; it is so in the others, too."
+)
 _OF_STEPS = {
     Step.PIN: (
         REUSED,
@@ -274,11 +280,6 @@ _OF_STEPS = {
     Step.DEFER: (
         "Nothing on the host depends on a result before all of them are there.",
         "The GPU keeps the results until they are read together.",
-    ),
-    Step.KEEP: (
-        "What is sent has not changed since it was on the GPU last, by a hash of all bytes of some "
-        "rounds; it is so in the others, too.",
-        "The GPU has room to keep it, and no kernel writes to it in between.",
     ),
     Step.PREFETCH: (
         "A round does not need what the one before it returns.",
@@ -326,11 +327,25 @@ def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     """Return what has to hold for these steps, for a phase as it is."""
     waits = (Step.ASYNC,) if waited_once(steps, phase) else ()
     of_steps = _OF_STEPS | ({Step.DEFER: _OF_LOOKING_LATER} if looks_later(phase) else {})
+    of_steps |= {Step.KEEP: (_UNCHANGED, _room(phase))}
     found = [sentence for step in (*steps, *waits) for sentence in of_steps[step]]
     if phase.rounds_in_run == 1:
         found = [REPEATED if sentence == REUSED else sentence for sentence in found]
     found += _of_phase(steps, phase)
     return tuple(dict.fromkeys(found))
+
+
+def _room(phase: Phase) -> str:
+    """Return in a sentence what the GPU has to keep."""
+    kept = phase.kept
+    if kept is None:
+        return "The GPU has room to keep it, and no kernel writes to it in between."
+    arrays, it = ("1 array", "it") if kept.arrays == 1 else (f"{kept.arrays} arrays", "them")
+    besides = " and what comes back" if phase.schedule is not None and comes_back(phase) else ""
+    return (
+        f"The GPU has room to keep {arrays} ({size_text(kept.bytes)}){besides}, and no kernel "
+        f"writes to {'them' if besides else it} in between."
+    )
 
 
 def may_feed_back(phase: Phase) -> bool:
@@ -345,7 +360,7 @@ def lines_of(steps: tuple[Step, ...], phase: Phase) -> list[str]:
     brought = {task.brings for task in tasks}
     of_keep = [
         *(("keep-results",) if Brings.RETURNED in brought else ()),
-        *((Step.KEEP,) if Brings.RETURNED not in brought or Brings.SENT in brought else ()),
+        *((Step.KEEP,) if Brings.RETURNED not in brought or brought & {*AGAIN} else ()),
     ]
     lines = {Step.KEEP: of_keep}
     if looks_later(phase):

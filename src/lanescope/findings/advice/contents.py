@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -13,6 +13,7 @@ import numpy as np
 from lanescope.findings.advice.lanes import IN, OUT, Lane
 from lanescope.findings.advice.rounds import Rounds
 from lanescope.findings.advice.schedule import Task
+from lanescope.findings.advice.turns import most_at_once, sent_by_turns
 from lanescope.findings.trace.tiny import LOOKED_AT
 from lanescope.trace.codes import IntArray
 from lanescope.trace.operations import Operations
@@ -36,12 +37,53 @@ class Brings(IntEnum):
     SENT = 2  # to a GPU, what the last copy of its place, or one of the same round, has brought
     RETURNED = 3  # to a GPU, what has come from it in this round or the one before
     SENT_BACK = 4  # from a GPU, what is sent to it again
+    BY_TURNS = 5  # to a GPU, what one of the last copies of its size has brought, see `turns`
 
 
 #: What these bring is on the GPU already, or is not needed on the host.
-NEEDLESS = frozenset((Brings.SENT, Brings.RETURNED, Brings.SENT_BACK))
+NEEDLESS = frozenset((Brings.SENT, Brings.RETURNED, Brings.SENT_BACK, Brings.BY_TURNS))
+#: These bring what the host has sent before.
+AGAIN = (Brings.SENT, Brings.BY_TURNS)
 #: A direction and a size, and how many of them were before in a round.
 _Place = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How many arrays stay on a GPU that are no longer sent again, and their bytes in all."""
+
+    arrays: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """What the copies of a phase bring.
+
+    Attributes
+    ----------
+    tasks
+        Of its schedule.
+    constant
+        Whether all that a round sends is the same in each round.
+    kept
+        What stays on the GPU where nothing is sent again; None where nothing is.
+    """
+
+    tasks: tuple[Task, ...]
+    constant: bool = False
+    kept: Kept | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A copy that was read; `before` is the row that sent the same last, -1 where none did."""
+
+    row: int
+    round: int
+    place: _Place
+    brings: Brings = Brings.UNKNOWN
+    before: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,10 +135,8 @@ def _key(pid: IntArray, correlation: IntArray) -> IntArray:
     return (pid << 32) + correlation
 
 
-def with_contents(
-    tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntArray
-) -> tuple[tuple[Task, ...], bool]:
-    """Return tasks of a schedule with what they bring, and whether all input is constant.
+def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntArray) -> Sends:
+    """Return tasks of a schedule with what they bring.
 
     What was read of some rounds counts for all of them: a copy is known by its direction, its size
     and how many of these were before it in its round. Where all that a program sends is the same in
@@ -109,34 +149,47 @@ def with_contents(
     which
         Numbers of those of the phase.
     """
-    read = _by_round(lane, rounds)
+    by_round = _by_round(lane, rounds)
+    read = [one for number in which.tolist() if by_round for one in by_round.get(number, ())]
+    if not read:
+        return Sends(tuple(tasks))
     places: dict[_Place, Counter[Brings]] = defaultdict(Counter)
-    for number in which.tolist() if read else ():
-        for place, brings in read.get(number, ()):
-            places[place][brings] += 1
-    if not places:
-        return tuple(tasks), False
+    for one in read:
+        places[one.place][one.brings] += 1
     inputs = (brings for place, brings in places.items() if place[0] == IN)
     sent = [brings for brings in inputs if brings.total() >= _FEWEST]
     is_there = all(_share(one, (Brings.SENT, Brings.RETURNED)) >= _MOST for one in sent)
     constant = is_there and any(_share(one, (Brings.SENT,)) >= _MOST for one in sent)
-    allowed = (Brings.RETURNED,) if constant else (Brings.RETURNED, Brings.SENT)
-    found = [_marked(task, places.get(place), allowed) for task, place in _placed(tasks)]
-    return tuple(_passed_on(found)), constant
+    allowed = (Brings.RETURNED,) if constant else (Brings.RETURNED, *AGAIN)
+    placed = _placed(tasks)
+    found = [_marked(task, places.get(place), allowed) for task, place in placed]
+    again = {place for task, (_, place) in zip(found, placed, strict=True) if task.brings in AGAIN}
+    kept = _kept(one for one in read if one.place in again and one.brings in AGAIN)
+    return Sends(tuple(_passed_on(found)), constant, kept)
+
+
+def _kept(read: Iterable[_Read]) -> Kept | None:
+    """Return what has to stay on a GPU from one of these copies to the next of the same."""
+    spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for one in read:
+        spans[one.place[1]].append((one.before, one.row))
+    if not spans:
+        return None
+    arrays = {size: most_at_once(mine) for size, mine in spans.items()}
+    return Kept(sum(arrays.values()), sum(size * count for size, count in arrays.items()))
 
 
 @lru_cache(maxsize=4)  # the phases of a lane follow each other
-def _by_round(lane: Lane, rounds: Rounds) -> dict[int, list[tuple[_Place, Brings]]]:
+def _by_round(lane: Lane, rounds: Rounds) -> dict[int, list[_Read]]:
     """Return by number of a round what was brought at each place, as far as it was read."""
-    read = _read(lane, rounds.first)
-    found: dict[int, list[tuple[_Place, Brings]]] = defaultdict(list)
-    for (_, number, place), brings in zip(read, _brought(lane, read), strict=True):
-        found[number].append((place, brings))
+    found: dict[int, list[_Read]] = defaultdict(list)
+    for one in _brought(lane, _read(lane, rounds.first)):
+        found[one.round].append(one)
     return found
 
 
-def _read(lane: Lane, first: IntArray) -> list[tuple[int, int, _Place]]:
-    """Return row, round and place of each copy that was read."""
+def _read(lane: Lane, first: IntArray) -> list[_Read]:
+    """Return each copy that was read."""
     if not lane.content.any():
         return []
     copies = np.flatnonzero(lane.kind <= OUT)
@@ -146,30 +199,46 @@ def _read(lane: Lane, first: IntArray) -> list[tuple[int, int, _Place]]:
     for row, number in zip(copies.tolist(), numbers.tolist(), strict=True):
         kind, size = int(lane.kind[row]), int(lane.bytes[row])
         if lane.content[row]:
-            found.append((row, number, (kind, size, before[number, kind, size])))
+            found.append(_Read(row, number, (kind, size, before[number, kind, size])))
         before[number, kind, size] += 1
     return found
 
 
-def _brought(lane: Lane, read: Sequence[tuple[int, int, _Place]]) -> list[Brings]:
-    """Return what each of these copies brings."""
+def _brought(lane: Lane, read: Sequence[_Read]) -> list[_Read]:
+    """Return the same with what each of these copies brings."""
     found: dict[int, Brings] = {}
+    rows_before: dict[int, int] = {}
     last: dict[_Place, int] = {}  # what was sent there last
-    sent: dict[int, int] = {}  # by content: the round in which it was sent
+    sent: dict[int, tuple[int, int]] = {}  # by content: the round in which it was sent, and the row
     came: dict[int, tuple[int, int]] = {}  # by content: the round in which it came, and the row
-    for row, number, place in read:
-        content, (kind, size, _) = int(lane.content[row]), place
-        found[row] = Brings.NEW
+    for one in read:
+        content, (kind, size, _) = int(lane.content[one.row]), one.place
+        found[one.row] = Brings.NEW
         if kind == OUT:
-            came[content] = number, row
+            came[content] = one.round, one.row
             continue
-        if content in came and number - came[content][0] <= 1:
-            found[row] = Brings.RETURNED
+        sent_in, rows_before[one.row] = sent.get(content, (-1, -1))
+        if content in came and one.round - came[content][0] <= 1:
+            found[one.row] = Brings.RETURNED
             found[came[content][1]] = Brings.SENT_BACK
-        elif size > LOOKED_AT and (last.get(place) == content or sent.get(content) == number):
-            found[row] = Brings.SENT
-        last[place], sent[content] = content, number
-    return list(_unless_of_few_values(found, lane).values())
+        elif size > LOOKED_AT and (last.get(one.place) == content or sent_in == one.round):
+            found[one.row] = Brings.SENT
+        last[one.place], sent[content] = content, (one.round, one.row)
+    found = _unless_of_few_values(_with_turns(found, lane), lane)
+    return [
+        replace(one, brings=found[one.row], before=rows_before.get(one.row, -1)) for one in read
+    ]
+
+
+def _with_turns(found: dict[int, Brings], lane: Lane) -> dict[int, Brings]:
+    """Return the same with what is sent by turns."""
+    sent = (
+        row
+        for row, brings in found.items()
+        if lane.kind[row] == IN and lane.bytes[row] > LOOKED_AT and brings != Brings.RETURNED
+    )
+    again = (row for row in sent_by_turns(lane, sent) if found[row] == Brings.NEW)
+    return found | dict.fromkeys(again, Brings.BY_TURNS)
 
 
 def _unless_of_few_values(found: dict[int, Brings], lane: Lane) -> dict[int, Brings]:

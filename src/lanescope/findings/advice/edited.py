@@ -18,7 +18,7 @@ from lanescope.findings.advice.changes import (
     looks_later,
     waited_once,
 )
-from lanescope.findings.advice.contents import Brings
+from lanescope.findings.advice.contents import AGAIN, Brings
 from lanescope.findings.advice.edits import (
     EDITS,
     Edit,
@@ -231,7 +231,7 @@ def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
     if Step.BATCH in steps and _pins_all(schedule):  # the buffer is all that has to be pinned
         steps = tuple(step for step in steps if step is not Step.PIN)
     if Step.KEEP in steps:
-        words |= {Step.KEEP: f"{words[Step.KEEP]} ({_needless(schedule)})"}
+        words |= {Step.KEEP: f"{words[Step.KEEP]} ({_needless(phase, schedule)})"}
     once = waited_once(steps, phase)
     if once:
         words |= {
@@ -240,23 +240,32 @@ def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
     return ", and ".join(words[step] for step in steps)
 
 
-def _needless(schedule: Schedule) -> str:
+def _needless(phase: Phase, schedule: Schedule) -> str:
     """Return in words what copies of a round bring that is on the GPU already."""
-    said = {
-        Brings.SENT: ("that brings what was sent before", "that bring what was sent before"),
-        Brings.RETURNED: ("that sends back what came from it", "that send back what came from it"),
-        Brings.SENT_BACK: ("back of such data", "back of such data"),
-    }
+    said = (
+        (AGAIN, "that brings what was sent before", "that bring what was sent before"),
+        (
+            (Brings.RETURNED,),
+            "that sends back what came from it",
+            "that send back what came from it",
+        ),
+        ((Brings.SENT_BACK,), "back of such data", "back of such data"),
+    )
     words = []
-    for brings, (one, several) in said.items():
-        mine = [task.bytes for task in schedule.tasks if task.brings == brings]
+    for brings, one, several in said:
+        mine = [task.bytes for task in schedule.tasks if task.brings in brings]
         if mine:
             count, each = len(mine) / schedule.rounds, sum(mine) / schedule.rounds
             copies = (
                 f"1 copy {one}" if round(count) == 1 else f"{max(count, 1):.3g} copies {several}"
             )
             words.append(f"{copies}, {size_text(round(each))}")
-    return "; ".join(words) + " a round"
+    kept = phase.kept
+    by_turns = any(task.brings == Brings.BY_TURNS for task in schedule.tasks)
+    turns = ""
+    if kept is not None and by_turns:
+        turns = f", by turns from {kept.arrays} arrays, {size_text(kept.bytes)} in all"
+    return f"{'; '.join(words)} a round{turns}"
 
 
 _ENDS: tuple[Callable[[Estimate], float], ...] = (

@@ -30,23 +30,26 @@ PIECE_NS, BYTE_NS = 200.0, 0.2
 _PAUSE_NS = 50_000
 #: The host has done nothing with data that came back where it goes on sooner.
 _TOUCHES_NS = 20_000
-#: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; and the least bytes
-#: for which that is assumed.
-_STAGED_RATES, _STAGED_BYTES = (2.0, 25.0), 1 << 20
+#: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; the least bytes for
+#: which that is assumed, and where larger copies show that a library does.
+_STAGED_RATES, _STAGED_BYTES, _STAGED_WITH = (2.0, 25.0), 1 << 20, 64 << 10
 
 
 def staged(tasks: Sequence[Task]) -> frozenset[int]:
     """Return the places of copies whose data the library seems to copy into pinned memory first.
 
-    The pause before such a copy is as long as that takes; none where most have no such pause.
+    The pause before such a copy is as long as that takes; none where most of the large ones have no
+    such pause.
     """
     into = [
         place
         for place, task in enumerate(tasks)
-        if task.kind == IN and task.memory is MemoryKind.PINNED and task.bytes >= _STAGED_BYTES
+        if task.kind == IN and task.memory is MemoryKind.PINNED and task.bytes >= _STAGED_WITH
     ]
-    found = [at for at in into if _is_staged(tasks[at])]
-    return frozenset(found if 2 * len(found) > len(into) else ())
+    large = [at for at in into if tasks[at].bytes >= _STAGED_BYTES]
+    if 2 * sum(_is_staged(tasks[at]) for at in large) <= len(large):
+        return frozenset()
+    return frozenset(at for at in into if _is_staged(tasks[at], _STAGED_WITH))
 
 
 def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
@@ -361,7 +364,7 @@ def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task
     left: list[Task] = []  # out since the last task that stays
     for task in tasks:
         if task.brings in needless:
-            left.append(replace(task, gap=0.0) if _is_staged(task) else task)
+            left.append(replace(task, gap=0.0) if task.staged or _is_staged(task) else task)
             continue
         waits = task.waits or any(one.waits for one in left if one.kind == IN)
         found.append(_without(left, replace(task, waits=waits)) if left else task)
@@ -369,10 +372,10 @@ def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task
     return found
 
 
-def _is_staged(task: Task) -> bool:
+def _is_staged(task: Task, least: int = _STAGED_BYTES) -> bool:
     """Whether the pause before a copy to the GPU is as long as copying its data on the host."""
     slowest, fastest = _STAGED_RATES
-    large = task.kind == IN and task.bytes >= _STAGED_BYTES
+    large = task.kind == IN and task.bytes >= least
     return large and slowest * task.gap <= task.bytes <= fastest * task.gap
 
 

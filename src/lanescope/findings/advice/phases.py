@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.findings.advice.contents import Contents, with_contents
+from lanescope.findings.advice.contents import Contents, Sends, with_contents
 from lanescope.findings.advice.kernels import kernels_in
 from lanescope.findings.advice.lanes import (
     IN,
@@ -130,7 +130,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
     )
     parts = _parts(one, copies, (h2d, d2h, work), hidden)
     lane, number = _rows_of(one)
-    schedule, constant_input = _schedule(one) if kernels and parts == 1 else (None, False)
+    schedule, sends = _schedule(one) if kernels and parts == 1 else (None, Sends(()))
     lasted = np.array([t.end - t.begin for t in times]) * 1e-9
     return Phase(
         pid=one.pid,
@@ -156,7 +156,8 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
         method=_method(copies, parts),
         workload=_workload(copies, work.value if kernels else 0.0, parts),
         schedule=schedule,
-        constant_input=constant_input,
+        constant_input=sends.constant,
+        kept=sends.kept,
         call_gap_seconds=call_gap_seconds(lane, number),
         slowed_by_kernels=slowed_by_kernels(lane),
         part_seconds=part_seconds(lane, int(number[-1]) + 1, parts),
@@ -174,14 +175,14 @@ def _rows_of(found: _Found) -> tuple[Lane, IntArray]:
     return found.lane.rows(rows), number
 
 
-def _schedule(found: _Found) -> tuple[Schedule | None, bool]:
-    """Return some rounds with what their copies bring, and whether all data is the same."""
+def _schedule(found: _Found) -> tuple[Schedule | None, Sends]:
+    """Return some rounds, and what their copies bring."""
     lane, rounds = found.lane, found.rounds
     schedule = schedule_of(lane, rounds.first, rounds.last, found.which)
     if schedule is None:
-        return None, False
-    tasks, constant_input = with_contents(schedule.tasks, lane, rounds, found.which)
-    return replace(schedule, tasks=tasks), constant_input
+        return None, Sends(())
+    sends = with_contents(schedule.tasks, lane, rounds, found.which)
+    return replace(schedule, tasks=sends.tasks), sends
 
 
 def _spread(which: IntArray, most: int = MOST_ROUNDS) -> IntArray:
