@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from lanescope.prediction.curves import Curve
 from lanescope.units.estimate import Estimate
 from tests.findings.advice.made_up import LINK, Simple
 from tests.findings.advice.programs import PAGEABLE, PINNED, Program, looped
+from tests.findings.advice.test_contents import Carrying
 
 MB = 10**6
 #: 1 ms and 0.25 ms a MB.
@@ -151,3 +153,42 @@ def test_many_queued_copies_back_are_waited_for_once():
     assert "The host does not touch a buffer before it has waited for its copy." in pin.conditions
     _, waiting = changes(PINNING)
     assert not any(one.waits_once for one in waiting.values())
+
+
+def with_small_copies(size, kernel):
+    program = Program()
+    for _ in range(20):
+        program.copy(size, down=True, host=PAGEABLE, wait=True)
+        program.kernel(kernel)
+        program.copy(size, down=False, host=PAGEABLE, wait=True)
+        program.host(10.0)
+    return program
+
+
+def test_small_copies_are_pinned_for_more_than_large_ones():
+    # by the replay each gains 2 to 3 % of a round
+    small, large = (
+        changes_in(with_small_copies(size, kernel), LINK)[1][Step.PIN,]
+        for size, kernel in ((200_000, 700.0), (20 * MB, 120_000.0))
+    )
+    assert all(0.02 < change.effect < 0.03 for change in (small, large))
+    assert large.worth
+    assert re.search("gains 2.*less than 5% is not worth", small.why)
+    _, found = changes_in(with_small_copies(200_000, 200.0), LINK)
+    assert found[Step.PIN,].worth
+
+
+def test_small_copies_are_not_pinned_for_little_besides_what_stays_on_the_gpu():
+    program = Carrying()
+    for number in range(20):
+        program.carry(50 * MB, 1, down=True, host=PAGEABLE)
+        program.carry(200_000, 100 + number, down=True, host=PAGEABLE)
+        program.kernel(1500.0)
+        program.carry(200_000, 500 + number, down=False, host=PAGEABLE)
+        program.host(10.0)
+    (phase,) = find_phases(program.operations(), program.contents(), kernels=True)
+    predict = predicting(Simple(), LINK)
+    found = changes_of(phase, calibrate(phase, predict), predict, LINK)
+    (both,) = (one for one in found if one.steps == (Step.KEEP, Step.PIN))
+    assert both.why == "keep alone gains as much, within 5% of a round"
+    assert found[0].steps == (Step.KEEP,)

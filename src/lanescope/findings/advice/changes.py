@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
-from lanescope.findings.advice.contents import AGAIN, Brings
-from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, look_later, wait_once
+from lanescope.findings.advice.contents import AGAIN, NEEDLESS, Brings
+from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, is_pageable, look_later, wait_once
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.findings.advice.state import Predict, State, best_streams
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
+from lanescope.trace.codes import MemoryKind
 from lanescope.units.sizes import size_text
 
 #: Copies are worth to be gathered where there are so many of a direction, each below a MiB:
@@ -117,6 +119,21 @@ def small_copies(phase: Phase) -> tuple[Direction, ...]:
         for direction, moved, count in directions
         if count >= _LEAST_COPIES and moved < count * parts * _MOST_BYTES
     )
+
+
+def pins_small_copies(steps: Collection[Step], phase: Phase) -> bool:
+    """Whether these steps pin memory, all of it for copies below a MiB in the mean."""
+    if Step.PIN not in steps:
+        return False
+    if phase.schedule is None:
+        kinds = [copy for copy in phase.copies if copy.memory is MemoryKind.PAGEABLE]
+        return all(copy.bytes < copy.count * _MOST_BYTES for copy in kinds)
+    sizes: dict[int, list[int]] = defaultdict(list)
+    for task in phase.schedule.tasks:
+        needed = Step.KEEP not in steps or task.brings not in NEEDLESS
+        if needed and (task.staged or is_pageable(task)):
+            sizes[task.kind].append(task.bytes)
+    return all(sum(mine) < len(mine) * _MOST_BYTES for mine in sizes.values())
 
 
 def _gathered(phase: Phase, many: tuple[Direction, ...]) -> Workload:
