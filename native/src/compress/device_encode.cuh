@@ -14,7 +14,6 @@ namespace lanescope::compress {
 template <typename Strip, bool update = false, typename Shape = ShapeOf<Strip, update>>
 struct GroupEncoder {
   using Word = typename Strip::Word;
-  static constexpr int kLineUnits = 8;  ///< Units of 16 bytes that memory stores as one.
 
   Group group;
   std::byte* staging;  ///< In shared memory: `Shape::kEncodeRoom` for each warp, and then a tile of
@@ -322,42 +321,39 @@ struct GroupEncoder {
                                                            << 16;
   }
 
-  /// Copies table and strips out of the staging. Each line of 128 bytes is stored at once: across a
-  /// link parts of lines take longer.
+  /// Copies table and strips out of the staging.
   __device__ void copy_strips(std::byte* out) const {
-    const int before = static_cast<int>(reinterpret_cast<std::uintptr_t>(out) / 16 % kLineUnits);
-    const int begin = static_cast<int>(group.shared->begin[group.warp]);
-    const int end = static_cast<int>(group.shared->begin[group.warp + 1]);
-    const int first =
-        ((begin + 3) / 4 + before + kLineUnits - 1) / kLineUnits * kLineUnits - before;
-    const int last = (end / 4 + before) / kLineUnits * kLineUnits - before;
-    const int ahead = 4 * first - begin;  // words of the strip in a line that is another's, too
+    const std::uint32_t begin = group.shared->begin[group.warp];
+    const std::uint32_t end = group.shared->begin[group.warp + 1];
+    const std::uint32_t first = (begin + 3) / 4, last = end / 4;  // Whole units of one strip.
+    const std::uint32_t shift = 4 * first - begin;
     auto* to = reinterpret_cast<uint4*>(out) + first;
-    const auto* from = reinterpret_cast<const uint4*>(staging_of(group.warp)) + ahead / 4;
-    const int shift = ahead % 4;
-    if (shift == 0) copy_shifted<0>(from, to, last - first);
-    if (shift == 1) copy_shifted<1>(from, to, last - first);
-    if (shift == 2) copy_shifted<2>(from, to, last - first);
-    if (shift == 3) copy_shifted<3>(from, to, last - first);
-    const int seam = group.warp + static_cast<int>(kStrips) * (group.lanes.lane / kLineUnits);
-    if (seam <= static_cast<int>(kStrips)) copy_seam(out, seam, before);
+    const auto* from = reinterpret_cast<const uint4*>(staging_of(group.warp));
+    const int count = static_cast<int>(last) - static_cast<int>(first);
+    if (shift == 0) copy_shifted<0>(from, to, count);
+    if (shift == 1) copy_shifted<1>(from, to, count);
+    if (shift == 2) copy_shifted<2>(from, to, count);
+    if (shift == 3) copy_shifted<3>(from, to, count);
+    if (group.warp == 0 && group.lanes.lane <= static_cast<int>(kStrips)) copy_seam(out);
   }
 
-  /// Copies `count` units, of which the first begins `shift` words behind that of `from`.
+  /// Copies `count` units, of which the first begins `shift` words behind that of `from`. A warp's
+  /// stores fill whole lines of 128 bytes.
   template <int shift>
   __device__ __forceinline__ void copy_shifted(const uint4* from, uint4* to, int count) const {
     constexpr int kAtOnce = 4;
-    for (int base = group.lanes.lane; base < count; base += kAtOnce * kLanes) {
+    const int head = static_cast<int>(reinterpret_cast<std::uintptr_t>(to) / 16 % 8);
+    for (int base = group.lanes.lane - head; base < count; base += kAtOnce * kLanes) {
       uint4 held[kAtOnce];
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
         const int i = base + k * kLanes;
-        if (i < count) held[k] = shifted<shift>(from + i);
+        if (i >= 0 && i < count) held[k] = shifted<shift>(from + i);
       }
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
         const int i = base + k * kLanes;
-        if (i < count) to[i] = held[k];
+        if (i >= 0 && i < count) to[i] = held[k];
       }
     }
   }
@@ -372,22 +368,13 @@ struct GroupEncoder {
     return make_uint4(a.w, b.x, b.y, b.z);
   }
 
-  /// In which line strip `seam` begins amid it, the table, or, behind the last strip, nothing; less
-  /// than 0 where it begins with a line.
-  __device__ int line_of_seam(int seam, int before) const {
-    if (seam == 0) return 0;
-    const int words = static_cast<int>(group.shared->begin[seam]) + 4 * before;
-    return words % (4 * kLineUnits) == 0 ? -1 : words / (4 * kLineUnits);
-  }
-
-  /// Copies the line of a seam, by a lane for each unit, unless the seam before lies in it, too.
-  __device__ void copy_seam(std::byte* out, int seam, int before) const {
-    const int line = line_of_seam(seam, before);
-    if (line < 0 || (seam > 0 && line_of_seam(seam - 1, before) == line)) return;
-    const int unit = line * kLineUnits - before + group.lanes.lane % kLineUnits;
-    const std::uint32_t first = 4 * static_cast<std::uint32_t>(unit);
-    if (unit < 0 || first >= group.shared->begin[kStrips]) return;
-    reinterpret_cast<uint4*>(out)[unit] =
+  /// Copies, in lane l, the unit in which strip l begins, or the payload ends, unless it is a whole
+  /// one of one strip.
+  __device__ void copy_seam(std::byte* out) const {
+    const std::uint32_t begin = group.shared->begin[group.lanes.lane];
+    if (begin % 4 == 0) return;
+    const std::uint32_t first = begin / 4 * 4;
+    reinterpret_cast<uint4*>(out)[begin / 4] =
         make_uint4(word_at(first), word_at(first + 1), word_at(first + 2), word_at(first + 3));
   }
 
