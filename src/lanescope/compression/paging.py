@@ -30,6 +30,9 @@ from lanescope.compression.transfers import Parcel, Record, core_errors
 from lanescope.errors import InputError
 from lanescope.units.sizes import Size, size_of
 
+#: Pages that are not compressed leave where they lie, by a kernel, which is slower than the copy
+#: engine: the first ones, as others cannot be gathered sooner.
+_LEADING_BYTES = LEAD_BYTES * 5 // 4
 _AS_THEY_ARE = Decision(
     False, "raw", 1, None, None, "blocks would hold several pages, which may come back apart"
 )
@@ -86,8 +89,9 @@ class PageTransfers(PageRestores):
                 parts.append(given)
                 for first, some, room in self._to_offload(given, unjoined, ends=is_last):
                     small = not together and len(some) > 1 and some.bytes < len(some) * BLOCK_BYTES
+                    leads = not under_way or under_way + some.bytes <= _LEADING_BYTES
                     decision, held = self._offload_group(
-                        some, room, tag or "", small, unjoined, leads=under_way < LEAD_BYTES
+                        some, room, tag or "", small, unjoined, leads=leads
                     )
                     under_way += some.bytes
                     groups.append(PageGroup(before + first, len(some), decision, held))
