@@ -52,8 +52,8 @@ class PageTransfers(PageRestores):
         the current stream. Pages of whole 64 KiB are read where they lie, if they are compressed or
         go first. Of others a kernel makes one array first: up to 256 MiB of the GPU's memory hold
         them side by side meanwhile; more go in several transfers, and so they do where there is
-        less memory. The first 8 to 20 and the last 8 MiB are transfers of their own: they cross the link
-        while others are gathered, or put to their places.
+        less memory. The first 8 to 20 and the last 8 MiB are transfers of their own: they cross the
+        link while others are gathered, or put to their places.
 
         Parameters
         ----------
