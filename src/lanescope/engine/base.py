@@ -127,6 +127,24 @@ class TakesBatches(Protocol):
 
 
 @runtime_checkable
+class FitsTime(Protocol):
+    """A session whose batches can be made to take a given time, all that belongs to them counted.
+
+    Attributes
+    ----------
+    next_seconds
+        What the next batch shall take; None: what `TakesBatches` says.
+    shortest_seconds
+        What a batch takes at least, as far as is known.
+    """
+
+    next_seconds: float | None
+
+    @property
+    def shortest_seconds(self) -> float: ...  # noqa: D102 - see the class
+
+
+@runtime_checkable
 class Hurries(Protocol):
     """A backend that can give up making an experiment ready.
 

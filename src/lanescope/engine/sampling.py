@@ -14,6 +14,7 @@ from lanescope.copies.limit import Limit, limits
 from lanescope.engine.base import (
     Backend,
     Deadline,
+    FitsTime,
     Hurries,
     KnowsTurns,
     ReadsClock,
@@ -249,10 +250,18 @@ class _Patience:
         left = self._begin + self._share - self._sampling
         return min(self.plan.budget_seconds, max(0.0, left))
 
-    def is_spent(self, enough: bool) -> bool:
-        """Whether sampling has to end, with enough samples for an interval or with fewer."""
+    @property
+    def left_seconds(self) -> float:
+        """What is left of the time for sampling."""
+        return self.budget_seconds - self.spent_seconds
+
+    def is_spent(self, enough: bool, shortest_seconds: float = 0.0) -> bool:
+        """Whether sampling has to end, with enough samples for an interval or with fewer.
+
+        With enough of them it ends as near to the budget as batches of `shortest_seconds` come.
+        """
         if enough:
-            return self.spent_seconds >= self.budget_seconds
+            return self.left_seconds <= shortest_seconds / 2
         if self._share is not None and self._clock() >= self._begin + 2 * self._share:
             return True
         most = self.plan.budget_seconds + PATIENCE_SECONDS
@@ -274,9 +283,12 @@ class _Sampler:
         self._predicted = source is Source.PREDICTED
         self._batches: list[list[FloatArray]] = [[] for _ in range(copies)]
         patience.sampling_begins()
+        self._width: float | None = None  # the widest of the copies', once there is one
+        self._long_seconds = self._short_seconds = 0.0  # what a batch may take, and should
         if isinstance(session, TakesBatches):
             most = max(_SHORTEST_BATCH_SECONDS, patience.budget_seconds / _FEWEST_BATCHES)
-            session.batch_seconds = min(session.batch_seconds, most)
+            self._long_seconds = session.batch_seconds
+            self._short_seconds = session.batch_seconds = min(session.batch_seconds, most)
 
     @property
     def has_all(self) -> bool:
@@ -293,6 +305,8 @@ class _Sampler:
         """Sample until it is enough."""
         empty = 0
         while True:
+            if isinstance(self._session, FitsTime):
+                self._session.next_seconds = self._next_seconds()
             batch = self._session.sample()
             for batches, new in zip(self._batches, batch, strict=True):
                 batches.append(new)
@@ -305,6 +319,19 @@ class _Sampler:
                 return stop
             if self._patience.is_over:
                 raise TooLateError()
+
+    def _next_seconds(self) -> float | None:
+        """Return what the next batch shall take, so that batches of one length fill the budget.
+
+        Each batch warms up. Where the target is out of reach, as widths go with the root of the
+        number of samples, nothing is gained by short ones, after which it might be reached.
+        """
+        left = self._patience.left_seconds
+        if self._plan.samples is not None or self._width is None or left <= 0:
+            return None
+        needed = ((self._width / self._plan.target) ** 2 - 1) * self._patience.spent_seconds
+        length = self._long_seconds if needed >= left else self._short_seconds
+        return left / max(1, round(left / length)) if length else None
 
     def stopped(self, reason: str) -> Stop:
         """Describe the end of sampling, now."""
@@ -327,9 +354,12 @@ class _Sampler:
         if wanted is not None:
             return self.stopped("samples")
         widths = [half_width(s) for s in seconds]
+        self._width = max((w for w in widths if w is not None), default=None)
         if all(w is not None and w <= self._plan.target for w in widths):
             return self.stopped("converged")
-        if self._patience.is_spent(enough=True):
+        session = self._session
+        shortest = session.shortest_seconds if isinstance(session, FitsTime) else 0.0
+        if self._patience.is_spent(enough=True, shortest_seconds=shortest):
             return self.stopped("budget")
         return None
 

@@ -185,6 +185,10 @@ class GpuSession:
         # a fast copy has to go on until a slow one has had a window
         self._least_windows = max(2, repeats)
         self._loops = 1
+        # what the next batch may take, and a window of it, once a batch that counts has told
+        self.next_seconds: float | None = None
+        self._window_seconds: float | None = None
+        self._most_windows = self._windows
         # how many times as often each copy is done: short ones more often than long ones
         self._shares = [1] * len(experiment.copies)
         self._balances = _BALANCES if self._may_balance() else 0
@@ -207,8 +211,9 @@ class GpuSession:
 
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""
-        self._windows = self._fitting(self._windows)
+        self._windows = self._fitting(self._in_time(self._windows))
         boundaries = self._run()
+        self._window_seconds = None
         if self._rebalanced(boundaries):  # this batch told by how much; it does not count
             return [np.empty(0) for _ in boundaries]
         queued = sum(share + 1 for share in self._shares)
@@ -230,9 +235,23 @@ class GpuSession:
             self._loops = loops  # this batch told how many; it does not count
             return [s[:0] for s in seconds]
         most = most if self._by_kernel else most // loops
-        fewest = min(self._least_windows, most)
+        fewest, self._most_windows = min(self._least_windows, most), most
+        # The time that a batch takes and not its windows' own: copies of a queue take turns.
+        self._window_seconds = max(b[-1] for b in boundaries) / (self._windows + 1)
         self._windows = int(np.clip(self.batch_seconds / (longest * loops), fewest, most))
         return seconds
+
+    @property
+    def shortest_seconds(self) -> float:
+        """What a batch takes at least, with the window that warms up; see `FitsTime`."""
+        return (self._least_windows + 1) * (self._window_seconds or 0.0)
+
+    def _in_time(self, windows: int) -> int:
+        """Return how many windows a batch has that takes the time that it shall take."""
+        if self.next_seconds is None or not self._window_seconds:
+            return windows
+        fitting = int(self.next_seconds / self._window_seconds) - 1  # one more warms up
+        return min(max(self._least_windows, fitting), self._most_windows)
 
     def _run(self) -> list[list[float]]:
         shares = () if max(self._shares) == 1 else (self._shares,)
