@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from lanescope.cli.beside import SHOWS_A_RUN, load_modules, wake_driver
 from lanescope.cli.combinations import (
     LISTED,
     NOT_STORED,
@@ -291,6 +292,8 @@ def bench(
     if list_cases:
         _list()
         return
+    if machine is None:
+        wake_driver()
     from lanescope.cli.compared import baseline_named, compared_with, print_blocks
     from lanescope.cli.nodes import nodes_for
     from lanescope.cli.output import progress_on_terminal
@@ -314,6 +317,8 @@ def bench(
         resolved = resolve_machine(machine) if nodes is None else nodes.machine
         if size is not None or buffer_mib is not None:
             require_fits(resolved, options.bytes)
+        if machine is None:
+            load_modules(SHOWS_A_RUN)
         with progress_on_terminal() as progress:
             run = run_study(
                 study,

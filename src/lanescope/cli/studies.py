@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from lanescope.cli.beside import wake_driver
 from lanescope.cli.combinations import (
     LISTED,
     NOT_STORED,
@@ -280,6 +281,8 @@ def carry_out(
     no_store: bool = False,
 ) -> None:
     """Carry out a study, or list what it would measure; ends with an exit code."""
+    if machine is None:
+        wake_driver()
     from lanescope.cli.compared import baseline_named, compared_with, print_blocks
     from lanescope.cli.nodes import nodes_for
     from lanescope.cli.output import progress_on_terminal, show_run

@@ -1,0 +1,70 @@
+"""What goes on beside the command: the driver's start, and modules that are needed later."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+
+import pytest
+
+from lanescope._core import native
+from lanescope.cli.app import app
+from lanescope.cli.beside import SHOWS_A_RUN, load_modules, wake_driver
+from lanescope.errors import LanescopeError
+
+
+@pytest.fixture
+def callers(monkeypatch):
+    """Names of the threads that call CUDA, which finds no GPU."""
+    names = []
+
+    def devices():
+        names.append(threading.current_thread().name)
+        return []
+
+    monkeypatch.setattr(native, "cuda_devices", devices)
+    return names
+
+
+def ended(name):
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join()
+
+
+@pytest.mark.parametrize("verb", [("bench",), ("check", "--list")])
+def test_the_driver_starts_beside_the_loading(callers, monkeypatch, tmp_path, verb):
+    monkeypatch.setenv("LANESCOPE_RUNS", str(tmp_path))
+    with contextlib.suppress(LanescopeError, SystemExit):
+        app([*verb], standalone_mode=False)
+    ended("lanescope-driver")
+    assert "lanescope-driver" in callers
+
+
+def test_a_described_machine_needs_no_driver(callers, capsys):
+    app(["check", "--machine", "h200-x2", "--list"], standalone_mode=False)
+    assert callers == []
+
+
+def test_what_fails_beside_is_left_to_who_needs_it(monkeypatch, capsys):
+    def devices():
+        raise native.NativeError("cudaGetDeviceCount")
+
+    monkeypatch.setattr(native, "cuda_devices", devices)
+    for thread in (wake_driver(), load_modules(["lanescope.no_such_module"])):
+        thread.join()
+    assert capsys.readouterr().err == ""
+
+
+def test_no_thread_more_costs_time_alone(monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert load_modules(SHOWS_A_RUN) is None
+
+
+def test_what_shows_a_run_is_there():
+    load_modules(SHOWS_A_RUN).join()
+    assert set(SHOWS_A_RUN) <= set(sys.modules)
