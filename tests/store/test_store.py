@@ -5,11 +5,15 @@ import json
 import multiprocessing
 import os
 import re
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from lanescope.copies import Timing
 from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
@@ -17,6 +21,7 @@ from lanescope.prediction.engine import ModelBackend
 from lanescope.store import store
 from lanescope.store.folder import SCHEMA_VERSION, State
 from lanescope.store.folders import find_run, new_run_folder
+from lanescope.store.rows import rows_of
 from lanescope.store.run import Manifest
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.runs.export import run_csv, run_json
@@ -68,6 +73,30 @@ def test_a_killed_run_reads_back_as_far_as_it_came(tmp_path, two_gpus, manifest,
     (tmp_path / "run" / "samples" / "0001.parquet").write_bytes(b"")
     with pytest.raises(InputError, match=r"samples/0001\.parquet is no Parquet file"):
         read_run(tmp_path / "run")
+
+
+def test_columns_are_those_that_pyarrow_finds(stored):
+    rows = [row.to_table() for row in rows_of(stored.results)]
+    assert store._results_table(stored.results).equals(pa.Table.from_pylist(rows))
+    values = [[None, None], [1, None], [1.5, None], [1, 2.5], [True, None], ["a", None]]
+    values += [[Timing.GATE, "b"], [(0, 1), ()], [(), ()], [(0, 1), None], [[{"gpu": "g0"}], []]]
+    for column in values:
+        found = pa.Table.from_pylist([{"column": value} for value in column])
+        assert pa.table({"column": store._column(column)}).equals(found), column
+        assert pa.table({"column": store._column(column)}).schema.equals(found.schema), column
+
+
+def test_types_are_not_looked_for_among_the_modules(stored, monkeypatch):
+    sought = []
+
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            sought.append(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "dateutil", raising=False)
+    store._results_table([replace(result, links=()) for result in stored.results])
+    assert sought == []
 
 
 @pytest.mark.parametrize("verb", ["watch", "reproduce"])

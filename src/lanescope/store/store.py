@@ -19,9 +19,9 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lanescope.codec.atomic import sync_folder, writing_to
 from lanescope.codec.files import fields_of
@@ -32,7 +32,7 @@ from lanescope.store.decode import put_right, read_results, require_whole_cases
 from lanescope.store.folder import MANIFEST as MANIFEST
 from lanescope.store.folder import SCHEMA_VERSION, RunFolder, State, read_manifest, verb_of
 from lanescope.store.folders import find_run, is_there
-from lanescope.store.rows import rows_of
+from lanescope.store.rows import COLUMNS, rows_of
 from lanescope.store.run import Manifest, Run
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ class RunWriter:
         self._number += 1
         number = f"{self._number:04d}.parquet"
         pending = list(self._pending.values())
-        for part, make in zip(PARTS, (_samples_table, _results_table), strict=True):
-            self._opened.write(f"{part}/{number}", _parquet(make(pending)))
+        self._opened.write(f"samples/{number}", _parquet(_samples_table(pending)))
+        self._opened.write(f"results/{number}", _parquet(_results_table(pending), small=True))
         self._pending.clear()
         self._stored = time.monotonic()
 
@@ -183,7 +183,37 @@ def read_run(folder: StrPath) -> Run:
 def _results_table(results: Sequence[Result]) -> pa.Table:
     import pyarrow as pa
 
-    return pa.Table.from_pylist([row.to_table() for row in rows_of(results)])
+    rows = [row.to_table() for row in rows_of(results)]
+    return pa.table({name: _column([row[name] for row in rows]) for name in COLUMNS})
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    """Return values as pyarrow makes them a column, told its type where that is plain.
+
+    To find out a type pyarrow looks for dateutil; where that is not installed, each look goes
+    through all folders of modules, which takes longer than all the rest.
+    """
+    import pyarrow as pa
+
+    known = [value for value in values if value is not None]
+    kinds = {type(value) for value in known}
+    if kinds <= {tuple, list} and kinds:
+        inner = {type(one) for value in known for one in value}
+        kind = _plain_type(inner)
+        return pa.array(values, None if kind is None else pa.list_(kind))
+    return pa.array(values, _plain_type(kinds))
+
+
+def _plain_type(kinds: Collection[type]) -> pa.DataType | None:
+    """Return the type of a column by those of its values; None where it is not plain."""
+    import pyarrow as pa
+
+    if not kinds:
+        return pa.null()
+    if all(issubclass(kind, str) for kind in kinds):
+        return pa.string()
+    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+    return plain.get(next(iter(kinds))) if len(kinds) == 1 else None
 
 
 def _samples_table(results: Sequence[Result]) -> pa.Table:
@@ -206,7 +236,11 @@ def _whole(folder: Path, part: str) -> Path:
     return folder / f"{part}.parquet"
 
 
-def _parquet(table: pa.Table) -> Callable[[BinaryIO], object]:
+def _parquet(table: pa.Table, *, small: bool = False) -> Callable[[BinaryIO], object]:
+    """Return what writes a table; a small one, of few rows for a while, without compression."""
     import pyarrow.parquet as pq
 
-    return lambda file: pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+    how: dict[str, Any] = {"compression": "zstd"}
+    if small:  # of many columns: to compress each takes longer than all the rest
+        how = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    return lambda file: pq.write_table(table, file, write_page_checksum=True, **how)
