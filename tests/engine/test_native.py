@@ -1,16 +1,22 @@
 """The native backend's own decisions, with the machine's parts made up."""
 
 import dataclasses
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from lanescope import interruption
 from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Timing
 from lanescope.engine import native as module
+from lanescope.engine.fake import FakeBackend
 from lanescope.engine.native import NativeBackend
+from lanescope.engine.sampling import Plan
 from lanescope.engine.sessions import GpuSession
 from lanescope.errors import InputError, NotMeasuredError
+from lanescope.studies import running
+from lanescope.studies.running import Setup, Stage, run_stages
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 from tests.engines import Engines
 
@@ -295,3 +301,42 @@ def test_the_host_clock(known):
     session = GpuSession(Copies([5e-6]), copy, known.gpus[:1], None)
     assert session.sample()[0] == pytest.approx([5e-6] * 6)
     assert "host clock" in session.method
+
+
+class Pool:
+    """Stands in for the core's BufferPool, whose memory takes a while to be given back."""
+
+    def __init__(self):
+        self.begun, self.may_end, self.dropped = threading.Event(), threading.Event(), False
+
+    def drop_free(self):
+        self.begun.set()
+        self.may_end.wait()
+        self.dropped = True
+
+
+def test_memory_is_given_back_beside_what_follows(two_gpus):
+    backend, pool = NativeBackend(two_gpus), Pool()
+    backend._pool = pool
+    backend.give_back()
+    pool.begun.wait()
+    assert not pool.dropped
+    pool.may_end.set()
+    NativeBackend(two_gpus)  # takes no memory before the other has given its own back
+    assert pool.dropped
+
+
+@pytest.mark.parametrize("command", [True, False])
+def test_a_program_has_its_memory_back_on_return(two_gpus, tmp_path, monkeypatch, command):
+    given = []
+
+    class Giving(FakeBackend):
+        def give_back(self):
+            given.append(self)
+
+    backend = Giving(lambda copy, batch: [0.01] * 6)
+    monkeypatch.setattr(running, "backend_for", lambda *_, **__: backend)
+    monkeypatch.setattr(interruption, "began_at", lambda: 1.0 if command else None)
+    stage = Stage([experiment_of(host_to_gpu())], Plan())
+    run_stages(two_gpus, [stage], Setup("copy", False, tmp_path / "run", None))
+    assert given == [backend] * command

@@ -158,6 +158,14 @@ class Hurries(Protocol):
 
 
 @runtime_checkable
+class GivesBack(Protocol):
+    """A backend whose memory takes a while to be given back."""
+
+    def give_back(self) -> None:
+        """Begin to give it back: nothing more is measured."""
+
+
+@runtime_checkable
 class KnowsTurns(Protocol):
     """A session that finds out which copies an engine took one after the other."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 _BUSY_PERCENT = 10
 
+#: Threads that give memory of earlier backends back.
+_giving_back: list[threading.Thread] = []
+
 
 class NativeBackend:
     """This machine.
@@ -74,6 +78,8 @@ class NativeBackend:
     ) -> None:
         if machine.described:
             raise InputError(f"machine {machine.name!r} is described, not here; predict it instead")
+        while _giving_back:  # what they hold may be what lacks here
+            _giving_back.pop().join()
         self.deadline: Deadline | None = None
         self._topology = native.Topology()
         self._pool = native.BufferPool(self._topology)
@@ -108,6 +114,15 @@ class NativeBackend:
             if failure.device_lost:
                 self._lost.update({gpu.index: failure.error for gpu in gpus})
             raise failure.error from error
+
+    def give_back(self) -> None:
+        """Give all memory back in a thread beside what follows, as this measures nothing more."""
+        thread = threading.Thread(target=self._pool.drop_free, name="lanescope-giving", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread more: it goes with the backend
+            return
+        _giving_back.append(thread)
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:

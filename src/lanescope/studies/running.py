@@ -15,7 +15,7 @@ from lanescope._version import __version__
 from lanescope.argument_names import argument
 from lanescope.copies import Experiment
 from lanescope.copies.case import Case
-from lanescope.engine.base import Backend, Nodes
+from lanescope.engine.base import Backend, GivesBack, Nodes
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
@@ -179,6 +179,10 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
         interruption.note_run_folder(str(writer.folder))
         raise
     else:
+        # Unpinning goes on while a command puts the run together and shows it. A program that
+        # called us has its memory back on return.
+        if interruption.began_at() is not None and isinstance(backend, GivesBack):
+            backend.give_back()
         return writer.finish(State.COMPLETE)
     finally:
         writer.close()
