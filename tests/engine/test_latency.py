@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place
+from lanescope.engine import latency
 from lanescope.engine.latency import LatencySession, LoadedSession
 from lanescope.errors import NotMeasuredError
 from lanescope.studies.latency import LOAD_BYTES
@@ -100,3 +101,30 @@ def test_the_load_is_checked_too():
     session(Load(ended=7)).check()
     with pytest.raises(NotMeasuredError, match="3 bytes of the load"):
         session(Load(ended=7, wrong=3)).check()
+
+
+class Chases:
+    """Stands in for the core's ChaseProbe: each load takes the same time."""
+
+    def __init__(self, seconds):
+        self.seconds, self.spent = seconds, 0.0
+
+    def multiprocessors(self):
+        return 132
+
+    def run(self, chases, hops):
+        self.spent += chases * hops * self.seconds
+        return [self.seconds] * chases
+
+
+@pytest.mark.parametrize(("load", "rounds"), [(1.2e-6, 6), (0.83e-6, 6), (0.4e-6, 8), (10e-6, 6)])
+def test_rounds_that_take_longer_are_fewer(monkeypatch, load, rounds):
+    chases = Chases(load)
+    monkeypatch.setattr(latency.native, "ChaseProbe", lambda *_, **__: chases)
+    probe = latency.ChaseProbe(None, None, PROBE)
+    idle = LatencySession(probe)
+    idle.sample()
+    trial = chases.spent
+    (found,) = idle.sample()
+    assert found.size == rounds
+    assert chases.spent - trial == pytest.approx(rounds * max(5e-3, 132 * 64 * load), rel=0.05)

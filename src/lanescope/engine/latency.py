@@ -14,6 +14,7 @@ from lanescope.engine.base import Session
 from lanescope.engine.specs import copy_spec, device_of, place_spec
 from lanescope.errors import NotApplicableError, NotMeasuredError
 from lanescope.results.result import FloatArray, LinkEvidence
+from lanescope.results.statistics import MIN_SAMPLES
 
 #: A line of the GPU's cache, and the step of nvbandwidth's chase.
 _STRIDE_BYTES = 128
@@ -110,9 +111,11 @@ class ChaseProbe:
 
     def plan(self, seconds: float, found: FloatArray) -> None:
         """Choose how many loads make a chase, and how many rounds a batch."""
-        wanted = min(seconds, _ROUND_SECONDS) / self._probe.multiprocessors() / _median(found)
-        self._hops = int(np.clip(wanted, _FEWEST_HOPS, _MOST_HOPS))
-        self._rounds = max(1, int(seconds / _ROUND_SECONDS))
+        of_each = self._probe.multiprocessors() * _median(found)
+        self._hops = int(np.clip(min(seconds, _ROUND_SECONDS) / of_each, _FEWEST_HOPS, _MOST_HOPS))
+        # the fewest loads from every SM may take longer than a round should
+        fitting = max(MIN_SAMPLES, int(seconds / (self._hops * of_each)))
+        self._rounds = max(1, min(int(seconds / _ROUND_SECONDS), fitting))
 
     def shorten(self) -> None:
         """Halve the chase."""
