@@ -409,6 +409,7 @@ def _copy_result(
         bandwidth_gbs(copy.counted_bytes, statistics.median_seconds),
         limit,
         source=source,
+        half_width=statistics.half_width,
         alone=_limit_alone(machine, experiment, copy),
         staged=staged,
         evidence=evidence,

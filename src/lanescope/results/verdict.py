@@ -57,6 +57,7 @@ def judge(
     limit: Limit,
     *,
     source: Source,
+    half_width: float | None = None,
     alone: Limit | None = None,
     staged: bool = False,
     evidence: Sequence[LinkEvidence] = (),
@@ -67,6 +68,9 @@ def judge(
     ----------
     gbs
         Its bandwidth in GB/s.
+    half_width
+        Half of the 95 % interval of its median time, as a share of that; None where it is not
+        known. A copy is slow if that does not reach the expected share.
     alone
         Its ceiling without the other copies that ran at the same time; None when
         there were none. Below it a copy may have more than its fair share.
@@ -113,6 +117,12 @@ def judge(
     elif limit.unknown is not None:
         return Verdict(
             Status.UNJUDGED, f"{_percent(share)} of what the links allow; {limit.unknown}"
+        )
+    elif half_width is not None and share >= expected * (1 - half_width):
+        return Verdict(
+            Status.UNJUDGED,
+            f"{_percent(share)} of the limit, ± {_percent(half_width)}, and {expected * 100:.0f} % "
+            "expected: it may be as fast; a longer measurement tells",
         )
     return Verdict(Status.SLOW, reason, _remedy(limit, bool(replays)))
 
