@@ -116,7 +116,8 @@ void Parcel::shrink(std::size_t used) {
 
 void Parcel::cut_into(std::size_t most_bytes) {
   const std::lock_guard lock(mutex_);
-  if (pieces_.empty() && !is_update()) slab_bytes_ = std::min(slab_bytes_, most_bytes);
+  if (!is_cut_ && !is_update()) slab_bytes_ = std::min(slab_bytes_, most_bytes);
+  is_cut_ = true;
 }
 
 const std::vector<Piece>& Parcel::pieces() {

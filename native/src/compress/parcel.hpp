@@ -83,7 +83,8 @@ class Parcel {
   /// When the payloads' bytes are known.
   void shrink(std::size_t used);
 
-  /// Limits the slabs that it comes back in; not those of an update, nor where it did so before.
+  /// Fixes the slabs that it comes back in, for good: the first channel that restores it says how
+  /// large they are at most. Not those of an update.
   void cut_into(std::size_t most_bytes);
 
   /// Where the payloads of each slab lie, with entries rebased to that. Made once.
@@ -95,6 +96,7 @@ class Parcel {
   std::shared_ptr<PinnedArena> arena_;  // lives as long as the last parcel
   std::size_t bytes_;
   std::size_t slab_bytes_;
+  bool is_cut_ = false;  // whether these are fixed
   std::optional<Choice> choice_;
   std::uint64_t number_;  // what its blocks are bound to: that of the offload, or of a stream
   mutable std::mutex mutex_;
