@@ -27,10 +27,10 @@ from workloads import workload_of
 
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.points import Kind, Point, pattern_of
+from lanescope.prediction.predictor import Spread, copy_bytes, regime_of
 from lanescope.prediction.replay import Replay, replay
 from lanescope.prediction.samples import read_measured
 from lanescope.prediction.seconds import transfer_seconds
-from lanescope.prediction.spread import Spread, copy_bytes, regime_of
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import MAPPED, Method, Workload
 

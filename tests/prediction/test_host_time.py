@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lanescope.prediction.equations import Equations
-from lanescope.prediction.host_time import with_host_time
 from lanescope.prediction.predictor import predictor_for
+from lanescope.prediction.seconds import with_host_time
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import Method, Workload
 

@@ -7,14 +7,14 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.machine.pcie import payload_gbs
-from lanescope.prediction.machine_library import (
+from lanescope.prediction.other_links import (
     BASE,
     gpu_named,
     known_gpus,
     library_parameters,
+    link_named,
     machine_of,
 )
-from lanescope.prediction.other_links import link_named
 from lanescope.prediction.parameters import Origin
 from lanescope.prediction.stored_parameters import dumps, named_parameters, parse
 

@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.prediction.equations import Equations
-from lanescope.prediction.machine_library import BASE, library_parameters, machine_of
+from lanescope.prediction.other_links import BASE, library_parameters, machine_of
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
 from lanescope.prediction.stored_parameters import named_parameters

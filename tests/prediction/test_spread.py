@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from lanescope.prediction.parameters import Errors
-from lanescope.prediction.predictor import PUBLISHED_ERRORS, error_band
+from lanescope.prediction.predictor import (
+    PUBLISHED_ERRORS,
+    copy_bytes,
+    error_band,
+    regime_of,
+    spread_of,
+    spreads,
+)
 from lanescope.prediction.replay import Replay
-from lanescope.prediction.spread import copy_bytes, regime_of, spread_of, spreads
 from lanescope.prediction.workload import Method, Workload
 from tests.prediction.machines import link
 from tests.studies.link_parameters import fitted

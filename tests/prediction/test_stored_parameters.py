@@ -15,9 +15,8 @@ from lanescope.machine import Machine
 from lanescope.machine.files import machine_named
 from lanescope.machine.machine import Gpu, Link
 from lanescope.machine.pcie import PcieLink
-from lanescope.prediction.machine_library import BASE, known_gpus, library_parameters
+from lanescope.prediction.other_links import BASE, known_gpus, library_parameters
 from lanescope.prediction.parameters import Origin, Paced
-from lanescope.prediction.possible_parameters import require_possible
 from lanescope.prediction.stored_parameters import (
     FILE,
     dumps,
@@ -26,6 +25,7 @@ from lanescope.prediction.stored_parameters import (
     named_parameters,
     newest_fit,
     parse,
+    require_possible,
     save,
     shipped_names,
     store_fit,

@@ -1,17 +1,26 @@
-"""What every predictor does and answers, the predictors by name, and how far they may be off."""
+"""What every predictor does and answers, the predictors by name, and how far they may be off.
+
+How far predictions are off on machines and days other than the fit's comes from
+``benchmarks/model/across_machines.py``, which compares stored fits with what other machines of the
+same kind measured: transfers of fits, and workloads that nothing was fitted to. All rounds count,
+also those that something disturbed."""
 
 from __future__ import annotations
 
 import difflib
+import importlib.resources
+import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
-from lanescope.codec.fields import shown
+from lanescope.codec.fields import build, shown
 from lanescope.errors import InputError
 from lanescope.prediction.parameters import LinkParameters, Origin
-from lanescope.prediction.spread import spread_of
-from lanescope.prediction.workload import Method, Workload
+from lanescope.prediction.workload import MAPPED, STREAMED, Method, Workload
 from lanescope.units.estimate import Estimate
+
+SPREAD_FILE = "spread.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +156,71 @@ def error_band(
     if found is None:
         return 1 - share, 1 + share
     return min(1 - share, found.low), max(1 + share, found.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Where 95 % of the measured times lie, as shares of the predicted one.
+
+    Attributes
+    ----------
+    regime
+        Such as ``single``: see `regime_of`.
+    most_bytes
+        Of a copy up to which it holds; None: any.
+    low, high
+        Shares.
+    count
+        Of times compared.
+    """
+
+    regime: str
+    most_bytes: int | None
+    low: float
+    high: float
+    count: int
+
+
+@lru_cache(maxsize=1)
+def spreads() -> tuple[Spread, ...]:
+    """Return the shares that ship, by regime and rising size."""
+    file = importlib.resources.files("lanescope.prediction") / SPREAD_FILE
+    table = json.loads(file.read_text(encoding="utf-8"))
+    return tuple(build(Spread, one, "spreads", number) for number, one in enumerate(table))
+
+
+def spread_of(workload: Workload, method: Method, streams: int) -> Spread | None:
+    """Return the share that holds for a method of a workload; None where none is known."""
+    regime = regime_of(workload, method, streams)
+    size = copy_bytes(workload, method, streams)
+    return next(
+        (
+            one
+            for one in spreads()
+            if one.regime == regime and (one.most_bytes is None or size <= one.most_bytes)
+        ),
+        None,
+    )
+
+
+def regime_of(workload: Workload, method: Method, streams: int) -> str:
+    """Return what a prediction is of.
+
+    ``single``: copies one after the other; ``many``: on many streams, one way or both;
+    ``pageable`` and ``fresh``; ``implicit`` and ``hybrid``, each with ``-assumed`` where nobody
+    said how the kernel reaches mapped memory.
+    """
+    if method is Method.PAGEABLE:
+        return "fresh" if workload.fresh_output else "pageable"
+    if method in MAPPED:
+        return f"{method.lower()}{'-assumed' if workload.mapped_assumed else ''}"
+    return "many" if method in STREAMED and streams > 1 else "single"
+
+
+def copy_bytes(workload: Workload, method: Method, streams: int) -> int:
+    """Return the bytes of one copy, of the direction with more of them."""
+    parts = streams if method in STREAMED else 1
+    return max(
+        workload.h2d_bytes // (workload.h2d_arrays * workload.h2d_copies(parts)),
+        workload.d2h_bytes // (workload.d2h_arrays * workload.d2h_copies(parts)),
+    )

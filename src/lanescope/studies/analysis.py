@@ -229,8 +229,7 @@ def link_parameters(given: Parameters) -> LinkParameters:
     InputError
         If there are none of that name, or they are of no link.
     """
-    from lanescope.prediction.possible_parameters import require_possible
-    from lanescope.prediction.stored_parameters import named_parameters
+    from lanescope.prediction.stored_parameters import named_parameters, require_possible
 
     if not isinstance(given, LinkParameters):
         return named_parameters(given)

@@ -18,7 +18,6 @@ from lanescope.errors import InputError, MissingPartError, NotMeasuredError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
 from lanescope.prediction.contention import NotTogether, Together
-from lanescope.prediction.contention_sets import ROUNDS, measure_sets, sets_by_round
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
 from lanescope.prediction.fit_run import (
     FACTS,
@@ -42,7 +41,7 @@ from lanescope.report.format import (
 from lanescope.store.folders import default_runs_folder, result_place
 from lanescope.studies.analysis import Analysis, AnalysisResult, Observer
 from lanescope.studies.analysis_run import analysis_folder
-from lanescope.studies.fit_contention import contention_blocks
+from lanescope.studies.fit_contention import ROUNDS, contention_blocks, measure_sets, sets_by_round
 from lanescope.studies.options import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.estimate import Estimate

@@ -17,8 +17,7 @@ from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import shipped_names as machines_that_ship
 from lanescope.machine.machine import Machine
-from lanescope.prediction.host_time import with_host_time
-from lanescope.prediction.machine_library import (
+from lanescope.prediction.other_links import (
     BASE,
     gpu_named,
     known_gpus,
@@ -30,6 +29,7 @@ from lanescope.prediction.predictor import predictor_for, predictor_named
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
 from lanescope.prediction.roofline import bounds_as_printed, bounds_of, peaks_of, too_fast
+from lanescope.prediction.seconds import with_host_time
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import Workload
 from lanescope.studies.analysis import (
