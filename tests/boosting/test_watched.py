@@ -12,7 +12,7 @@ import pytest
 
 import lanescope
 from lanescope.errors import InputError
-from lanescope.trace.boosted import BOOST, BoostOutcome, read_boost, store_boost
+from lanescope.trace.run import BOOST, BoostOutcome, read_boost, store_boost
 from lanescope.trace.store import read_watch
 from lanescope.watching.sources import injection
 from tests.boosting.programs import COMMAND, driver_variables, needs_boost, run

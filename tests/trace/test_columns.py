@@ -14,11 +14,10 @@ from lanescope.trace.columns import (
     read_columns,
     write_columns,
 )
-from lanescope.trace.counter_spool import RECORD, counter_header, read_counters
+from lanescope.trace.counter_spool import RECORD, SpoolTail, counter_header, read_counters
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.probe import Probe
 from lanescope.trace.side_tables import HostCopies
-from lanescope.trace.spool_tail import SpoolTail
 from lanescope.trace.timeline import Counters, Process, Timeline
 
 NOW = 1_795_281_229_914_609_055
@@ -116,7 +115,7 @@ import re, sys
 from pathlib import Path
 import pyarrow.parquet
 from lanescope.trace.columns import Series, write_columns
-from lanescope.trace.spool_tail import SpoolTail
+from lanescope.trace.counter_spool import SpoolTail
 from lanescope.trace.timeline import Timeline
 
 def highest():  # what getrusage says begins with the size of whoever started us

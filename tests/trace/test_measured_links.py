@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 
 from lanescope.store.store import read_run
-from lanescope.trace.limits import DIRECTIONS, NVLINK_DIRECTIONS
-from lanescope.trace.measured_links import measured_links, measured_nodes, runs_of
+from lanescope.trace.limits import (
+    DIRECTIONS,
+    NVLINK_DIRECTIONS,
+    measured_links,
+    measured_nodes,
+    runs_of,
+)
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "check"
 
@@ -51,5 +56,5 @@ def test_results_of_other_gpus_are_not_read(tmp_path, machine):
     shutil.copytree(RECORDED, tmp_path / "20260101-000000-check")
     other = dataclasses.replace(machine, gpus=machine.gpus[:1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lanescope.trace.measured_links.read_run", lambda folder: pytest.fail("read"))
+        patch.setattr("lanescope.trace.limits.read_run", lambda folder: pytest.fail("read"))
         assert list(runs_of(other, tmp_path)) == []

@@ -26,10 +26,10 @@ from lanescope.store.folder import RunFolder, State
 from lanescope.trace import segments
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.link_error_log import LinkErrors
-from lanescope.trace.manifest import WatchManifest
 from lanescope.trace.segments import prune, read_last, recover, segments_in, write_segment
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Counters
+from lanescope.trace.watch_folder import WatchManifest
 from lanescope.watching import continuous, segment_writer
 from lanescope.watching.continuous import ContinuousWatch
 from lanescope.watching.live_findings import LiveFindings

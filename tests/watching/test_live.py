@@ -8,9 +8,16 @@ import pytest
 
 from lanescope.cli.live import live_text, sparkline
 from lanescope.errors import InputError
-from lanescope.trace.counter_spool import RECORD, RX, TX, counter_header, read_counters
+from lanescope.trace.counter_spool import (
+    RECORD,
+    RX,
+    TX,
+    HalvesTail,
+    SpoolTail,
+    counter_header,
+    read_counters,
+)
 from lanescope.trace.spool_header import merge_directions
-from lanescope.trace.spool_tail import HalvesTail, SpoolTail
 from lanescope.trace.timeline import Counters
 from lanescope.trace.wire import WireModel
 from lanescope.watching.live import HISTORY_SECONDS, LiveLink, LiveWatch

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.machine import machine_named
-from lanescope.trace.by_line import copies_by_line
+from lanescope.trace.attribution import copies_by_line
 from lanescope.trace.python_lines import Frame, NoLine, frames_of
 from lanescope.trace.store import read_spools
 from lanescope.trace.trace_spool import Trace

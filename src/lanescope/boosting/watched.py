@@ -9,8 +9,7 @@ from lanescope.argument_names import argument
 from lanescope.boosting.running import BoostOptions, run_boosted
 from lanescope.boosting.summary import as_dict, lines_of
 from lanescope.errors import InputError
-from lanescope.trace.boosted import BoostOutcome, store_boost
-from lanescope.trace.run import WatchRun
+from lanescope.trace.run import BoostOutcome, WatchRun, store_boost
 from lanescope.watching.launcher import Outcome
 from lanescope.watching.waiting import Waited
 

@@ -22,8 +22,8 @@ from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, W
 if TYPE_CHECKING:
     from lanescope.boosting.watched import BoostedLaunch
     from lanescope.findings.trace.evaluate import Evaluation
-    from lanescope.trace.manifest import WatchManifest
     from lanescope.trace.run import WatchRun
+    from lanescope.trace.watch_folder import WatchManifest
     from lanescope.watching.assertions import Assertion
     from lanescope.watching.requests import LiveView
     from lanescope.watching.session import Watch

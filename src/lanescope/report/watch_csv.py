@@ -19,7 +19,7 @@ import numpy as np
 
 from lanescope.codec.atomic import replace_when_written, writing_to
 from lanescope.report.format import safe_cells
-from lanescope.trace.by_line import CalledFrom, line_texts
+from lanescope.trace.attribution import CalledFrom, line_texts
 from lanescope.trace.codes import (
     HOST_DEVICE,
     UNKNOWN_THREAD,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
 
 from lanescope.errors import InputError
-from lanescope.trace.manifest import WatchManifest
 from lanescope.trace.timeline import Timeline
+from lanescope.trace.watch_folder import WatchManifest
 
 _REMEDY = "name another run"
 _PROBE = "probe"

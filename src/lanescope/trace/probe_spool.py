@@ -18,9 +18,8 @@ from lanescope.codec.files import read_bytes
 from lanescope.errors import InputError
 from lanescope.trace.codes import LATEST_NS
 from lanescope.trace.counter_spool import read_sidecar
-from lanescope.trace.damage import Damage
 from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
-from lanescope.trace.spool_header import header_of
+from lanescope.trace.spool_header import Damage, header_of
 
 __all__ = ["probe_header", "read_all_probes", "read_probe"]
 

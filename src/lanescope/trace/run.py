@@ -1,4 +1,4 @@
-"""A watch: what its sources saw, and what watching cost."""
+"""A watch: what its sources saw, what watching cost, and what became of boosted copies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +15,16 @@ from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.results.statistics import median_interval
-from lanescope.trace.boosted import BoostOutcome
 from lanescope.trace.link_error_log import LinkErrors
-from lanescope.trace.manifest import WATCH as WATCH
-from lanescope.trace.manifest import SourceRecord as SourceRecord
-from lanescope.trace.manifest import WatchManifest as WatchManifest
 from lanescope.trace.timeline import Timeline
+from lanescope.trace.watch_folder import WATCH as WATCH
+from lanescope.trace.watch_folder import SourceRecord as SourceRecord
+from lanescope.trace.watch_folder import WatchManifest as WatchManifest
 
 TURNS = "turns.json"
 #: With fewer turns their whole range is no 95 % interval of the median.
 FEWEST_FOR_INTERVAL = 6
+BOOST = "boost.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,43 @@ def read_turns(folder: Path) -> Turns | None:
         if not turns.plain or len(turns.plain) != len(turns.watched):
             raise FieldError("it has no turns, or not as many watched as plain", "watched")
         return turns
+
+
+@dataclass(frozen=True, slots=True)
+class BoostOutcome:
+    """What became of copies that were to be carried.
+
+    Attributes
+    ----------
+    lines
+        In sentences.
+    numbers
+        As `lanescope boost --json` writes them; None where the program could not be boosted.
+    """
+
+    lines: tuple[str, ...]
+    numbers: dict[str, Any] | None = None
+
+
+def store_boost(folder: Path, boost: BoostOutcome) -> None:
+    """Write it into a run's folder; raises InputError."""
+    with writing_to(folder):
+        write_atomically(folder / BOOST, json.dumps(dataclasses.asdict(boost)).encode())
+
+
+def read_boost(folder: Path) -> BoostOutcome | None:
+    """Return what is stored; None where the program was not to be boosted.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is damaged.
+    """
+    path = folder / BOOST
+    if not path.exists():
+        return None
+    with fields_of(path, "name another run"):
+        return build(BoostOutcome, read_json(path, inner=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,10 @@ from lanescope.errors import InputError
 from lanescope.store.folder import read_manifest
 from lanescope.trace.columns import read_counter_file, write_counter_file
 from lanescope.trace.counter_spool import HALVES, counters_in
-from lanescope.trace.damage import Damage
-from lanescope.trace.manifest import WatchManifest
-from lanescope.trace.spool_header import merge_directions
+from lanescope.trace.spool_header import Damage, merge_directions
 from lanescope.trace.time_checks import Span
 from lanescope.trace.timeline import Counters, Timeline
-from lanescope.trace.watch_folder import SPOOL, is_held
+from lanescope.trace.watch_folder import SPOOL, WatchManifest, is_held
 
 SEGMENTS, SESSION = "segments", "session"
 #: What is read where nobody says how much.

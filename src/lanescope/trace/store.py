@@ -39,7 +39,6 @@ from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
 from lanescope.trace.belonging import require_whole
-from lanescope.trace.boosted import read_boost
 from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.call_spool import CALL_SPOOLS, recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
@@ -52,15 +51,15 @@ from lanescope.trace.columns import (
     write_columns,
 )
 from lanescope.trace.counter_spool import read_all_counters
-from lanescope.trace.damage import Damage
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe_spool import read_all_probes
 from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
-from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_turns
+from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_boost, read_turns
 from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
 from lanescope.trace.side_tables import HostCopies, Managed
+from lanescope.trace.spool_header import Damage
 from lanescope.trace.time_checks import FAR_NS, Span
 from lanescope.trace.timeline import CALL_TIMES, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool

@@ -10,12 +10,10 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.trace import uncounted
 from lanescope.trace.align import align
-from lanescope.trace.attribution import attribution, copy_groups
+from lanescope.trace.attribution import attribution, copies_by_line, copy_groups
 from lanescope.trace.busy import gpu_times, in_copies
-from lanescope.trace.by_line import copies_by_line
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
 from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
-from lanescope.trace.managed import managed_directions
 from lanescope.trace.nvlink_rates import nvlink_directions, nvlink_notes
 from lanescope.trace.probed import probe_notes, probed_directions
 from lanescope.trace.rates import (
@@ -30,7 +28,7 @@ from lanescope.trace.rates import (
 )
 from lanescope.trace.rectangles import bytes_in_known
 from lanescope.trace.slow_traffic import slow_bytes
-from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary
+from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary, managed_directions
 from lanescope.trace.time_checks import impossible_note, no_room_note
 from lanescope.trace.timeline import (
     CALL_TIMES,

@@ -18,8 +18,8 @@ from lanescope.machine import Machine
 from lanescope.machine.files import dumps_machine
 from lanescope.store.folder import MACHINE, RunFolder
 from lanescope.store.folders import default_runs_folder, require_new
-from lanescope.trace.manifest import WATCH, WatchManifest
 from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, stored_bytes
+from lanescope.trace.watch_folder import WATCH, WatchManifest
 from lanescope.watching.interrupting import interruptible
 from lanescope.watching.segment_writer import ContinuousWait, SegmentWriter
 from lanescope.watching.session import Watch, watch

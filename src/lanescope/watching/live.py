@@ -12,7 +12,7 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.trace.codes import FloatArray, IntArray
-from lanescope.trace.counter_spool import HALVES
+from lanescope.trace.counter_spool import HALVES, HalvesTail, SpoolTail, Tail
 from lanescope.trace.limits import (
     DIRECTIONS,
     NVLINK_DIRECTIONS,
@@ -23,7 +23,6 @@ from lanescope.trace.limits import (
     pcie_links,
 )
 from lanescope.trace.nvlink_rates import PAYLOAD
-from lanescope.trace.spool_tail import HalvesTail, SpoolTail, Tail
 from lanescope.trace.timeline import LINKS, NVLINK, PREFERRED, Counters
 from lanescope.trace.windows import LEAST_KNOWN, WindowSplitter
 from lanescope.trace.wire import RESOLUTION, WireModel, default_model, payload_records, settle

@@ -20,8 +20,7 @@ from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
 from lanescope.store.folder import State
 from lanescope.store.folders import new_run_folder
-from lanescope.trace.manifest import WATCH, SourceRecord, WatchManifest
-from lanescope.trace.watch_folder import WatchFolder
+from lanescope.trace.watch_folder import WATCH, SourceRecord, WatchFolder, WatchManifest
 from lanescope.watching.interrupting import deferred
 from lanescope.watching.launcher import Outcome, program_environment
 from lanescope.watching.sources.base import Source, start_all

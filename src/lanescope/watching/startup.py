@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope.machine import Machine
-from lanescope.trace.manifest import SourceRecord
+from lanescope.trace.watch_folder import SourceRecord
 from lanescope.watching.sources.base import Source, start_all
 
 if TYPE_CHECKING:

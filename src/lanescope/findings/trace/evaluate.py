@@ -17,9 +17,8 @@ from lanescope.findings.trace.thrashing import thrashing
 from lanescope.findings.trace.tiny import tiny_copies
 from lanescope.findings.trace.trained_down import trained_down
 from lanescope.machine import Machine
-from lanescope.trace.limits import Ceilings, link_limits
+from lanescope.trace.limits import Ceilings, link_limits, measured_links, measured_nodes, runs_of
 from lanescope.trace.link_error_log import error_notes
-from lanescope.trace.measured_links import measured_links, measured_nodes, runs_of
 from lanescope.trace.run import WatchRun
 from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import Cost, Summary

@@ -22,14 +22,12 @@ from lanescope.document.blocks import (
 from lanescope.document.finding import Finding
 from lanescope.report import format as fmt
 from lanescope.trace.align import Alignment
-from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup
+from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup, LineCopies
 from lanescope.trace.busy import GpuTime, InCopies
-from lanescope.trace.by_line import LineCopies
 from lanescope.trace.limits import NVLINK_DIRECTIONS
-from lanescope.trace.managed import ManagedDirection
 from lanescope.trace.probed import ProbedDirection, Sign
 from lanescope.trace.run import FEWEST_FOR_INTERVAL, Turns
-from lanescope.trace.summary import DirectionSummary, Summary
+from lanescope.trace.summary import DirectionSummary, ManagedDirection, Summary
 from lanescope.trace.tracing_cost import Slowdown
 from lanescope.trace.windows import WindowStatistics, window_text
 from lanescope.units.words import shortened

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.manifest import SampleLearning, SourceRecord
+from lanescope.trace.watch_folder import SampleLearning, SourceRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from lanescope.engine.reasons import reason_for
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import sidecar_of
-from lanescope.trace.manifest import SampleLearning
+from lanescope.trace.watch_folder import SampleLearning
 from lanescope.watching.cupti import CUPTI_REMEDY
 from lanescope.watching.sources.base import Availability, SourceReport
 
