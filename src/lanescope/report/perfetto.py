@@ -15,14 +15,15 @@ from typing import BinaryIO
 import numpy as np
 
 from lanescope.codec.atomic import write_named
-from lanescope.report.perfetto_packets import Writer, builder_class
 from lanescope.report.perfetto_tracks import (
     CALL,
     LABELS,
     MOST_POINTS,
     NVTX,
     FreeLanes,
+    Writer,
     annotated,
+    builder_class,
     counter_track,
     slice_names,
     texts_of,

@@ -14,8 +14,7 @@ from lanescope.document.blocks import Timeline
 from lanescope.report.html import items, json_data, script, text
 from lanescope.report.page_frame import page_file
 from lanescope.report.palette import FROM_GPU, TO_GPU
-from lanescope.report.timeline_lanes import Lanes, lanes_of
-from lanescope.report.timeline_ranges import HEADING, NO_GPU, with_ranges
+from lanescope.report.timeline_lanes import HEADING, NO_GPU, Lanes, lanes_of, with_ranges
 from lanescope.report.timeline_rates import RateSeries, rate_series
 from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.trace.run import WatchRun

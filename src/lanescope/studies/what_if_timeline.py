@@ -18,8 +18,7 @@ from lanescope.report.format import bytes_text
 from lanescope.report.palette import FROM_GPU, TO_GPU
 from lanescope.report.perfetto import write_perfetto
 from lanescope.report.timeline_html import RowGroup, packed
-from lanescope.report.timeline_lanes import KERNEL_COLOUR, Lane, lanes_of
-from lanescope.report.timeline_ranges import RANGE
+from lanescope.report.timeline_lanes import KERNEL_COLOUR, RANGE, Lane, lanes_of
 from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.operations import Operations
 from lanescope.trace.ranges import Ranges
