@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.boosting.summary import as_dict, lines_of, predicted_seconds
-from lanescope.boosting.tally import DIRECTIONS, REASONS, Compared, Count, Tally, read_tally, sum_of
+from lanescope.boosting.tally import (
+    DIRECTIONS,
+    REASONS,
+    Compared,
+    Count,
+    Tally,
+    as_dict,
+    lines_of,
+    predicted_seconds,
+    read_tally,
+    sum_of,
+)
 from lanescope.boosting.turns import Turns
 
 NONE, UNKNOWN = Count(), Compared()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from lanescope.argument_names import argument
 from lanescope.boosting.running import BoostOptions, run_boosted
-from lanescope.boosting.summary import as_dict, lines_of
+from lanescope.boosting.tally import as_dict, lines_of
 from lanescope.errors import InputError
 from lanescope.trace.run import BoostOutcome, WatchRun, store_boost
 from lanescope.watching.launcher import Outcome

@@ -125,7 +125,7 @@ def boost(
 def _tell(
     done: Boosted, options: BoostOptions, json: Path | None, turns: Turns | None, *, quiet: bool
 ) -> None:
-    from lanescope.boosting.summary import as_dict, lines_of
+    from lanescope.boosting.tally import as_dict, lines_of
 
     if done.tally is None:
         if not quiet:
