@@ -4,8 +4,8 @@ import struct
 import pytest
 
 from lanescope.machine.discovery import machine_from_snapshot
-from lanescope.machine.dmi import memory_modules, peak_gbs
 from lanescope.machine.snapshot import Snapshot
+from lanescope.machine.sysfs import memory_modules, peak_gbs
 
 
 def module(locator, speed=4800, configured=4400, size=32768, width=64, extended=0):

@@ -2,8 +2,8 @@ import dataclasses
 import json
 
 from lanescope.machine.discovery import machine_from_snapshot
-from lanescope.machine.dmi import memory_modules
 from lanescope.machine.snapshot import Snapshot, redacted
+from lanescope.machine.sysfs import memory_modules
 from tests.machine.test_discovery import RECORDED
 from tests.machine.test_dmi import OTHER, module, table
 

@@ -8,12 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from lanescope.machine.dmi import memory_modules, peak_gbs
 from lanescope.machine.hwloc_xml import HwlocMachine, parse_hwloc
 from lanescope.machine.links import nvlinks, pcie_links, pcie_state
 from lanescope.machine.machine import Gpu, Link, LinkKind, Machine, Nic, NumaNode
 from lanescope.machine.snapshot import Snapshot, take_snapshot
-from lanescope.machine.sysfs import RdmaPort
+from lanescope.machine.sysfs import RdmaPort, memory_modules, peak_gbs
 
 #: What the compiled core was built with.
 _DRIVER_NEEDED = 580

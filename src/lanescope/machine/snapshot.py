@@ -20,9 +20,9 @@ from lanescope.codec.atomic import write_atomically
 from lanescope.codec.fields import Bound, FieldError, Positive, build
 from lanescope.codec.files import fields_of, read_json, read_text
 from lanescope.machine import sysfs
-from lanescope.machine.dmi import memory_devices
 from lanescope.machine.nvml import Nvml
 from lanescope.machine.pcie import Generation, Lanes
+from lanescope.machine.sysfs import memory_devices
 
 _XML = "hwloc.xml"
 _JSON = "snapshot.json"
