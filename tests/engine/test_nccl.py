@@ -15,7 +15,7 @@ from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
 from lanescope.copies.notation import copies_text
 from lanescope.engine import nccl, process
-from lanescope.engine.messages import received, send
+from lanescope.engine.process import received, send
 from lanescope.engine.processes import Processes
 from lanescope.engine.reasons import reason_for
 from lanescope.engine.worker import NCCL_VARIABLE, nccl_library

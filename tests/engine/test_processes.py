@@ -12,7 +12,7 @@ from lanescope.copies.experiment import Timing, between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
 from lanescope.copies.kernel_shapes import sm_shapes
 from lanescope.engine import process as module
-from lanescope.engine.messages import received, send, socket_pair
+from lanescope.engine.process import received, send, socket_pair
 from lanescope.engine.processes import VARIABLE, Processes, Sharing
 from lanescope.errors import InputError, NotMeasuredError
 from tests.findings.machine.simulator import nvswitched

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from lanescope._core import native
-from lanescope.results.overlap import overlapping_spans
+from lanescope.results.turns import overlapping_spans
 from tests.patience import until
 
 OPERATIONS = ["copy", "scale", "add", "triad"]

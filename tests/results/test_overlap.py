@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lanescope.results.overlap import (
+from lanescope.results.turns import (
     overlapping_spans,
     overlapping_windows,
     shares_of_common_time,

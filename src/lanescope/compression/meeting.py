@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from lanescope.calls import checked
-from lanescope.engine.messages import Message
+from lanescope.engine.process import Message
 from lanescope.errors import InputError, LanescopeError
 
 _LOOK_SECONDS = 1.0

@@ -39,7 +39,7 @@ from lanescope.compression.transfers import (
     core_errors,
     require_patience,
 )
-from lanescope.engine.messages import Message
+from lanescope.engine.process import Message
 from lanescope.errors import InputError, LanescopeError
 from lanescope.units.sizes import Size, size_of
 

@@ -13,8 +13,8 @@ from lanescope.copies.operation import PLAIN, Access, Caches, Pattern
 from lanescope.engine.reasons import require_equal
 from lanescope.engine.specs import place_spec
 from lanescope.errors import NotMeasuredError
-from lanescope.results.overlap import overlapping_spans, shares_of_common_time
 from lanescope.results.result import FloatArray, LinkEvidence
+from lanescope.results.turns import overlapping_spans, shares_of_common_time
 
 #: Threads that share an array move numbers of this size.
 WORD_BYTES = 8

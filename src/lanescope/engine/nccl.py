@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from lanescope.copies import Experiment
 from lanescope.copies.operation import Operation
-from lanescope.engine.messages import Message
-from lanescope.engine.process import Process, answers_of, clocks_text
+from lanescope.engine.process import Message, Process, answers_of, clocks_text
 from lanescope.errors import NotMeasuredError
 from lanescope.machine.part_names import own_number, part_number
 

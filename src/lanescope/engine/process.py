@@ -1,16 +1,17 @@
-"""Processes that do what they are sent, and the connection to those of this node."""
+"""Processes that do what they are sent, the connection to those of this node, and its messages."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 from lanescope._core import native
-from lanescope.engine.messages import Message, received, send, socket_pair
 from lanescope.errors import NotMeasuredError
 
 #: The module that a process runs.
@@ -22,6 +23,11 @@ _END_SECONDS = 5.0
 #: What a process has in its environment unless that says otherwise: NCCL makes no multicast
 #: objects, which have put hosts out of service.
 _USUAL = {"NCCL_NVLS_ENABLE": "0"}
+#: A message is one packet; the longest ones hold the times of all windows of a run.
+_MOST_BYTES = 1 << 18
+_MOST_DESCRIPTORS = 4
+
+Message = dict[str, Any]
 
 
 class Process(ABC):
@@ -187,3 +193,38 @@ def answers_of(processes: Sequence[Process]) -> list[Message]:
     if failure is not None:
         raise failure
     return found
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Return both ends of a connection that keeps messages apart."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _MOST_BYTES)
+    return ours, theirs
+
+
+def send(to: socket.socket, message: Message, descriptors: list[int] | None = None) -> None:
+    """Send a message; the descriptors are copied to the other process.
+
+    Raises
+    ------
+    OSError
+        If the other process has ended.
+    """
+    socket.send_fds(to, [json.dumps(message).encode()], descriptors or [])
+
+
+def received(source: socket.socket) -> tuple[Message, list[int]]:
+    """Return the next message and its descriptors, which the caller closes.
+
+    Raises
+    ------
+    EOFError
+        If the other process has ended.
+    OSError
+        If nothing comes in time, or the connection is broken.
+    """
+    content, descriptors, *_ = socket.recv_fds(source, _MOST_BYTES, _MOST_DESCRIPTORS)
+    if not content:
+        raise EOFError
+    return json.loads(content), list(descriptors)

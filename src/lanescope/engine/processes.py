@@ -19,9 +19,8 @@ from lanescope._core import native
 from lanescope.calls import shown
 from lanescope.copies import Copy, Engine, Experiment, Place
 from lanescope.copies.kernel_shapes import SmShape
-from lanescope.engine.messages import Message
 from lanescope.engine.nccl import Communicator, NcclCopies
-from lanescope.engine.process import Process, answers_of, clocks_text, start
+from lanescope.engine.process import Message, Process, answers_of, clocks_text, start
 from lanescope.engine.specs import device_of
 from lanescope.errors import InputError, NotMeasuredError
 

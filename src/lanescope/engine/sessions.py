@@ -17,7 +17,6 @@ from lanescope.engine.reasons import require_equal
 from lanescope.engine.specs import copy_spec
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu
-from lanescope.results.overlap import overlapping_windows
 from lanescope.results.result import FloatArray, LinkEvidence
 from lanescope.results.turns import (
     BY_WINDOWS,
@@ -28,6 +27,7 @@ from lanescope.results.turns import (
     agreed_groups,
     groups_in_turns,
     merged_groups,
+    overlapping_windows,
     queues_of,
     ran_at_once,
     seconds_in_turns,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lanescope._core import native
-from lanescope.engine.messages import Message, received, send
+from lanescope.engine.process import Message, received, send
 
 Answer = tuple[Message, list[int]]
 #: Peer, bytes and seed of each of what a rank sends or receives.

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from lanescope._core import native
-from lanescope.engine.messages import Message
-from lanescope.engine.process import ChildProcess, Process, start
+from lanescope.engine.process import ChildProcess, Message, Process, start
 from lanescope.engine.reasons import reason_for
 from lanescope.errors import NotMeasuredError
 from lanescope.fleet.ranks import MpiRanks

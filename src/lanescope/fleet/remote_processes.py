@@ -18,11 +18,11 @@ from itertools import count
 from typing import Any
 
 from lanescope._version import __version__
-from lanescope.engine.messages import Message
 from lanescope.engine.native import busy_gpus
 from lanescope.engine.process import (
     ANSWER_SECONDS,
     ChildProcess,
+    Message,
     Process,
     no_answer,
     require_done,
