@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lanescope.codec.parquet_footer import column_values
-from lanescope.codec.tables import read_rows
+from lanescope.codec.tables import column_values, read_rows
 from lanescope.errors import InputError
 
 TABLE = pa.table({"name": ["a", None, "c"] * 40, "many": [[1, 2, 3], [], [4]] * 40})

@@ -25,7 +25,6 @@ from lanescope.cli import (
     bench,
     boost,
     compress,
-    decompress,
     doctor,
     fleet,
     history,
@@ -124,7 +123,7 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     (app, "compare", stored.compare),
     (app, "rm", stored.rm),
     (app, "compress", compress.compress),
-    (app, "decompress", decompress.decompress),
+    (app, "decompress", compress.decompress),
 )
 for _to, _name, _verb in VERBS:
     _panel = _PANELS[_name] if _to is app else None

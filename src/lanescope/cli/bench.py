@@ -295,8 +295,8 @@ def bench(
     if machine is None:
         wake_driver()
     from lanescope.cli.compared import baseline_named, compared_with, print_blocks
-    from lanescope.cli.nodes import nodes_for
     from lanescope.cli.output import progress_on_terminal
+    from lanescope.cli.studies import nodes_for
     from lanescope.copies.requirements import require_fits
     from lanescope.studies.nvbandwidth import Bench
     from lanescope.studies.running import resolve_machine

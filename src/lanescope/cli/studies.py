@@ -1,4 +1,7 @@
-"""Each study as a command: its own options, then those that all studies have."""
+"""Each study as a command: its own options, then those that all studies have.
+
+GPUs of several nodes may take part in some of them; these are started by MPI.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import inspect
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,6 +56,7 @@ from lanescope.units.values import Value
 if TYPE_CHECKING:
     from lanescope.copies import Experiment
     from lanescope.engine.sampling import Plan
+    from lanescope.fleet.remote_processes import Nodes
     from lanescope.store.run import Run
     from lanescope.studies.study import Argument, Option, Study
 
@@ -284,7 +289,6 @@ def carry_out(
     if machine is None:
         wake_driver()
     from lanescope.cli.compared import baseline_named, compared_with, print_blocks
-    from lanescope.cli.nodes import nodes_for
     from lanescope.cli.output import progress_on_terminal, show_run
     from lanescope.studies.running import resolve_machine
     from lanescope.studies.study import run_study
@@ -343,3 +347,40 @@ def _write_plots(run: Run, plan: Plan) -> None:
         )
     elif not run.manifest.machine.described:
         write_plots(run)
+
+
+@contextmanager
+def nodes_for(study: Study, machine: str | None, *, allow_busy: bool) -> Iterator[Nodes | None]:
+    """Yield the nodes that MPI has started a study on; None where it measures this one alone.
+
+    Ranks but the first end here, once the first one has.
+
+    Parameters
+    ----------
+    machine
+        What the study is predicted for; None where it measures.
+    """
+    if machine is not None or not study.spans_nodes():
+        yield None
+        return
+    from lanescope.errors import LanescopeError
+    from lanescope.fleet.ranks import ranks_here
+    from lanescope.fleet.remote_processes import nodes_of
+
+    ranks = ranks_here()
+    if ranks.size == 1 and not study.names_nodes():
+        yield None
+        return
+    try:
+        nodes = nodes_of(ranks, allow_busy=allow_busy)
+    except LanescopeError as error:
+        ranks.give_up(error)
+        raise
+    if nodes is None:
+        raise typer.Exit(0)
+    try:
+        yield nodes
+    except BaseException as error:
+        nodes.leave(error)
+        raise
+    nodes.leave(None)
