@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lanescope.store.folder import State
-from lanescope.studies.pcie_thesis.plan import Mode, Program, Turn, programs_for, turns
-from lanescope.studies.pcie_thesis.steps import Step
+from lanescope.studies.pcie_thesis.plan import Mode, Program, Step, Turn, programs_for, turns
 from lanescope.studies.pcie_thesis.store import Done, ReproductionFolder, ReproductionRequest
 from lanescope.trace.codes import Direction
 from lanescope.trace.columns import write_columns

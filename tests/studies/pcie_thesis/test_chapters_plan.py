@@ -5,9 +5,19 @@ import json
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.studies.pcie_thesis.plan import NAMES, SIZES, Mode, programs_for, turns
+from lanescope.studies.pcie_thesis.plan import (
+    NAMES,
+    SIZES,
+    Mode,
+    Step,
+    moving,
+    parse_steps,
+    programs_for,
+    steps_json,
+    turns,
+    work_seconds,
+)
 from lanescope.studies.pcie_thesis.results import quantity
-from lanescope.studies.pcie_thesis.steps import Step, moving, parse_steps, steps_json, work_seconds
 
 
 def test_all_programs_of_the_thesis_and_its_outlook_are_run():

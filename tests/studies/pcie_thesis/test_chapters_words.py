@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.store.folder import State
+from lanescope.studies.pcie_thesis.evaluate import program_sentences
 from lanescope.studies.pcie_thesis.plan import Mode, programs_for
 from lanescope.studies.pcie_thesis.results import (
     NoticedResults,
@@ -15,7 +16,6 @@ from lanescope.studies.pcie_thesis.results import (
     StepResults,
 )
 from lanescope.studies.pcie_thesis.store import Reproduction, ReproductionRequest
-from lanescope.studies.pcie_thesis.words import program_sentences
 from lanescope.trace.limits import LinkLimit
 from tests.studies.pcie_thesis.reproductions import MACHINE
 

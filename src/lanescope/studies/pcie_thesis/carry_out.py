@@ -14,8 +14,7 @@ from lanescope.errors import InputError
 from lanescope.interruption import Interrupted
 from lanescope.machine import Gpu
 from lanescope.store.folder import State
-from lanescope.studies.pcie_thesis.plan import IDLE_SECONDS, Mode, Program, Turn, turns
-from lanescope.studies.pcie_thesis.steps import parse_steps
+from lanescope.studies.pcie_thesis.plan import IDLE_SECONDS, Mode, Program, Turn, parse_steps, turns
 from lanescope.studies.pcie_thesis.store import Done, ReproductionFolder, ReproductionRequest
 from lanescope.watching.launcher import Captured, Stopped
 from lanescope.watching.session import NotStoredError, Watch

@@ -9,8 +9,8 @@ import numpy as np
 
 from lanescope.machine import Machine
 from lanescope.studies.pcie_thesis.counted import CountedSteps, Payload, counted_steps, payload_of
+from lanescope.studies.pcie_thesis.plan import Step, moved, moving
 from lanescope.studies.pcie_thesis.results import Pair, SourceResults, pair_of, quantity
-from lanescope.studies.pcie_thesis.steps import Step, moved, moving
 from lanescope.trace.codes import Direction
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import PROBE_DIRECTIONS, Probe

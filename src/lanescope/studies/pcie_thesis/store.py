@@ -23,8 +23,7 @@ from lanescope.codec.fields import FieldError, Moment
 from lanescope.codec.files import fields_of
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, RunFolder, State, read_manifest, read_stored, verb_of
-from lanescope.studies.pcie_thesis.plan import Program, Turn, turns
-from lanescope.studies.pcie_thesis.steps import Step, steps_json
+from lanescope.studies.pcie_thesis.plan import Program, Step, Turn, steps_json, turns
 from lanescope.trace.run import WatchRun
 from lanescope.trace.store import is_watch, read_watch
 from lanescope.trace.stored_columns import in_memory
