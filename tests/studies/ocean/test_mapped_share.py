@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.mapped_traffic import mapped_reads
+from lanescope.studies.ocean.measuring import mapped_reads
 from lanescope.studies.ocean.profiles import ocean
 from lanescope.studies.ocean.reference import Equation, Kernel
 

@@ -10,9 +10,8 @@ from lanescope.prediction.workload import Method
 from lanescope.store.folder import RunFolder
 from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.ocean import measuring
-from lanescope.studies.ocean.mapped_traffic import MappedTraffic
 from lanescope.studies.ocean.measured import CASES, STREAMS, case_name, load, stream_counts
-from lanescope.studies.ocean.measuring import record
+from lanescope.studies.ocean.measuring import MappedTraffic, record
 from lanescope.studies.ocean.reference import Kernel
 from tests.studies.link_parameters import fitted
 

@@ -143,7 +143,7 @@ class MeasuredCase:
         As `GridCase` has them.
     mapped_reads
         How often each byte is read over the link in mapped memory, as computed; see
-        `lanescope.studies.ocean.mapped_traffic`.
+        `lanescope.studies.ocean.measuring`.
     counted_reads
         The same as PM sampling counted it; None where it could not.
     columns, points
