@@ -20,8 +20,8 @@ from lanescope.watching.sources.injection import (
     has_driver,
     installed_library,
     interpreter_of,
+    preload_variables,
 )
-from lanescope.watching.sources.preload import preload_variables
 
 LIBRARY = "liblanescope_boost.so"
 #: The same, with a stub before each of the driver's functions.

@@ -19,7 +19,7 @@ from lanescope.calls import checked
 from lanescope.errors import InputError, MissingPartError
 from lanescope.units.sizes import Size, size_of
 from lanescope.watching.launcher import program_environment
-from lanescope.watching.sources.preload import PRELOAD_VARIABLE, preload_variables
+from lanescope.watching.sources.injection import PRELOAD_VARIABLE, preload_variables
 
 _ONLY = ("h2d", "d2h")
 _MOST_THREADS = 64

@@ -38,9 +38,10 @@ from lanescope.watching.sources.injection import (
     installed_library,
     interpreter_of,
     other_nvtx,
+    preload_variables,
     rights_report,
+    words,
 )
-from lanescope.watching.sources.preload import preload_variables, words
 
 if TYPE_CHECKING:
     from lanescope.trace.call_ring import CallRing
