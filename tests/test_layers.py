@@ -9,7 +9,6 @@ from pathlib import Path
 #: From the ground up.
 ORDER = (
     *(
-        "exit_codes",
         "errors",
         "argument_names",
         "interruption",

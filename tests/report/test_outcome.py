@@ -8,7 +8,7 @@ import pytest
 
 from lanescope.cli.output import run_tables
 from lanescope.engine.sampling import Plan, measure_all
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Result, Source, Status, Verdict
 from lanescope.store.folder import State

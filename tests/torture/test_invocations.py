@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.cli.combinations import Alone, Excludes, Needs
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 from lanescope.units.values import (
     Duration,
     File,

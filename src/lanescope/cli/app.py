@@ -1,6 +1,6 @@
 """The verbs, and how every failure becomes one sentence and an exit code.
 
-The codes are in `lanescope.exit_codes`; ``watch``, ``boost`` and ``advise`` end as their program
+The codes are in `lanescope.errors`; ``watch``, ``boost`` and ``advise`` end as their program
 does.
 """
 
@@ -41,8 +41,7 @@ from lanescope.cli.ending import ProgramEnded, report_fault
 from lanescope.cli.examples import epilog
 from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
-from lanescope.errors import InputError, LanescopeError, expected
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.machine.device_order import number_by_address
 from lanescope.studies.registry import ANALYSES, STUDIES
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 
 if TYPE_CHECKING:
     from lanescope.document.blocks import Block

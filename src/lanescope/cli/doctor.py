@@ -11,7 +11,7 @@ import typer
 
 from lanescope.cli.options import JsonOption
 from lanescope.cli.terminal_text import wrapped
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 
 if TYPE_CHECKING:
     from lanescope.machine import Machine

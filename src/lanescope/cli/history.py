@@ -11,8 +11,7 @@ import typer
 
 from lanescope.cli.compared import print_blocks
 from lanescope.cli.options import IndexOption, JsonOption, option
-from lanescope.errors import InputError
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode, InputError
 from lanescope.units.values import Percent
 
 AboutArgument = Annotated[

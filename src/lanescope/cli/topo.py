@@ -10,7 +10,7 @@ import typer
 
 from lanescope.cli.combinations import Excludes, combines
 from lanescope.cli.options import ExpectGpusOption, ExpectOption, JsonOption, MachineOption, option
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 from lanescope.units.values import File, Folder
 
 

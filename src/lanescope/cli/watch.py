@@ -15,8 +15,7 @@ from lanescope.cli.combinations import Excludes, Needs, combines
 from lanescope.cli.ending import ProgramEnded, report_fault
 from lanescope.cli.options import option, size_option
 from lanescope.cli.terminal_text import is_terminal
-from lanescope.errors import InputError, LanescopeError, expected
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from lanescope.engine.process import (
     require_done,
     start,
 )
-from lanescope.errors import BusyError, LanescopeError, MissingPartError, NotMeasuredError
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import BusyError, ExitCode, LanescopeError, MissingPartError, NotMeasuredError
 from lanescope.fleet.ranks import Alone, MpiRanks, Ranks, is_first_of_node
 from lanescope.machine import Machine, discover
 from lanescope.machine.cluster import cluster_of

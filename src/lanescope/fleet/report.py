@@ -27,7 +27,7 @@ from lanescope.document.blocks import (
     Text,
     Tone,
 )
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 from lanescope.fleet.charts import node_chart, pair_chart
 from lanescope.fleet.compare import Difference, Outlier, differences, outliers
 from lanescope.fleet.exchange import PairRate

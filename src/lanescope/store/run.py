@@ -12,8 +12,7 @@ from typing import Any
 from lanescope.calls import checked
 from lanescope.codec.fields import Moment
 from lanescope.copies.case import Case
-from lanescope.errors import InputError
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode, InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.results.result import Result, Source

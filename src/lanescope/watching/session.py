@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from lanescope._core import native
 from lanescope._version import __version__
-from lanescope.errors import InputError, LanescopeError, expected
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
 from lanescope.store.folder import State

@@ -25,8 +25,7 @@ from lanescope._version import __version__
 from lanescope.argument_names import argument
 from lanescope.codec.atomic import writing_to
 from lanescope.codec.fields import shown
-from lanescope.errors import InputError, LanescopeError
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode, InputError, LanescopeError
 from lanescope.kinds import StrPath
 from lanescope.store.folders import MANIFEST, is_there, require_new
 from lanescope.store.store import read_run

@@ -10,7 +10,7 @@ from typing import Annotated
 from lanescope.codec.fields import Bound, Moment
 from lanescope.copies import Experiment
 from lanescope.copies.notation import copies_text
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine
 from lanescope.report.format import count_text

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lanescope.copies.case import Case, Matrix, Unit
 from lanescope.document.finding import Finding
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine
 from lanescope.report.format import safe_cells

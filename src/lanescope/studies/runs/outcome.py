@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.document.finding import Finding
-from lanescope.exit_codes import ExitCode
+from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.report.format import count_text
 from lanescope.results.result import Result, Status
