@@ -51,7 +51,6 @@ _NOT_NEGATIVE = Bound("zero or more", lambda value: value >= 0)
 Positive = Annotated[float, Bound("above zero", lambda value: value > 0)]
 PositiveInt = Annotated[int, Bound("above zero", lambda value: value > 0)]
 Signed = Annotated[float, _ANY]
-SignedInt = Annotated[int, _ANY]
 #: ISO 8601.
 Moment = Annotated[str, Bound("a time such as 2026-11-21T10:00:00+01:00", _is_moment)]
 

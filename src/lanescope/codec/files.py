@@ -35,12 +35,12 @@ _KINDS = (
 )
 
 
-def read_bytes(path: Path, name: str = "", inner: int = 0) -> bytes:
+def read_bytes(path: Path, inner: int = 0) -> bytes:
     """Return what a file holds; raises `InputError` if it cannot be read.
 
     `inner` is how many of the path's last names lie in a run folder: see `open_file`.
     """
-    with reading(name or path), open_file(path, inner) as file:
+    with reading(path), open_file(path, inner) as file:
         return file.read()
 
 

@@ -21,8 +21,6 @@ for _power, _letter in enumerate("KMGTP", start=1):
 
 #: 1 EiB: sums of such sizes still fit into 64 bits.
 LARGEST_BYTES = 1 << 60
-#: Characters of a text that is no size, in the sentence about it.
-_MOST_SHOWN = 60
 
 
 def parse_size(text: str) -> int:

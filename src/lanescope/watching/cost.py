@@ -121,9 +121,7 @@ def _seconds(request: Watch, place: Path, watching: bool, stopped: Stopped) -> f
     return program.seconds
 
 
-def measure_tracing_cost(
-    machine: Machine, turns: int = TRACING_TURNS, count: int = TRACING_ROUNDS
-) -> TracingCost:
+def measure_tracing_cost(machine: Machine, turns: int = TRACING_TURNS) -> TracingCost:
     """Run ``many-copies`` with and without a trace, in turns.
 
     Each round of it copies 4 KiB, starts a kernel and waits, so that nothing hides what a call
@@ -138,7 +136,7 @@ def measure_tracing_cost(
     kinds = {"copies": DEFAULT_KINDS, "kernels": (*DEFAULT_KINDS, "kernel")}
     for turn in range(turns):
         for traced in list(times)[:: 1 if turn % 2 == 0 else -1]:
-            times[traced].append(_seconds_of_a_round(kinds.get(traced), count))
+            times[traced].append(_seconds_of_a_round(kinds.get(traced), TRACING_ROUNDS))
     copy = [b - a for a, b in zip(times["plain"], times["copies"], strict=True)]
     kernel = [b - a for a, b in zip(times["copies"], times["kernels"], strict=True)]
     return TracingCost(

@@ -21,7 +21,6 @@ from lanescope.errors import InputError
 from lanescope.interruption import ENDING
 from lanescope.machine import Machine
 from lanescope.trace.codes import IntArray
-from lanescope.trace.limits import Ceilings
 from lanescope.trace.link_error_log import LinkErrors, Reading, read_now
 from lanescope.trace.segments import (
     Key,
@@ -138,11 +137,9 @@ class SegmentWriter:
         self.stored_bytes = prune(self._folder, self._keep_ns, self._most_bytes)
 
     @contextlib.contextmanager
-    def writing(
-        self, spool: Path, machine: Machine, ceilings: Ceilings | None = None
-    ) -> Iterator[None]:
+    def writing(self, spool: Path, machine: Machine) -> Iterator[None]:
         """Write what sources append to a folder, until the block is left; then no spool is left."""
-        watch = LiveWatch(spool, machine, ceilings, self._take)
+        watch = LiveWatch(spool, machine, take=self._take)
         self._spool = spool
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(watch, machine, ended))

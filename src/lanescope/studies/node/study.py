@@ -75,11 +75,9 @@ class NodeCheck(Study):
         )
 
 
-def level_experiments(
-    machine: Machine, level: Level, size: int = CHECK_BYTES
-) -> tuple[Experiment, ...]:
+def level_experiments(machine: Machine, level: Level) -> tuple[Experiment, ...]:
     """Return what a level measures; what matters most comes first, as time may run out."""
-    every = check_experiments(machine, size)
+    every = check_experiments(machine, CHECK_BYTES)
     of_gpus = [e for e in every if e.copies[0].executing_gpu]
     alone = {e.copies[0]: e for e in of_gpus if len(e.copies) == 1}
     to_gpus, from_gpus = (_with_host(alone, machine, down=down) for down in (True, False))
@@ -90,7 +88,7 @@ def level_experiments(
     if len(machine.gpus) > 1:
         more = [experiment_of(c) for c in (to_gpus, from_gpus, [*to_gpus, *from_gpus])]
     if level is Level.LONG and machine.gpus:
-        more += build_cases(machine, choose(), CaseOptions(bytes=size)).experiments
+        more += build_cases(machine, choose(), CaseOptions(bytes=CHECK_BYTES)).experiments
     known = {e.copies for e in of_gpus}
     extra = {e.name: e for e in more if e.copies not in known}
     of_host = [e for e in every if e not in of_gpus]

@@ -123,7 +123,6 @@ def measure_cases(
     bench: GridBench,
     cases: Sequence[GridCase],
     budget_seconds: float = BUDGET,
-    kernel_budget_seconds: float = KERNEL_BUDGET,
 ) -> Iterator[MeasuredCase]:
     """Measure cases, and return each again with every method that is done.
 
@@ -135,7 +134,7 @@ def measure_cases(
     once = _counted(bench, GridCase(Kernel.AXPY))
     for case in cases:
         alone = [
-            tuple(kernel_seconds(bench.pinned, case, method, kernel_budget_seconds).tolist())
+            tuple(kernel_seconds(bench.pinned, case, method, KERNEL_BUDGET).tolist())
             for method in (Method.EXPLICIT, Method.STREAMS)
         ]
         reads = mapped_reads(case, bench.grid)

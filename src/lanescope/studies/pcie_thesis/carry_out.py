@@ -26,7 +26,6 @@ from lanescope.watching.sources.probe import ProbeSource
 from lanescope.watching.sources.throughput import ThroughputSource
 from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
 
-_KILLED = 128
 _LOOK_SECONDS = 0.05
 
 

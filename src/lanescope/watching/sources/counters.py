@@ -50,13 +50,11 @@ class CountersSource:
         folder: Path,
         *,
         period_ns: int = DEFAULT_PERIOD_NS,
-        most_bytes_per_second: float = MOST_BYTES_PER_SECOND,
         nvlinked: Collection[int] = (),
     ) -> None:
         self.gpus = tuple(gpus)
         self.period_ns = period_ns
         self._folder = folder
-        self._most = most_bytes_per_second
         self._nvlinked = tuple(gpu for gpu in self.gpus if gpu.index in nvlinked)
         self._spools: tuple[Path, ...] = ()
         self._reader: native.NvmlCounters | None = None
@@ -98,7 +96,7 @@ class CountersSource:
         self._spools = tuple(Path(path) for _, path, _ in (*targets, *nvlinks))
         try:
             self._reader = native.NvmlCounters(
-                targets, self.period_ns, self._most, nvlinks, NVLINK_PERIOD_NS
+                targets, self.period_ns, MOST_BYTES_PER_SECOND, nvlinks, NVLINK_PERIOD_NS
             )
             self._reader.start()
         except native.NativeError as error:
