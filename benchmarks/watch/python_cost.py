@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.native.programs import program
 
-from lanescope.trace.python_lines import NoLine, PythonLines
+from lanescope.trace.side_tables import NoLine, PythonLines
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import CallsSource

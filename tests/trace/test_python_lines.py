@@ -15,7 +15,7 @@ from lanescope.studies.watch_report.json_values import summary_json
 from lanescope.trace.attribution import copies_by_line
 from lanescope.trace.columns import PYTHON_LINES, read_columns, write_columns
 from lanescope.trace.operations import Operations
-from lanescope.trace.python_lines import Frame, NoLine, PythonLines, frames_of
+from lanescope.trace.side_tables import Frame, NoLine, PythonLines, frames_of
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline
 from tests.trace.timelines import MS, PINNED, copies, timeline

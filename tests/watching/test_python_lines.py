@@ -16,7 +16,7 @@ import pytest
 
 from lanescope.machine import machine_named
 from lanescope.trace.attribution import copies_by_line
-from lanescope.trace.python_lines import Frame, NoLine, frames_of
+from lanescope.trace.side_tables import Frame, NoLine, frames_of
 from lanescope.trace.store import read_spools
 from lanescope.trace.trace_spool import Trace
 from lanescope.watching.sources import injection

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from lanescope.trace.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKind
 from lanescope.trace.operations import Operations
-from lanescope.trace.python_lines import WHY, Frame, NoLine, PythonLines, frames_of
 from lanescope.trace.ranges import NO_RANGE, OpenRanges, Ranges
+from lanescope.trace.side_tables import WHY, Frame, NoLine, PythonLines, frames_of
 from lanescope.trace.timeline import Process
 from lanescope.units.bandwidth import bandwidth_gbs
 

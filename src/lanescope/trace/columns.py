@@ -22,11 +22,10 @@ from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntAr
 from lanescope.trace.operations import COLUMNS, Operations, impossible
 from lanescope.trace.operations import RANGES as OPERATION_RANGES
 from lanescope.trace.probe import Probe
-from lanescope.trace.python_lines import COLUMNS as LINE_COLUMNS
-from lanescope.trace.python_lines import NoLine, PythonLines
 from lanescope.trace.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.trace.ranges import Ranges
-from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind
+from lanescope.trace.side_tables import COLUMNS as LINE_COLUMNS
+from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind, NoLine, PythonLines
 from lanescope.trace.sorted_rows import scratch_file
 from lanescope.trace.stored_columns import (
     MOST_IN_MEMORY,

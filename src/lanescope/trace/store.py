@@ -54,11 +54,10 @@ from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe_spool import read_all_probes
-from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_boost, read_turns
 from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
-from lanescope.trace.side_tables import HostCopies, Managed
+from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_header import Damage
 from lanescope.trace.time_checks import FAR_NS, Span
 from lanescope.trace.timeline import CALL_TIMES, Timeline

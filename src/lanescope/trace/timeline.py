@@ -25,9 +25,8 @@ from lanescope.trace.codes import (
 )
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.probe import Probe
-from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
-from lanescope.trace.side_tables import HostCopies, Managed
+from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.stored_columns import PIECE, pieces_of
 
 __all__ = [

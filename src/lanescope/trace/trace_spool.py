@@ -16,9 +16,8 @@ import numpy.typing as npt
 from lanescope.codec.files import open_file, read_bytes, reading
 from lanescope.trace.codes import UNKNOWN_THREAD, MemoryKind
 from lanescope.trace.operations import COLUMNS, possible_rows
-from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
-from lanescope.trace.side_tables import HostCopies, Managed
+from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_header import Damage, header_of
 from lanescope.trace.timeline import GPU_CLOCK, Operations, Process, TimedBy
 from lanescope.trace.trace_records import (

@@ -20,9 +20,8 @@ from lanescope.codec.files import open_file
 from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.columns import operations_in_file
 from lanescope.trace.operations import Operations
-from lanescope.trace.python_lines import PythonLines
 from lanescope.trace.ranges import Ranges
-from lanescope.trace.side_tables import HostCopies, Managed
+from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_header import Damage
 from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_records import (
