@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from lanescope.cli.output import run_tables
+from lanescope.cli.run_text import run_tables
 from lanescope.copies.case import Case
 from lanescope.machine.cluster import cluster_of
 from lanescope.report.blocks_text import renderables

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from lanescope.cli.output import run_tables
+from lanescope.cli.run_text import run_tables
 from lanescope.copies import Operation
 from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lanescope.cli.output import run_tables
+from lanescope.cli.run_text import run_tables
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import ExitCode
 from lanescope.prediction.engine import ModelBackend

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from lanescope.cli.output import run_tables
+from lanescope.cli.run_text import run_tables
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Result

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lanescope.cli.output import run_tables
+from lanescope.cli.run_text import run_tables
 from lanescope.copies import Submission
 from lanescope.report.vega import specification
 from lanescope.results.result import Status

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from lanescope.cli.output import run_tables
+from lanescope.cli.run_text import run_tables
 from lanescope.studies.runs.paths import bandwidth_rows
 from tests.report import factory
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lanescope.cli.output import exit_code, run_tables
+from lanescope.cli.output import exit_code
+from lanescope.cli.run_text import run_tables
 from lanescope.copies import Engine
 from lanescope.copies.grammar import parse_copies
 from lanescope.engine.fake import FakeBackend

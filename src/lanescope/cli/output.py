@@ -1,4 +1,4 @@
-"""What a run prints: progress, tables, verdicts, JSON, CSV, and where the page is."""
+"""What a run prints: progress, tables, JSON, CSV, and where the page is."""
 
 from __future__ import annotations
 
@@ -7,18 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from lanescope.errors import InputError
-from lanescope.report.blocks_text import renderables
-from lanescope.report.tree import machine_tree
-from lanescope.results.result import Status, Verdict
-from lanescope.store.folder import state_sentence
-from lanescope.store.run import Run
-from lanescope.studies.runs.document import diagnosis_section, result_sections
-from lanescope.studies.runs.outcome import Outcome, Word, headline_rows, outcome
-from lanescope.studies.taruc.document import taruc_overview
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,29 +18,8 @@ if TYPE_CHECKING:
     from lanescope.store.run import Run
     from lanescope.studies.running import Progress
 
-
 #: Width of tables when nobody says how wide the output is.
 _PIPED_WIDTH = 180
-_STYLE = {
-    Status.HEALTHY: "green",
-    Status.SLOW: "bold red",
-    Status.IMPOSSIBLE: "bold red",
-    Status.UNJUDGED: "dim",
-    Status.UNRESOLVED: "yellow",
-    Status.PREDICTED: "cyan",
-    Status.NOT_MEASURED: "yellow",
-    Status.BUSY: "yellow",
-    Status.NOT_APPLICABLE: "dim",
-}
-
-
-_OUTCOME_STYLE = {
-    Word.MISSING: "bold red",
-    Word.SLOW: "bold red",
-    Word.SLOWER: "bold red",
-    Word.HEALTHY: "bold green",
-    Word.PREDICTED: "bold cyan",
-}
 
 
 def console(*, error: bool = False, soft_wrap: bool = False) -> Console:
@@ -215,6 +183,7 @@ def print_run(
 
         print(run_json(run, strict=strict) if json else run_csv(run), end="\n" if json else "")
         return
+    from lanescope.cli.run_text import run_tables
 
     out = console()
     for part in run_tables(run, mean=mean, verbose=verbose, strict=strict):
@@ -226,58 +195,3 @@ def exit_code(run: Run, *, strict: bool) -> int:
     from lanescope.studies.runs.outcome import outcome
 
     return outcome(run, strict=strict).exit_code or 0
-
-
-def outcome_text(outcome: Outcome) -> Text:
-    """Return what a run comes to, its word coloured."""
-    word, rest = str(outcome).split(":", 1)
-    return Text.assemble(
-        (word, _OUTCOME_STYLE.get(outcome.word, "bold yellow")), (f":{rest}", "bold")
-    )
-
-
-def verdict_text(verdict: Verdict) -> Text:
-    """Return a verdict as a coloured word, with its reason and remedy."""
-    text = Text(style="default")
-    text.append(f"{verdict.status}: ", _STYLE[verdict.status])
-    text.append(verdict.reason)
-    if verdict.remedy:
-        text.append(f" → {verdict.remedy}", "default")
-    return text
-
-
-def run_tables(
-    run: Run, *, mean: bool = False, verbose: bool = False, strict: bool = False
-) -> list[RenderableType]:
-    """Return everything that a run shows on a terminal, top to bottom.
-
-    Parameters
-    ----------
-    mean, verbose
-        See `result_sections`.
-    strict
-        Whether what could not be measured counts; see `outcome`.
-    """
-    out = outcome(run, strict=strict)
-    parts: list[RenderableType] = [outcome_text(out), "", machine_tree(run.manifest.machine), ""]
-    if run.predicted:
-        banner = "PREDICTED from the described machine's limits and latencies, not measured."
-        parts.append(Text(banner, "bold cyan"))
-    shown = list(renderables(result_sections(run, mean=mean, verbose=verbose)))
-    suite = list(renderables(taruc_overview(run)))
-    parts += [*shown, *suite]
-    parts += _other_reasons(run)
-    parts += renderables([diagnosis_section(run)])
-    if unfinished := state_sentence(run.manifest.state):
-        parts.append(Text(unfinished, "bold yellow"))
-    parts.append(outcome_text(out))  # again: long tables have moved it off the screen
-    notes = (*run.manifest.notes, *run.manifest.machine.notes)
-    parts += [Text(f"note: {note}", "dim") for note in notes]
-    return parts
-
-
-def _other_reasons(run: Run) -> list[RenderableType]:
-    """Why something was not measured that no table has a row for, such as some sizes of a sweep."""
-    shown = {row.verdict for row in headline_rows(run)}
-    others = {r.not_measured for r in run.results if r.not_measured is not None} - shown
-    return [verdict_text(v) for v in sorted(others, key=lambda v: v.reason)]
