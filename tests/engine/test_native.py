@@ -1,5 +1,6 @@
 """The native backend's own decisions, with the machine's parts made up."""
 
+import contextlib
 import dataclasses
 import threading
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Timing
 from lanescope.engine import native as module
 from lanescope.engine.fake import FakeBackend
 from lanescope.engine.native import NativeBackend
-from lanescope.engine.sampling import Plan
+from lanescope.engine.sampling import Plan, measure_all
 from lanescope.engine.sessions import GpuSession
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.studies import running
@@ -38,7 +39,8 @@ class Copies:
         ]
 
     def run_on_host_clock(self, windows):
-        return [list(np.arange(windows + 1) * s) for s in self.seconds]
+        since_the_first_use = 100.0
+        return [list(since_the_first_use + np.arange(windows + 1) * s) for s in self.seconds]
 
     def count_mismatches(self):
         return self.wrong
@@ -301,6 +303,25 @@ def test_the_host_clock(known):
     session = GpuSession(Copies([5e-6]), copy, known.gpus[:1], None)
     assert session.sample()[0] == pytest.approx([5e-6] * 6)
     assert "host clock" in session.method
+    assert session.shortest_seconds == pytest.approx(3 * 5e-6)
+
+
+def test_sampling_by_the_host_clock_goes_on_long_after_it_began(known):
+    copy = Experiment("x", "x", (host_to_gpu(64),), Timing.HOST)
+    copies = Copies([5e-6])
+    copies.run_on_host_clock = lambda windows: [
+        list(100 + np.cumsum(np.random.default_rng(1).uniform(0, 1e-5, windows + 1)))
+    ]
+
+    class Backend(FakeBackend):
+        @contextlib.contextmanager
+        def prepare(self, experiment):
+            yield GpuSession(copies, experiment, known.gpus[:1], None)
+
+    results = []
+    plan = Plan(target=1e-5, budget_seconds=0.1)
+    measure_all([copy], Backend(lambda *_: []), known, plan, results.append)
+    assert results[0].stop.spent_seconds >= 0.09
 
 
 class Pool:

@@ -236,8 +236,9 @@ class GpuSession:
             return [s[:0] for s in seconds]
         most = most if self._by_kernel else most // loops
         fewest, self._most_windows = min(self._least_windows, most), most
-        # The time that a batch takes and not its windows' own: copies of a queue take turns.
-        self._window_seconds = max(b[-1] for b in boundaries) / (self._windows + 1)
+        # The time that a batch takes and not its windows' own: copies of a queue take turns. The
+        # host's clock does not begin with the batch.
+        self._window_seconds = max(b[-1] - b[0] for b in boundaries) / self._windows
         self._windows = int(np.clip(self.batch_seconds / (longest * loops), fewest, most))
         return seconds
 
