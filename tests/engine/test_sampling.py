@@ -112,3 +112,14 @@ def test_a_noisy_call_spends_the_budget():
     seconds = sample_call(lambda: random.uniform(1e-6, 3e-6), Plan(budget_seconds=0.2))
     assert seconds.size > 100
     assert seconds.min() < 1.1e-6 < 2.9e-6 < seconds.max()
+
+
+@pytest.mark.parametrize(
+    ("times", "status"),
+    [([2.0] * 6 + [6.0, 6.2], Status.SLOW), ([1.2] * 6 + [1.0, 1.0], Status.UNJUDGED)],
+)
+def test_slow_samples_excuse_no_slow_path(two_gpus, times, status):
+    """The first interval is the wider one, as two samples were held up, but has no fast end."""
+    seconds = lambda copy, batch: [TEN_MS * one for one in times]  # noqa: E731
+    (result,) = measured(two_gpus, seconds, plan=Plan(samples=len(times)))
+    assert result.copies[0].verdict.status is status

@@ -46,16 +46,14 @@ def test_a_path_is_slow_where_its_interval_is(two_gpus):
     """Of two healthy H100s in a noisy machine, opposing copies, once in five sets."""
     alone = limits(two_gpus, experiment_of(host_to_gpu()))[0]
     measured = 0.678 * alone.gbs
-    noisy = verdict(two_gpus, host_to_gpu(), measured, alone=alone, half_width=0.0816)
+    noisy = verdict(two_gpus, host_to_gpu(), measured, alone=alone, most_gbs=0.738 * alone.gbs)
     assert noisy.status is Status.UNJUDGED
-    assert noisy.reason.startswith("67.8 % of the limit, ± 8.2 %, and 70 % expected")
-    steady = verdict(two_gpus, host_to_gpu(), measured, alone=alone, half_width=0.005)
+    assert noisy.reason.startswith("67.8 % of the limit, 73.8 % within its 95 % interval")
+    steady = verdict(two_gpus, host_to_gpu(), measured, alone=alone, most_gbs=0.681 * alone.gbs)
     assert steady.status is Status.SLOW
-    halved = verdict(two_gpus, host_to_gpu(), measured * 0.7, alone=alone, half_width=0.0816)
-    assert halved.status is Status.SLOW
     sick = [LinkEvidence("g0", 5, 16, replays=7)]
     found = verdict(
-        two_gpus, host_to_gpu(), measured, alone=alone, half_width=0.0816, evidence=sick
+        two_gpus, host_to_gpu(), measured, alone=alone, most_gbs=0.738 * alone.gbs, evidence=sick
     )
     assert found.status is Status.SLOW
 

@@ -57,7 +57,7 @@ def judge(
     limit: Limit,
     *,
     source: Source,
-    half_width: float | None = None,
+    most_gbs: float | None = None,
     alone: Limit | None = None,
     staged: bool = False,
     evidence: Sequence[LinkEvidence] = (),
@@ -68,9 +68,9 @@ def judge(
     ----------
     gbs
         Its bandwidth in GB/s.
-    half_width
-        Half of the 95 % interval of its median time, as a share of that; None where it is not
-        known. A copy is slow if that does not reach the expected share.
+    most_gbs
+        The bandwidth at the fast end of the 95 % interval of its median time; None where that is
+        not known. A copy is slow if this does not reach the expected share.
     alone
         Its ceiling without the other copies that ran at the same time; None when
         there were none. Below it a copy may have more than its fair share.
@@ -118,11 +118,12 @@ def judge(
         return Verdict(
             Status.UNJUDGED, f"{_percent(share)} of what the links allow; {limit.unknown}"
         )
-    elif half_width is not None and share >= expected * (1 - half_width):
+    elif most_gbs is not None and most_gbs >= expected * limit.gbs:
         return Verdict(
             Status.UNJUDGED,
-            f"{_percent(share)} of the limit, ± {_percent(half_width)}, and {expected * 100:.0f} % "
-            "expected: it may be as fast; a longer measurement tells",
+            f"{_percent(share)} of the limit, {_percent(most_gbs / limit.gbs)} within its 95 % "
+            f"interval, and {expected * 100:.0f} % expected: it may be as fast; a longer "
+            "measurement tells",
         )
     return Verdict(Status.SLOW, reason, _remedy(limit, bool(replays)))
 

@@ -165,7 +165,7 @@ class Word(StrEnum):
     LIMITED = "limited"
     """Each path is as it should be, but some get less in use: together, or from a far node."""
     NOT_JUDGED = "not judged"
-    """Nothing has a limit to be judged by."""
+    """Nothing has a limit to be judged by, or is known well enough."""
     HEALTHY = "healthy"
     """All that could be judged is as it should be."""
 
