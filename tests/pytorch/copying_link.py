@@ -50,6 +50,8 @@ class CopyingLink:
 
     def reserve(self, size: int) -> None:
         self.events.append(("reserve", size))
+        if self.most is not None:
+            raise NoRoomError
 
     def of(self, what: str) -> list[int]:
         return [number for kind, number in self.events if kind == what]

@@ -77,6 +77,14 @@ def test_what_a_pass_took_is_there_for_the_next_one() -> None:
     assert link.of("reserve") == [5 * MIB, 7 * MIB]
 
 
+def test_no_memory_more_is_asked_for_once() -> None:
+    own, link = pool(ahead=8)
+    link.most = 1
+    for _ in range(2):
+        backward(own, [one for one in forward(own, 10) if one is not None])
+    assert len(link.of("reserve")) == 1
+
+
 def test_no_more_memory_is_held_than_ahead() -> None:
     own, link = pool(ahead=8)
     tensors = [Tensor(i) for i in range(16)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
@@ -91,11 +90,14 @@ class HostLink:
         return room, End(stream.record_event(), own)
 
     def reserve(self, size: int) -> None:
-        """Pin so much of the host's memory in all, as far as there is some."""
+        """Pin so much of the host's memory in all; raises NoRoomError."""
         missing = int(size * (1 + _UNUSED)) - self.channel.pinned_bytes
-        if missing > 0:
-            with suppress(LanescopeError):  # those that find no room stay
-                self.channel.prepare(missing)
+        if missing <= 0:
+            return
+        try:
+            self.channel.prepare(missing)
+        except LanescopeError as error:
+            raise NoRoomError from error
 
     def wait(self, end: End) -> None:
         """Let the stream of the tensor's memory wait, and the current one."""

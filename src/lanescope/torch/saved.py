@@ -52,7 +52,13 @@ class Link(Protocol):
         """Let what comes later on the tensor's stream wait, and not the host."""
 
     def reserve(self, size: int) -> None:
-        """Pin so much of the host's memory in all, as far as there is some."""
+        """Pin so much of the host's memory in all.
+
+        Raises
+        ------
+        NoRoomError
+            If there is no more.
+        """
 
 
 @dataclass(slots=True)
@@ -205,6 +211,7 @@ class Pool:
         self._waiting: deque[weakref.ref[Saved]] = deque()
         self._leaving: deque[weakref.ref[Saved]] = deque()
         self._host_bytes = 0  # of those that were sent
+        self._may_reserve = True
         self.bytes = dict.fromkeys(Where, 0)
 
     def next_number(self) -> int:
@@ -296,7 +303,11 @@ class Pool:
         """
         if self._is_saving:
             self._is_saving = False
-            self.link.reserve(self._host_bytes)
+            if self._may_reserve:
+                try:
+                    self.link.reserve(self._host_bytes)
+                except NoRoomError:  # those that find no room stay
+                    self._may_reserve = False  # every further try would take long
 
     def _becomes(self, saved: Saved, where: Where) -> None:
         self.bytes[saved.where] -= saved.bytes
