@@ -51,6 +51,8 @@ def test_a_path_is_slow_where_its_interval_is(two_gpus):
     assert noisy.reason.startswith("67.8 % of the limit, 73.8 % within its 95 % interval")
     steady = verdict(two_gpus, host_to_gpu(), measured, alone=alone, most_gbs=0.681 * alone.gbs)
     assert steady.status is Status.SLOW
+    wide = verdict(two_gpus, host_to_gpu(), 0.6 * alone.gbs, alone=alone, most_gbs=alone.gbs)
+    assert wide.status is Status.SLOW  # the median is far from 70 %
     sick = [LinkEvidence("g0", 5, 16, replays=7)]
     found = verdict(
         two_gpus, host_to_gpu(), measured, alone=alone, most_gbs=0.738 * alone.gbs, evidence=sick

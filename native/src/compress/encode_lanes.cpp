@@ -35,12 +35,12 @@ void EncodeLanes::make_words(int gpu) {
 bool EncodeLanes::choose(bool reports) {
   // Also where a call fails: the other lane's word would be waited for, and nobody would write it.
   const bool before_reports = std::exchange(reports_, false);
-  wait_ = Wait::none;
+  const bool never_began = std::exchange(wait_, Wait::none) != Wait::none;
   if (reports && before_reports) {
     lane_ = 1 - lane_;
     wait_ = Wait::progress;
-  } else if (lane_ != 0) {
-    record(behind_, stream());
+  } else if (lane_ != 0 || never_began) {
+    record(behind_, streams_[1].get());
     lane_ = 0;
     wait_ = Wait::end;
   }

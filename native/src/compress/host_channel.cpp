@@ -529,7 +529,9 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   facts.compressed = facts.decodes = parcel->choice_.has_value();
   // Behind others larger slabs keep the link busy; the first of one alone has to come before any is
   // decoded.
-  parcel->cut_into(state.in_flight.is_empty() ? kSlabBytesAlone : ~std::size_t{0});
+  const bool alone = state.in_flight.is_empty();
+  const bool usual = state.options().slab_bytes == kToHost.slab_bytes;
+  parcel->cut_into(alone && usual ? kSlabBytesAlone : ~std::size_t{0});
   const bool staged = facts.compressed && state.can_stage(*parcel);
   const std::size_t slab_bytes = staged ? parcel->slab_bytes_ : state.mapped_slab_bytes(*parcel);
   facts.part_blocks = slab_bytes / kBlockBytes;

@@ -44,6 +44,10 @@ CACHES_FILLED = 4
 #: Copies keep step whose times differ by less, and whose links would have them differ by more.
 _IN_STEP, _OTHER_PACE = 1.01, 1.5
 
+#: Of the expected share: what is below is slow, however wide its interval is. A link at half its
+#: width has 0.71 of it at most.
+_NEARLY = 0.9
+
 #: Above the limit by more than this, either the limit or the timing is wrong.
 _TOLERANCE = 1.02
 #: Where a kernel's packets are larger than the cache lines that its limit assumes.
@@ -70,7 +74,8 @@ def judge(
         Its bandwidth in GB/s.
     most_gbs
         The bandwidth at the fast end of the 95 % interval of its median time; None where that is
-        not known. A copy is slow if this does not reach the expected share.
+        not known. A copy is slow if this does not reach the expected share, or the median is far
+        from it.
     alone
         Its ceiling without the other copies that ran at the same time; None when
         there were none. Below it a copy may have more than its fair share.
@@ -118,7 +123,7 @@ def judge(
         return Verdict(
             Status.UNJUDGED, f"{_percent(share)} of what the links allow; {limit.unknown}"
         )
-    elif most_gbs is not None and most_gbs >= expected * limit.gbs:
+    elif most_gbs is not None and most_gbs >= expected * limit.gbs and share >= _NEARLY * expected:
         return Verdict(
             Status.UNJUDGED,
             f"{_percent(share)} of the limit, {_percent(most_gbs / limit.gbs)} within its 95 % "
