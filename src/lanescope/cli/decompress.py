@@ -1,0 +1,152 @@
+"""``lanescope decompress``: files that ``compress`` wrote, restored or listed."""
+
+from __future__ import annotations
+
+import json as encoder
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lanescope.cli.combinations import Alone, Excludes, Needs, combines
+from lanescope.cli.compress import (
+    ONE_PLACE,
+    BaseOption,
+    FilesArgument,
+    ForceOption,
+    JsonOption,
+    OutOption,
+    ThreadsOption,
+    ToOption,
+    make_folder,
+    progress_of,
+    require_one,
+    say,
+    sizes_of,
+    targets_of,
+    to_folder,
+)
+from lanescope.cli.options import option, size_option
+from lanescope.errors import InputError
+from lanescope.units.values import Value
+
+if TYPE_CHECKING:
+    from lanescope.compression.container import Stored
+    from lanescope.compression.files import CompressedFile
+
+
+@combines(
+    ONE_PLACE,
+    Alone("--info", ("FILE", "--json", "--max-size"), "lists what is there"),
+    Needs(("--tensor",), ("--out",), "is written into a file of its own"),
+    Excludes("--tensor", ("--json",), "is one tensor alone"),
+)
+def decompress(
+    files: FilesArgument,
+    to: ToOption = None,
+    out: OutOption = None,
+    tensor: Annotated[
+        str | None,
+        option(
+            Value("--tensor"),
+            metavar="NAME",
+            help="Write this tensor of a .safetensors file alone, as a .safetensors file.",
+        ),
+    ] = None,
+    info: Annotated[
+        bool, typer.Option("--info", help="List what is in the files, with ratio and codec.")
+    ] = False,
+    max_size: Annotated[
+        int | None,
+        size_option(
+            "--max-size",
+            "Refuse a file that becomes larger than this, for files from strangers.",
+        ),
+    ] = None,
+    base: BaseOption = None,
+    threads: ThreadsOption = 0,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Give back the files that 'lanescope compress' made smaller, byte by byte.
+
+    Exit code: 0 done, 2 a file is damaged, larger than --max-size, or cannot be read or written.
+    """
+    from lanescope.compression.files import CompressedFile
+
+    if info:
+        for one in files:
+            with CompressedFile(one, max_bytes=max_size) as opened:
+                _list(opened, json)
+        return
+    if tensor is not None and len(files) > 1:
+        raise InputError(f"--tensor is of one file, and {len(files)} are given; give one")
+    require_one(files, base)
+    targets = targets_of(files, list(_restored(files, to, out)), out, force)
+    make_folder(to)
+    for source, target in zip(files, targets, strict=True):
+        with CompressedFile(source, max_bytes=max_size, base=base) as opened:
+            if tensor is not None:
+                opened.extract(tensor, target, threads=threads)
+                return
+            with progress_of("decompressing", source) as progress:
+                opened.restore(target, threads=threads, progress=progress)
+            say(source, target, opened.index, source.stat().st_size, json)
+
+
+def _restored(files: list[Path], to: Path | None, out: Path | None) -> Iterator[Path]:
+    from lanescope.compression.container import ENDING
+
+    for one in files:
+        if one.suffix != ENDING and out is None:
+            raise InputError(
+                f"{one} does not end in {ENDING}, so its new name is not known; give --out FILE"
+            )
+        yield to_folder(one, to) / one.name.removesuffix(ENDING)
+
+
+def _list(opened: CompressedFile, json: bool) -> None:
+    """Print what is in a compressed file."""
+    index, stored = opened.index, opened.path.stat().st_size
+    if json:
+        found = {"file": str(opened.path), **sizes_of(index, stored)}
+        print(encoder.dumps({**found, "segments": [_fields(one) for one in index.segments]}))
+        return
+    from lanescope.cli.compared import print_blocks
+    from lanescope.document.blocks import Column, Group, Kind, Table
+
+    columns = (
+        *(Column(name) for name in ("array", "type", "shape")),
+        *(Column(name, Kind.SUM) for name in ("bytes", "stored")),
+        Column("ratio", Kind.FACTOR),
+        Column("codec"),
+    )
+    rows = [
+        (
+            "–" if one.name is None else one.name,
+            one.dtype,
+            " × ".join(map(str, one.shape)) or "one value",
+            one.segment.bytes,
+            one.stored_bytes,
+            one.segment.bytes / one.stored_bytes if one.stored_bytes else None,
+            ", ".join(one.codecs) + (" of differences" if one.needs_base else ""),
+        )
+        for one in index.segments
+    ]
+    title = f"{opened.path}: {index.kind}, ratio {index.bytes / stored:.2f}"
+    if index.base is not None:
+        title += f", needs the base {index.base.name}"
+    print_blocks([Table(title, columns, [Group(rows)])])
+
+
+def _fields(one: Stored) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "dtype": one.dtype,
+        "shape": list(one.shape),
+        "bytes": one.segment.bytes,
+        "stored_bytes": one.stored_bytes,
+        "codecs": one.codecs,
+        **({"needs_base": True} if one.needs_base else {}),
+    }
