@@ -25,6 +25,7 @@ from lanescope.cli import (
     bench,
     boost,
     compress,
+    decompress,
     doctor,
     fleet,
     history,
@@ -122,7 +123,7 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     (app, "compare", stored.compare),
     (app, "rm", stored.rm),
     (app, "compress", compress.compress),
-    (app, "decompress", compress.decompress),
+    (app, "decompress", decompress.decompress),
 )
 for _to, _name, _verb in VERBS:
     _panel = _PANELS[_name] if _to is app else None

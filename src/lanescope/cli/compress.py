@@ -150,7 +150,7 @@ def targets_of(files: list[Path], targets: list[Path], out: Path | None, force: 
     InputError
         If a file would be replaced without `force`, or two become one.
     """
-    from lanescope.codec.outputs import is_special
+    from lanescope.codec.atomic import is_special
 
     if out is not None:
         if len(files) > 1:
@@ -200,7 +200,7 @@ def say(source: Path, target: Path, index: Index, stored: int, json: bool) -> No
 
     On standard error where standard output has what was written.
     """
-    from lanescope.codec.outputs import is_standard_output
+    from lanescope.codec.atomic import is_standard_output
 
     aside = is_standard_output(target)
     if json:
