@@ -85,7 +85,10 @@ def sent_by_turns(lane: Lane, rows: Iterable[int]) -> frozenset[int]:
         sizes[int(lane.bytes[row])].add(row, int(lane.content[row]), int(place[row]))
     changes = _changes_after(lane, sizes)
     return frozenset(
-        row for sent in sizes.values() if sent.period <= _SHORTER * changes for row in sent.again
+        row
+        for sent in sizes.values()
+        if sent.period < inf and sent.period <= _SHORTER * changes
+        for row in sent.again
     )
 
 
