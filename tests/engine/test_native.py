@@ -336,7 +336,7 @@ class Pool:
         self.dropped = True
 
 
-def test_memory_is_given_back_beside_what_follows(two_gpus):
+def test_memory_is_given_back_in_the_background(two_gpus):
     backend, pool = NativeBackend(two_gpus), Pool()
     backend._pool = pool
     backend.give_back()

@@ -77,7 +77,7 @@ def test_what_a_pass_took_is_there_for_the_next_one() -> None:
     assert link.of("reserve") == [5 * MIB, 7 * MIB]
 
 
-def test_no_memory_more_is_asked_for_once() -> None:
+def test_pinning_that_failed_is_not_tried_again() -> None:
     own, link = pool(ahead=8)
     link.most = 1
     for _ in range(2):

@@ -12,7 +12,7 @@ from lanescope.trace.counter_spool import (
     RECORD,
     RX,
     TX,
-    HalvesTail,
+    DuplexTail,
     SpoolTail,
     counter_header,
     read_counters,
@@ -86,7 +86,7 @@ def test_halves_that_grow_are_what_they_are_at_once(tmp_path):
         first = records(1, UNKNOWN, UNKNOWN, NOW + i * 3 * MS)
         later = records(40, 5000, 7000, NOW + 100 * US + i * 3 * MS, 20 * MS + i * MS)
         spools[column] = np.concatenate((first, later))
-    tail = HalvesTail(SpoolTail(directions[RX]), SpoolTail(directions[TX]), "throughput")
+    tail = DuplexTail(SpoolTail(directions[RX]), SpoolTail(directions[TX]), "throughput")
     pieces = []
     for begin in range(0, 41, 4):
         for column, path in directions.items():

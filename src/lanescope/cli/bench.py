@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lanescope.cli.beside import SHOWS_A_RUN, load_modules, wake_driver
+from lanescope.cli.background import SHOWS_A_RUN, load_modules, start_driver
 from lanescope.cli.combinations import (
     LISTED,
     NOT_STORED,
@@ -293,7 +293,7 @@ def bench(
         _list()
         return
     if machine is None:
-        wake_driver()
+        start_driver()
     from lanescope.cli.compared import baseline_named, compared_with, print_blocks
     from lanescope.cli.output import progress_on_terminal
     from lanescope.cli.studies import nodes_for

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from lanescope.cli.beside import wake_driver
+from lanescope.cli.background import start_driver
 from lanescope.cli.combinations import (
     LISTED,
     NOT_STORED,
@@ -287,7 +287,7 @@ def carry_out(
 ) -> None:
     """Carry out a study, or list what it would measure; ends with an exit code."""
     if machine is None:
-        wake_driver()
+        start_driver()
     from lanescope.cli.compared import baseline_named, compared_with, print_blocks
     from lanescope.cli.output import progress_on_terminal, show_run
     from lanescope.studies.running import resolve_machine

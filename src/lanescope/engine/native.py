@@ -116,7 +116,7 @@ class NativeBackend:
             raise failure.error from error
 
     def give_back(self) -> None:
-        """Give all memory back in a thread beside what follows, as this measures nothing more."""
+        """Give all memory back in a thread, as this backend measures nothing more."""
         thread = threading.Thread(target=self._pool.drop_free, name="lanescope-giving", daemon=True)
         try:
             thread.start()

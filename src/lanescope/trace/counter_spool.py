@@ -32,7 +32,7 @@ __all__ = [
     "RX",
     "TX",
     "CounterHeader",
-    "HalvesTail",
+    "DuplexTail",
     "SpoolTail",
     "Tail",
     "counter_header",
@@ -323,7 +323,7 @@ class SpoolTail:
         return header
 
 
-class HalvesTail:
+class DuplexTail:
     """Reads two spools that grow, of which each knows one direction, as one.
 
     Parameters

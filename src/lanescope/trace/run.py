@@ -7,7 +7,7 @@ import json
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from lanescope.trace.watch_folder import WATCH as WATCH
 from lanescope.trace.watch_folder import SourceRecord as SourceRecord
 from lanescope.trace.watch_folder import WatchManifest as WatchManifest
 
+T = TypeVar("T")
 TURNS = "turns.json"
 #: With fewer turns their whole range is no 95 % interval of the median.
 FEWEST_FOR_INTERVAL = 6
@@ -50,8 +51,7 @@ class Turns:
 
 def store_turns(folder: Path, turns: Turns) -> None:
     """Write turns into a run's folder; raises InputError."""
-    with writing_to(folder):
-        write_atomically(folder / TURNS, json.dumps(dataclasses.asdict(turns)).encode())
+    _store(folder / TURNS, turns)
 
 
 def read_turns(folder: Path) -> Turns | None:
@@ -62,12 +62,9 @@ def read_turns(folder: Path) -> Turns | None:
     InputError
         If they cannot be read or are damaged.
     """
-    path = folder / TURNS
-    if not path.exists():
-        return None
-    with fields_of(path, "name another run"):
-        turns = build(Turns, read_json(path, inner=1))
-        if not turns.plain or len(turns.plain) != len(turns.watched):
+    with fields_of(folder / TURNS, "name another run"):
+        turns = _built(folder / TURNS, Turns)
+        if turns and not 0 < len(turns.plain) == len(turns.watched):
             raise FieldError("it has no turns, or not as many watched as plain", "watched")
         return turns
 
@@ -90,8 +87,7 @@ class BoostOutcome:
 
 def store_boost(folder: Path, boost: BoostOutcome) -> None:
     """Write it into a run's folder; raises InputError."""
-    with writing_to(folder):
-        write_atomically(folder / BOOST, json.dumps(dataclasses.asdict(boost)).encode())
+    _store(folder / BOOST, boost)
 
 
 def read_boost(folder: Path) -> BoostOutcome | None:
@@ -102,11 +98,17 @@ def read_boost(folder: Path) -> BoostOutcome | None:
     InputError
         If it cannot be read or is damaged.
     """
-    path = folder / BOOST
-    if not path.exists():
-        return None
-    with fields_of(path, "name another run"):
-        return build(BoostOutcome, read_json(path, inner=1))
+    with fields_of(folder / BOOST, "name another run"):
+        return _built(folder / BOOST, BoostOutcome)
+
+
+def _store(path: Path, value: Turns | BoostOutcome) -> None:
+    with writing_to(path.parent):
+        write_atomically(path, json.dumps(dataclasses.asdict(value)).encode())
+
+
+def _built(path: Path, kind: type[T]) -> T | None:
+    return build(kind, read_json(path, inner=1)) if path.exists() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.trace.codes import FloatArray, IntArray
-from lanescope.trace.counter_spool import HALVES, HalvesTail, SpoolTail, Tail
+from lanescope.trace.counter_spool import HALVES, DuplexTail, SpoolTail, Tail
 from lanescope.trace.limits import (
     DIRECTIONS,
     NVLINK_DIRECTIONS,
@@ -306,7 +306,7 @@ class LiveWatch:
                 self._tails[whole] = SpoolTail(path)
             elif other != path and other.exists():
                 name = source.removesuffix(down)
-                self._tails[whole] = HalvesTail(SpoolTail(path), SpoolTail(other), name)
+                self._tails[whole] = DuplexTail(SpoolTail(path), SpoolTail(other), name)
 
     def _link(self, counters: Counters) -> LiveLink:
         gpu, kind = counters.gpu, counters.link

@@ -10,7 +10,7 @@ import pytest
 
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import conditions, lines_of
-from lanescope.findings.advice.contents import Brings, Contents, Kept
+from lanescope.findings.advice.contents import Brings, Contents, Resident
 from lanescope.findings.advice.edited import edits_of
 from lanescope.findings.advice.edits import keep
 from lanescope.findings.advice.phase import Phase
@@ -238,7 +238,7 @@ def phase_of(program: Carrying, size: int) -> Phase:
 def test_tables_that_are_sent_by_turns_stay_on_the_gpu(sets):
     phase = phase_of(with_turns(sets=sets), 10 * MB)
     assert set(chain.from_iterable(brought(phase))) == {Brings.BY_TURNS}
-    assert phase.kept == Kept(5, 50 * MB)
+    assert phase.resident == Resident(5, 50 * MB)
     found = {one.steps: one for one in edits_of(phase, LINK)}
     kept = found[Step.KEEP,]
     assert kept.before - kept.after.value == pytest.approx(10 * MB / 55_500 * 1e-6, rel=0.15)
@@ -265,7 +265,7 @@ def test_tables_that_give_place_to_new_ones_stay_until_then():
     phase = phase_of(program, 10 * MB)
     kept = [one for (one,) in brought(phase)]
     assert kept.count(Brings.BY_TURNS) / len(kept) > 0.9
-    assert phase.kept == Kept(5, 50 * MB)
+    assert phase.resident == Resident(5, 50 * MB)
 
 
 def test_more_tables_than_are_remembered_are_new_each_time():
@@ -286,7 +286,7 @@ def test_copies_that_change_places_in_a_round_are_known_by_what_they_carry():
         program.wait()
     phase = program.phase()
     assert brought(phase)[-1] == [*[Brings.BY_TURNS] * 3, 0, 0]
-    assert phase.kept == Kept(3, 150 * MB)
+    assert phase.resident == Resident(3, 150 * MB)
 
 
 def test_spans_that_meet_do_not_lie_over_one_another():

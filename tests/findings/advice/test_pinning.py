@@ -178,7 +178,7 @@ def test_small_copies_are_pinned_for_more_than_large_ones():
     assert found[Step.PIN,].worth
 
 
-def test_small_copies_are_not_pinned_for_little_besides_what_stays_on_the_gpu():
+def test_keeping_data_and_pinning_small_copies_has_to_gain_more():
     program = Carrying()
     for number in range(20):
         program.carry(50 * MB, 1, down=True, host=PAGEABLE)

@@ -354,13 +354,13 @@ def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
 
 def _room(phase: Phase) -> str:
     """Return in a sentence what the GPU has to keep."""
-    kept = phase.kept
-    if kept is None:
+    stays = phase.resident
+    if stays is None:
         return "The GPU has room to keep it, and no kernel writes to it in between."
-    arrays, it = ("1 array", "it") if kept.arrays == 1 else (f"{kept.arrays} arrays", "them")
+    arrays, it = ("1 array", "it") if stays.arrays == 1 else (f"{stays.arrays} arrays", "them")
     besides = " and what comes back" if phase.schedule is not None and comes_back(phase) else ""
     return (
-        f"The GPU has room to keep {arrays} ({size_text(kept.bytes)}){besides}, and no kernel "
+        f"The GPU has room to keep {arrays} ({size_text(stays.bytes)}){besides}, and no kernel "
         f"writes to {'them' if besides else it} in between."
     )
 

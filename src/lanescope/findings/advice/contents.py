@@ -49,7 +49,7 @@ _Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Resident:
     """How many arrays stay on a GPU that are no longer sent again, and their bytes in all."""
 
     arrays: int
@@ -66,13 +66,13 @@ class Sends:
         Of its schedule.
     constant
         Whether all that a round sends is the same in each round.
-    kept
+    resident
         What stays on the GPU where nothing is sent again; None where nothing is.
     """
 
     tasks: tuple[Task, ...]
     constant: bool = False
-    kept: Kept | None = None
+    resident: Resident | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,11 @@ def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntA
     placed = _placed(tasks)
     found = [_marked(task, places.get(place), allowed) for task, place in placed]
     again = {place for task, (_, place) in zip(found, placed, strict=True) if task.brings in AGAIN}
-    kept = _kept(one for one in read if one.place in again and one.brings in AGAIN)
-    return Sends(tuple(_passed_on(found)), constant, kept)
+    resident = _resident(one for one in read if one.place in again and one.brings in AGAIN)
+    return Sends(tuple(_passed_on(found)), constant, resident)
 
 
-def _kept(read: Iterable[_Read]) -> Kept | None:
+def _resident(read: Iterable[_Read]) -> Resident | None:
     """Return what has to stay on a GPU from one of these copies to the next of the same."""
     spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for one in read:
@@ -176,7 +176,7 @@ def _kept(read: Iterable[_Read]) -> Kept | None:
     if not spans:
         return None
     arrays = {size: most_at_once(mine) for size, mine in spans.items()}
-    return Kept(sum(arrays.values()), sum(size * count for size, count in arrays.items()))
+    return Resident(sum(arrays.values()), sum(size * count for size, count in arrays.items()))
 
 
 @lru_cache(maxsize=4)  # the phases of a lane follow each other

@@ -260,11 +260,11 @@ def _needless(phase: Phase, schedule: Schedule) -> str:
                 f"1 copy {one}" if round(count) == 1 else f"{max(count, 1):.3g} copies {several}"
             )
             words.append(f"{copies}, {size_text(round(each))}")
-    kept = phase.kept
+    stays = phase.resident
     by_turns = any(task.brings == Brings.BY_TURNS for task in schedule.tasks)
     turns = ""
-    if kept is not None and by_turns:
-        turns = f", by turns from {kept.arrays} arrays, {size_text(kept.bytes)} in all"
+    if stays is not None and by_turns:
+        turns = f", by turns from {stays.arrays} arrays, {size_text(stays.bytes)} in all"
     return f"{'; '.join(words)} a round{turns}"
 
 

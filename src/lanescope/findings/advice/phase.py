@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lanescope.findings.advice.contents import Kept
+from lanescope.findings.advice.contents import Resident
 from lanescope.findings.advice.kernels import Kernels
 from lanescope.findings.advice.schedule import Schedule
 from lanescope.prediction.parameters import Direction
@@ -103,7 +103,7 @@ class Phase:
         What they cost where a round is cut into parts; None where there are none.
     constant_input
         Whether all that a round sends is the same in each round, as far as it was read.
-    kept
+    resident
         What stays on the GPU where nothing is sent again; None where nothing is.
     language
         ``PyTorch``, ``CuPy`` or ``CUDA C++``, by the names of its kernels.
@@ -137,7 +137,7 @@ class Phase:
     part_seconds: float | None = None
     kernels: Kernels | None = None
     constant_input: bool = False
-    kept: Kept | None = None
+    resident: Resident | None = None
     language: str = "CUDA C++"
 
     @property

@@ -157,7 +157,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
         workload=_workload(copies, work.value if kernels else 0.0, parts),
         schedule=schedule,
         constant_input=sends.constant,
-        kept=sends.kept,
+        resident=sends.resident,
         call_gap_seconds=call_gap_seconds(lane, number),
         slowed_by_kernels=slowed_by_kernels(lane),
         part_seconds=part_seconds(lane, int(number[-1]) + 1, parts),

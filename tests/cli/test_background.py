@@ -1,4 +1,4 @@
-"""What goes on beside the command: the driver's start, and modules that are needed later."""
+"""Background threads of a command: the driver's start, and modules that are needed later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.cli.app import app
-from lanescope.cli.beside import SHOWS_A_RUN, load_modules, wake_driver
+from lanescope.cli.background import SHOWS_A_RUN, load_modules, start_driver
 from lanescope.errors import LanescopeError
 
 
@@ -34,7 +34,7 @@ def ended(name):
 
 
 @pytest.mark.parametrize("verb", [("bench",), ("check", "--list")])
-def test_the_driver_starts_beside_the_loading(callers, monkeypatch, tmp_path, verb):
+def test_the_driver_starts_while_modules_load(callers, monkeypatch, tmp_path, verb):
     monkeypatch.setenv("LANESCOPE_RUNS", str(tmp_path))
     with contextlib.suppress(LanescopeError, SystemExit):
         app([*verb], standalone_mode=False)
@@ -47,12 +47,12 @@ def test_a_described_machine_needs_no_driver(callers, capsys):
     assert callers == []
 
 
-def test_what_fails_beside_is_left_to_who_needs_it(monkeypatch, capsys):
+def test_a_failure_in_the_background_is_reported_by_the_caller(monkeypatch, capsys):
     def devices():
         raise native.NativeError("cudaGetDeviceCount")
 
     monkeypatch.setattr(native, "cuda_devices", devices)
-    for thread in (wake_driver(), load_modules(["lanescope.no_such_module"])):
+    for thread in (start_driver(), load_modules(["lanescope.no_such_module"])):
         thread.join()
     assert capsys.readouterr().err == ""
 

@@ -1,4 +1,4 @@
-"""What takes its time and needs nothing of what the command does meanwhile: threads beside it.
+"""Threads for work that takes time and needs nothing of what the command does meanwhile.
 
 Each does what would be done later anyway, only sooner: what fails here fails there again, with a
 sentence. The process may end while they run (`lanescope.interruption.leave`).
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 SHOWS_A_RUN = ("pyarrow.parquet", "rich.table", "lanescope.cli.run_text")
 
 
-def wake_driver() -> threading.Thread | None:
+def start_driver() -> threading.Thread | None:
     """Have CUDA begin while modules are loaded: its first call in a process takes longest."""
     return _started(_call_cuda, "lanescope-driver")
 
