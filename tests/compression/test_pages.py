@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from lanescope.compression import channel as channel_module
 from lanescope.compression import choosing, page_copies, page_memory, page_restores, paging
 from lanescope.compression import pages as pages_module
 from lanescope.compression.deciding import Always
+from lanescope.compression.gpu_arrays import gpu_array
 from lanescope.compression.stream import Codec
 from tests.compression.gpu_stand_ins import stand_in
 from tests.compression.page_cores import Copier, HostCore, PeerCore, memory
@@ -42,7 +45,7 @@ def gpus(monkeypatch):
     def new_bytes(framework, size, gpu):
         if size > Gpus.room:
             raise OutOfMemoryError("CUDA out of memory")
-        return new_array(framework, (size,), "uint8", gpu)
+        return gpu_array(new_array(framework, (size,), "uint8", gpu), gpu, "room")
 
     Gpus.cores = []
     native = channel_module.native
@@ -241,6 +244,17 @@ def test_a_look_at_pages_is_at_blocks_of_all_of_them(monkeypatch):
     size, blocks = looked[0]
     assert size == 8 * 64 * KIB
     assert blocks[:: 64 * KIB].tolist() == [0, 2, 5, 8, 10, 13, 16, 19]
+
+
+@pytest.mark.parametrize("each", [0, 1, 16, 100, 64 * KIB])
+def test_pages_of_one_size_are_laid_out_as_others_are(each):
+    same = pages_module.PageList("torch", 0, *np.full((2, 40), each, np.uint64), (), "uint8", each)
+    known = dataclasses.replace(same, each=None)
+    assert same.bytes == known.bytes
+    assert same.offsets.tolist() == known.offsets.tolist()
+    for first in (0, 1, 38):
+        for most in (0, each, 3 * each, 1 << 30):
+            assert same.end_within(first, most) == known.end_within(first, most)
 
 
 def test_pages_side_by_side_come_back_without_a_copy(gpus, monkeypatch):

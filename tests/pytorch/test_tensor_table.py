@@ -126,3 +126,19 @@ def test_sparse_tensors_are_refused_by_a_sentence(pages: list[int] | None) -> No
     for given in lists if pages is None else [sparse]:
         with pytest.raises(InputError, match=r"sparse_coo tensor; call \.to_dense"):
             list(collect_in_parts(given, pages, CPU, "the arrays to offload"))
+
+
+@pytest.mark.parametrize("place", [0, 1, 7, 12, 20, 63])
+@pytest.mark.parametrize("one", [None, 7, "word", [], torch.zeros(100).to_sparse()], ids=type)
+def test_what_is_no_tensor_is_found_wherever_it_is_in_a_long_list(place: int, one: object) -> None:
+    given = [torch.zeros(100) for _ in range(64)]
+    assert _by_table(given, CPU) is not None
+    given[place] = one
+    assert _by_table(given, CPU) is None
+
+
+def test_a_long_list_is_found_whatever_was_freed_before() -> None:
+    given = [torch.full((100 + i,), i) for i in range(1000)][::-7]
+    found = _by_table(given, CPU)
+    assert found is not None
+    assert found.pointers.tolist() == [one.data_ptr() for one in given]

@@ -157,9 +157,13 @@ def coded_dtype(dtype: Any) -> str:
     return name if name in _KNOWN else "uint8"
 
 
+def _module(framework: str) -> Any:
+    return sys.modules.get(framework) or importlib.import_module(framework)
+
+
 def current_stream(framework: str, gpu: int) -> int:
     """Return the stream, as an integer, on which a framework puts work for a GPU now."""
-    module = sys.modules.get(framework) or importlib.import_module(framework)
+    module = _module(framework)
     if framework == "torch":
         # What PyTorch's compiled programs call; an object of a stream takes some microseconds.
         raw = getattr(getattr(module, "_C", None), "_cuda_getCurrentRawStream", None)
@@ -170,13 +174,15 @@ def current_stream(framework: str, gpu: int) -> int:
 
 def new_array(framework: str, shape: tuple[int, ...], dtype: Any, gpu: int) -> Any:
     """Return an array without values on a GPU; `dtype` is the framework's own."""
-    module = importlib.import_module(framework)
+    module = _module(framework)
     if framework == "torch":
         return module.empty(shape, dtype=dtype, device=f"cuda:{gpu}")
     with module.cuda.Device(gpu):
         return module.empty(shape, dtype=dtype)
 
 
-def new_bytes(framework: str, size: int, gpu: int) -> Any:
+def new_bytes(framework: str, size: int, gpu: int) -> GpuArray:
     """Return an array of so many bytes without values on a GPU."""
-    return new_array(framework, (size,), importlib.import_module(framework).uint8, gpu)
+    room = new_array(framework, (size,), _module(framework).uint8, gpu)
+    pointer = room.data_ptr() if framework == "torch" else room.data.ptr
+    return GpuArray(room, framework, gpu, pointer, size, "uint8")

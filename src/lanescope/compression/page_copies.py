@@ -109,7 +109,7 @@ class PageCopies:
         first, most = 0, page_memory.GROUP_BYTES // (1 if unjoined is None else 2)
         edge = edge_of(given.bytes) if ends else 0
         while first < len(given):
-            some = given.part(first, _end_of_group(given.sizes, first, most, edge))
+            some = given.part(first, _end_of_group(given, first, most, edge))
             try:
                 room = self._gathered(some, scratch if unjoined is None else unjoined.scratch)
             except NoMemoryError as error:
@@ -121,7 +121,7 @@ class PageCopies:
     def _gathered(self, pages: PageList, room_for: Callable[[str, int, int], GpuArray]) -> GpuArray:
         """Return pages side by side. Raises `NoMemoryError`."""
         room = room_for(pages.framework, self._source, pages.bytes)
-        targets = offsets_of(pages.sizes) + np.uint64(room.pointer)
+        targets = pages.offsets + np.uint64(room.pointer)
         self._copy(pages.pointers, targets, pages.sizes, room, fill_up=True)
         room.dtype = pages.kind
         return room
@@ -216,18 +216,17 @@ def groups_of(pages: PageList, most: int, *, ends: bool) -> Iterator[tuple[int, 
         return
     first = 0
     while first < len(pages):
-        last = _end_of_group(pages.sizes, first, most, edge)
+        last = _end_of_group(pages, first, most, edge)
         yield first, last
         first = last
 
 
-def _end_of_group(sizes: Numbers, first: int, most: int, edge: int) -> int:
+def _end_of_group(pages: PageList, first: int, most: int, edge: int) -> int:
     """Return up to which page a group goes; where many are left so many of the last are apart."""
-    ends = np.cumsum(padded(sizes[first:]))
-    whole = int(ends[-1])
+    whole = pages.bytes if first == 0 else pages.part(first, len(pages)).bytes
     if 0 < 2 * edge < whole:
         most = min(most, whole - edge)
-    return first + max(1, int(np.searchsorted(ends, most, side="right")))
+    return pages.end_within(first, most)
 
 
 def are_gathered(targets: Numbers, sizes: Numbers) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from lanescope.compression.gpu_arrays import GpuArray, gpu_array, new_bytes
+from lanescope.compression.gpu_arrays import GpuArray, new_bytes
 from lanescope.compression.transfers import core_errors
 from lanescope.errors import LanescopeError
 from lanescope.units.sizes import size_text
@@ -100,12 +100,11 @@ def scratch(framework: str, gpu: int, size: int) -> GpuArray:
         If there is none left.
     """
     try:
-        room = new_bytes(framework, size, gpu)
+        return new_bytes(framework, size, gpu)
     except Exception as error:
         if "OutOfMemory" not in type(error).__name__:
             raise
         raise NoMemoryError(gpu, size) from error
-    return gpu_array(room, gpu, "the memory for pages")
 
 
 class out_of_memory:  # noqa: N801  (a context, used as one word)

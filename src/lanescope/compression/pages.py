@@ -88,11 +88,30 @@ class PageList:
         return len(self.sizes)
 
     @property
+    def stride(self) -> int | None:
+        """Bytes from one to the next in the array that they travel as, where they have as many."""
+        return self.each + -self.each % ALIGNMENT if self.each else None
+
+    @property
     def bytes(self) -> int:
         """Of the array that they travel as."""
-        if self.each is not None:
-            return len(self) * (self.each + -self.each % ALIGNMENT)
+        if self.stride is not None:
+            return len(self) * self.stride
         return int(padded(self.sizes).sum())
+
+    @property
+    def offsets(self) -> Numbers:
+        """Where each begins in that array."""
+        if self.stride is not None:
+            return np.arange(0, self.bytes, self.stride, dtype=np.uint64)
+        return offsets_of(self.sizes)
+
+    def end_within(self, first: int, most: int) -> int:
+        """Return up to which one those from `first` on have so many bytes there, one at least."""
+        if self.stride is not None:
+            return min(len(self), first + max(1, most // self.stride))
+        ends = np.cumsum(padded(self.sizes[first:]))
+        return first + max(1, int(np.searchsorted(ends, most, side="right")))
 
     def part(self, first: int, last: int) -> PageList:
         """Return some of them."""
@@ -202,9 +221,9 @@ def padded(sizes: Numbers) -> Numbers:
 def are_blocks(given: PageList) -> bool:
     """Whether all pages are whole blocks, which a kernel can code where they lie."""
     sizes = given.sizes if given.each is None else np.uint64(given.each)
-    return not (
-        (sizes & np.uint64(BLOCK_BYTES - 1)) | (given.pointers & np.uint64(ALIGNMENT - 1))
-    ).any()
+    if (sizes & np.uint64(BLOCK_BYTES - 1)).any():
+        return False
+    return not (np.bitwise_or.reduce(given.pointers) & np.uint64(ALIGNMENT - 1)).any()
 
 
 def offsets_of(sizes: Numbers) -> Numbers:
