@@ -12,7 +12,7 @@ with the programs, this list before `advise` was changed for them: what fails st
 blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu, ``--programs sixth`` those of
 sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu,
 ``--programs eighth`` those of eighth.py and eighth.cu, ``--programs ninth`` those of ninth.py and
-ninth.cu.
+ninth.cu, ``--programs tenth`` those of tenth.py and tenth.cu.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ import later
 import ninth
 import seventh
 import sixth
+import tenth
 import unseen
 
 HERE = Path(__file__).parent
@@ -116,7 +117,7 @@ SETS = {
     "unseen": set_of(unseen, one_name(unseen.CHANGES)),
 } | {
     module.__name__: set_of(module, module.CHANGES)
-    for module in (later, blind, fresh, sixth, seventh, eighth, ninth)
+    for module in (later, blind, fresh, sixth, seventh, eighth, ninth, tenth)
 }
 
 
