@@ -82,9 +82,10 @@ class TensorPrefetch {
       : tensors_(tensors.ptr()), count_(tensors.size()) {}
 
   /// Finds where an object of Python has the tensor, in which its shape lies.
-  void learn(const PyObject* object, const DlTensor& tensor) {
+  void learn(PyObject* object, const DlTensor& tensor) {
     const auto shape = reinterpret_cast<std::uintptr_t>(tensor.shape);
-    const auto words = static_cast<std::size_t>(Py_TYPE(object)->tp_basicsize) / sizeof(shape);
+    const auto bytes = nb::cast<std::size_t>(nb::handle(object).type().attr("__basicsize__"));
+    const std::size_t words = bytes / sizeof(shape);
     for (word_ = kHeadWords; word_ < words; ++word_)
       if (const auto found = word_of(object, word_); found <= shape && shape - found < kLongest)
         return;
@@ -112,8 +113,8 @@ class TensorPrefetch {
     return found;
   }
 
-  const PyObject* object(std::size_t i) const {
-    return PyList_GET_ITEM(tensors_, static_cast<Py_ssize_t>(i));
+  PyObject* object(std::size_t i) const {
+    return PyList_GetItem(tensors_, static_cast<Py_ssize_t>(i));
   }
 
   /// Null behind the last, and of an object of another type than the first, which may be anything.
