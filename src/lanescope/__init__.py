@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lanescope.api import validate as validate
     from lanescope.boosting.arrays import to_gpu as to_gpu
     from lanescope.boosting.arrays import to_host as to_host
-    from lanescope.boosting.in_process import boost as boost
+    from lanescope.boosting.running import boost as boost
     from lanescope.compression.channel import Channel as Channel
     from lanescope.compression.codec import compress as compress
     from lanescope.compression.codec import decompress as decompress
@@ -77,7 +77,7 @@ _HOME = {
     "validate": "api",
     "to_gpu": "boosting.arrays",
     "to_host": "boosting.arrays",
-    "boost": "boosting.in_process",
+    "boost": "boosting.running",
     "Channel": "compression.channel",
     "compress": "compression.codec",
     "decompress": "compression.codec",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import lanescope
-from lanescope.boosting.driver_copies import copy_to_host
+from lanescope.boosting.arrays import copy_to_host
 from tests.boosting import mock_frameworks as mock
 
 MIB = 1 << 20

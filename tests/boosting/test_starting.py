@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lanescope.boosting
-from lanescope.boosting import starting
+from lanescope.boosting import running
 from lanescope.boosting.running import read_folder
 from lanescope.errors import InputError
 from tests.boosting.programs import driver_variables, needs_boost, run
@@ -71,9 +71,9 @@ def test_what_cannot_be_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pat
     ):
         with pytest.raises(InputError, match=said):
             lanescope.boosting.environment(**given)
-    monkeypatch.setattr(starting, "boost_library", lambda **_: tmp_path / "a b.so")
+    monkeypatch.setattr(running, "boost_library", lambda **_: tmp_path / "a b.so")
     with pytest.raises(InputError, match="has a blank or a colon in its path"):
         lanescope.boosting.environment()
-    monkeypatch.setattr(starting, "boost_library", lambda **_: None)
+    monkeypatch.setattr(running, "boost_library", lambda **_: None)
     with pytest.raises(InputError, match="missing from this installation"):
         lanescope.boosting.environment()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.boosting.running import Turns
 from lanescope.boosting.tally import (
     DIRECTIONS,
     REASONS,
@@ -19,7 +20,6 @@ from lanescope.boosting.tally import (
     read_tally,
     sum_of,
 )
-from lanescope.boosting.turns import Turns
 
 NONE, UNKNOWN = Count(), Compared()
 NOTHING = Tally(0, {n: Count() for n in DIRECTIONS}, {n: Compared() for n in DIRECTIONS}, {})

@@ -1,21 +1,29 @@
-"""Runs a program with its copies boosted."""
+"""Runs programs with their copies boosted: another one, once or in turns, or this one."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import stat
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from lanescope.argument_names import argument
 from lanescope.boosting.tally import Tally, read_tally, sum_of
-from lanescope.watching.launcher import Outcome, launch
+from lanescope.calls import checked
+from lanescope.errors import InputError, MissingPartError
+from lanescope.units.sizes import Size, size_of
+from lanescope.watching.launcher import Captured, Outcome, Stopped, launch, program_environment
 from lanescope.watching.sources.injection import (
+    PRELOAD_VARIABLE,
     gains_rights,
     has_driver,
     installed_library,
@@ -35,6 +43,8 @@ _NEW_SECONDS = 60.0
 DEFAULT_RING_BYTES, DEFAULT_FROM_BYTES = 256 << 20, 256 << 10
 #: Pinned at a time.
 LEAST_RING_BYTES = 8 << 20
+_ONLY = ("h2d", "d2h")
+_MOST_THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +110,11 @@ class Boosted:
 
 def boost_library(*, batch: bool = False) -> Path | None:
     """Return the library that carries copies, or gathers them, too; None if there is none."""
-    return installed_library(BATCH_LIBRARY if batch else LIBRARY)
+    return installed_library(_library_name(batch))
+
+
+def _library_name(batch: bool) -> str:
+    return BATCH_LIBRARY if batch else LIBRARY
 
 
 def run_boosted(
@@ -201,8 +215,7 @@ def why_unable(
 ) -> str | None:
     """Return why a program cannot be boosted, as a sentence; None where it can be."""
     if boost_library(batch=batch) is None:
-        library = BATCH_LIBRARY if batch else LIBRARY
-        return f"{library} is missing from this installation, and nothing is carried."
+        return f"{_library_name(batch)} is missing from this installation, and nothing is carried."
     if not has_driver():
         return "There is no NVIDIA driver, and nothing is carried."
     if interpreter_of(program).startswith("ld-musl"):
@@ -213,3 +226,190 @@ def why_unable(
             "loads nothing into it that its caller names, and nothing is carried."
         )
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How long a program took.
+
+    Attributes
+    ----------
+    plain, boosted
+        Seconds, a number for each turn.
+    """
+
+    plain: tuple[float, ...] = ()
+    boosted: tuple[float, ...] = ()
+
+    def text(self) -> str:
+        """Return a sentence; empty where there was no turn."""
+        if not self.plain:
+            return ""
+        count = "1 turn" if len(self.plain) == 1 else f"{len(self.plain)} turns"
+        gain = statistics.median(self.plain) - statistics.median(self.boosted)
+        ended = f"{abs(gain):.3g} s {'earlier' if gain >= 0 else 'later'}"
+        return (
+            f"In {count} with and without, the program ended {ended} boosted: "
+            f"{_spread(self.boosted)} in place of {_spread(self.plain)}; medians, least to most."
+        )
+
+
+def take_turns(
+    program: Sequence[str], environment: Mapping[str, str], options: BoostOptions, count: int
+) -> Turns:
+    """Run a program so often with and without a boost, in turns.
+
+    What it prints is dropped, and it has no input.
+
+    Parameters
+    ----------
+    environment
+        What it has without a boost.
+
+    Returns
+    -------
+    Turns
+        Those that were done, where somebody asked for the end.
+
+    Raises
+    ------
+    InputError
+        If it ends with an error, or there is no place for temporary files.
+    """
+    done = Turns()
+    stopped = Stopped()
+    with stopped.listening():
+        for number in range(count):
+            seconds: dict[bool, float] = {}
+            for boosts in (False, True) if number % 2 == 0 else (True, False):
+                lasted = _seconds(program, environment, options if boosts else None, stopped)
+                if lasted is None:
+                    return done
+                seconds[boosts] = lasted
+            done = Turns((*done.plain, seconds[False]), (*done.boosted, seconds[True]))
+    return done
+
+
+def _seconds(
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    options: BoostOptions | None,
+    stopped: Stopped,
+) -> float | None:
+    """Run the program once; None where somebody asked for the end."""
+    if stopped.signal is not None:
+        return None
+    run = Captured(tuple(program), stopped)
+    library = None if options is None else boost_library(batch=options.batch)
+    if options is None or library is None:
+        run.wait(environment)
+    else:
+        try:
+            with tally_folder() as folder:
+                run.wait({**environment, **boost_variables(library, environment, folder, options)})
+        except OSError as error:
+            raise InputError(
+                f"{argument.turns} has no place for temporary files: {error.strerror}; name one by "
+                "TMPDIR"
+            ) from error
+    if stopped.signal is not None:
+        return None
+    if run.exit_code or run.seconds is None:
+        raise InputError(
+            f"{program[0]} ended with {run.exit_code} when it was run again for {argument.turns}: "
+            "what a boost gains can be measured only where it can run again and again"
+        )
+    return run.seconds
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    middle = statistics.median(seconds)
+    return f"{middle:.3g} s ({min(seconds):.3g} to {max(seconds):.3g})"
+
+
+@checked
+def environment(
+    *,
+    threads: int | None = None,
+    ring: Size = DEFAULT_RING_BYTES,
+    from_size: Size = DEFAULT_FROM_BYTES,
+    only: str | None = None,
+    always: bool = False,
+    batch: bool = False,
+) -> dict[str, str]:
+    """Return this process's environment with what boosts programs that are started in it.
+
+    >>> subprocess.run(command, env=lanescope.boosting.environment())  # doctest: +SKIP
+
+    Nothing is said at a program's end, as `lanescope boost` does.
+
+    Parameters
+    ----------
+    threads, ring, from_size, only, always, batch
+        As the options of ``lanescope boost`` with these names (`from_size`: ``--from``).
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, or the library cannot be named to the loader; a
+        `MissingPartError` if it is not installed.
+    """
+    ring_bytes, from_bytes = size_of(ring), size_of(from_size)
+    if threads is not None and not 1 <= threads <= _MOST_THREADS:
+        raise InputError(f"threads={threads} cannot be; give 1 to {_MOST_THREADS}, or None")
+    if ring_bytes < LEAST_RING_BYTES:
+        raise InputError(f"ring={ring_bytes} is too small; give 8 MiB or more")
+    if only is not None and only not in _ONLY:
+        raise InputError(f"only={only!r} is not known; give 'h2d' or 'd2h', or None for both")
+    library = boost_library(batch=batch)
+    if library is None:
+        name = _library_name(batch)
+        raise MissingPartError(f"{name} is missing from this installation; reinstall lanescope")
+    if re.search(r"[\s:]", str(library)):
+        raise InputError(
+            f"{library} has a blank or a colon in its path, which LD_PRELOAD cannot hold; install "
+            "lanescope elsewhere, or use 'lanescope boost'"
+        )
+    options = BoostOptions(threads, ring_bytes, from_bytes, only, always, batch=batch)
+    around = program_environment()
+    preloaded = preload_variables(library, around, library.parent, behind_others=True)
+    return {**around, **preloaded, OPTIONS_VARIABLE: options.text()}
+
+
+@checked
+def is_boosted() -> bool:
+    """Whether this process was started to be boosted."""
+    preloaded = os.environ.get(PRELOAD_VARIABLE, "")
+    return OPTIONS_VARIABLE in os.environ and (LIBRARY in preloaded or BATCH_LIBRARY in preloaded)
+
+
+@checked
+def boost() -> Any:
+    """Return a context in which PyTorch's large copies of pageable memory go by several threads.
+
+    >>> with lanescope.boost() as boosted:  # doctest: +SKIP
+    ...     model.to("cuda")
+    >>> print(boosted)  # doctest: +SKIP
+
+    Of this thread, to and from GPUs, whatever makes them: ``to``, ``cuda``, ``cpu``, ``copy_``,
+    ``torch.load``, ``torch.save``, those of modules; of memory of the host that is not pinned, of
+    which new pages are had by several threads, too. A copy returns when it is over, as PyTorch's
+    own of such memory, also with ``non_blocking``. Each operation within takes PyTorch some
+    microseconds more, so that it is for what loads and stores, and not for a whole training. To
+    boost copies of other threads and of other libraries, start the program by ``lanescope boost``.
+
+    Returns
+    -------
+    BoostedCopies
+        Whose `copies` and `bytes` are what was handed to the boost.
+
+    Raises
+    ------
+    MissingPartError
+        If there is no PyTorch, or a part of this installation is missing.
+    """
+    try:
+        from lanescope.boosting.torch_copies import BoostedCopies
+    except ImportError:
+        raise MissingPartError("PyTorch is missing; pip install torch") from None
+    return BoostedCopies()

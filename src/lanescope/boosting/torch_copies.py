@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lanescope.boosting.driver_copies import copy_to_gpu, copy_to_host, require_library
+from lanescope.boosting.arrays import copy_to_gpu, copy_to_host, require_library
 from lanescope.errors import LanescopeError
 from lanescope.units.sizes import size_text
 

@@ -15,8 +15,7 @@ from lanescope.errors import LanescopeError
 from lanescope.units.values import File, OneOf, Whole
 
 if TYPE_CHECKING:
-    from lanescope.boosting.running import Boosted, BoostOptions
-    from lanescope.boosting.turns import Turns
+    from lanescope.boosting.running import Boosted, BoostOptions, Turns
 
 
 @combines(
@@ -113,7 +112,7 @@ def boost(
     try:
         measured = None
         if turns and done.tally is not None and done.outcome.exit_code == 0:
-            from lanescope.boosting.turns import take_turns
+            from lanescope.boosting.running import take_turns
 
             measured = take_turns(command, environment, options, turns)
         _tell(done, options, json, measured, quiet=quiet)
