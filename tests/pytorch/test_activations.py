@@ -14,7 +14,7 @@ KIB = 1 << 10
 
 
 def link() -> CopyingLink:
-    from lanescope.torch.regions import is_parameter
+    from lanescope.torch.host_link import is_parameter
 
     return CopyingLink(lambda tensor: tensor.clone(), lambda tensor: not is_parameter(tensor))
 
@@ -103,7 +103,7 @@ def test_views_with_gaps_travel_once_with_what_they_are_views_of() -> None:
 
 
 def test_what_travels_for_a_tensor() -> None:
-    from lanescope.torch.regions import region_of
+    from lanescope.torch.host_link import region_of
     from lanescope.torch.saved import key_of
 
     whole = torch.arange(4 * 6 * 5, dtype=torch.float32).view(4, 6, 5)
@@ -127,7 +127,7 @@ def test_what_travels_for_a_tensor() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_order_in_memory(transposed: bool) -> None:
-    from lanescope.torch.regions import memory_order
+    from lanescope.torch.host_link import memory_order
 
     values = torch.randn(3, 4, 5)
     if transposed:

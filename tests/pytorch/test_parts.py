@@ -20,7 +20,7 @@ import lanescope.torch as lt  # noqa: E402
 from lanescope._core import native  # noqa: E402
 from lanescope.compression.stream import Codec  # noqa: E402
 from lanescope.errors import LanescopeError  # noqa: E402
-from lanescope.torch import parts, pieces, sides  # noqa: E402
+from lanescope.torch import pieces, sides  # noqa: E402
 from tests.pytorch.ranks import LEAST_BYTES, values  # noqa: E402
 
 GPU_CODEC = Codec("delta")
@@ -61,12 +61,14 @@ def core_in_place() -> Iterator[Core]:
     with pytest.MonkeyPatch.context() as patch:
         core = Core()
         stream = SimpleNamespace(synchronize=lambda: None)
-        patch.setattr(parts, "native", core)
-        patch.setattr(parts, "current_stream", lambda *given: 0)
+        patch.setattr(pieces, "native", core)
+        patch.setattr(pieces, "current_stream", lambda *given: 0)
         patch.setattr(torch.cuda, "current_stream", lambda device: stream)
-        patch.setattr(sides, "encoder_of", parts.PartEncoder)
-        patch.setattr(sides, "decoder_of", lambda all, header: parts.PartDecoder(all, GPU_CODEC, 1))
-        patch.setattr(pieces, "most_bytes", parts.room_bytes)
+        patch.setattr(sides, "encoder_of", pieces.PartEncoder)
+        patch.setattr(
+            sides, "decoder_of", lambda all, header: pieces.PartDecoder(all, GPU_CODEC, 1)
+        )
+        patch.setattr(pieces, "most_bytes", pieces.room_bytes)
         yield core
 
 

@@ -18,7 +18,7 @@ pytestmark = [
 
 from lanescope.compression.stream import Codec  # noqa: E402
 from lanescope.errors import LanescopeError  # noqa: E402
-from lanescope.torch import parts, pieces, routes  # noqa: E402
+from lanescope.torch import pieces, routes  # noqa: E402
 
 CASES = [
     ("bfloat16", "exponent"),
@@ -37,7 +37,7 @@ def made_up(dtype: str, size: int) -> Any:
 
 def coded(tensor: Any, codec: str, piece_bytes: int) -> tuple[Any, list[Any]]:
     cut = pieces.cut(tensor, piece_bytes)
-    encoder = parts.PartEncoder(cut, Codec(codec), 1)
+    encoder = pieces.PartEncoder(cut, Codec(codec), 1)
     return cut, [
         encoder.encode(number, piece, pieces.room_for(cut)) for number, piece in enumerate(cut)
     ]
@@ -51,7 +51,7 @@ def test_parts_come_back_as_they_were(dtype: str, codec: str, size: int) -> None
     assert tensor.nbytes < 1 << 20 or sum(one.nbytes for one in made) < tensor.nbytes * 1.02
     got = torch.zeros_like(tensor)
     rooms = pieces.cut(got, 1 << 20)
-    decoder = parts.PartDecoder(rooms, Codec(codec), 1)
+    decoder = pieces.PartDecoder(rooms, Codec(codec), 1)
     for number, (part, room) in enumerate(zip(made, rooms, strict=True)):
         decoder.decode(number, part.clone(), room)
     decoder.require_right()
@@ -63,12 +63,12 @@ def test_damage_and_another_place_are_noticed() -> None:
     tensor = made_up("float32", 16 << 20)
     _, made = coded(tensor, "delta", 1 << 20)
     rooms = pieces.cut(torch.zeros_like(tensor), 1 << 20)
-    decoder = parts.PartDecoder(rooms, Codec("delta"), 1)
+    decoder = pieces.PartDecoder(rooms, Codec("delta"), 1)
     for number, part in enumerate(made):
         decoder.decode(number, made[0] if number == 5 else part, rooms[number])
     with pytest.raises(LanescopeError, match=r"block \d+ of piece 5: its checksum is wrong"):
         decoder.require_right()
-    decoder = parts.PartDecoder(rooms, Codec("delta"), 1)
+    decoder = pieces.PartDecoder(rooms, Codec("delta"), 1)
     made[3][-48:-40] ^= 255
     for number, part in enumerate(made):
         decoder.decode(number, part, rooms[number])

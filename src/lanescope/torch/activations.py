@@ -118,7 +118,7 @@ class OffloadedActivations:
         self._entered.pop().__exit__(None, None, None)
 
     def _pack(self, tensor: Any) -> Any:
-        from lanescope.torch.regions import region_of
+        from lanescope.torch.host_link import region_of
 
         if tensor.numel() * tensor.element_size() < self._least:
             return tensor

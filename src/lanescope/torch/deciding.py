@@ -25,8 +25,8 @@ from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
 from lanescope.compression.gpu_arrays import current_stream, gpu_array
 from lanescope.compression.rule import AT_BEST, Rule
 from lanescope.compression.stream import Codec, describe
+from lanescope.torch.headers import Run
 from lanescope.torch.pieces import StreamEncoder, Tensor, numpy_of, room_for
-from lanescope.torch.plain_runs import Run
 
 _LOGGED = 1000
 _UNTIMED = 8

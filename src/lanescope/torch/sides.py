@@ -14,9 +14,9 @@ from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import Record
 from lanescope.errors import LanescopeError
 from lanescope.torch.deciding import Decisions, Watch
-from lanescope.torch.headers import Header, pack_note, read_note
-from lanescope.torch.parts import ALIGNMENT
+from lanescope.torch.headers import Header, Kind, PlainRuns, pack_note, read_note
 from lanescope.torch.pieces import (
+    ALIGNMENT,
     Tensor,
     cut,
     decoder_of,
@@ -25,7 +25,6 @@ from lanescope.torch.pieces import (
     require_room,
     room_for,
 )
-from lanescope.torch.plain_runs import Kind, PlainRuns
 from lanescope.torch.rank_links import ByChannel
 from lanescope.torch.routes import Done, Messages, Notes, Work, bytes_of, name_of
 
