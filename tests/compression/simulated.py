@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lanescope.compression.costs import CodecCost, LinkCost, compressed_seconds, raw_seconds
 from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
-from lanescope.compression.rule import CODECS_BY_DTYPE
+from lanescope.compression.rule import (
+    CODECS_BY_DTYPE,
+    CodecCost,
+    LinkCost,
+    compressed_seconds,
+    raw_seconds,
+)
 
 MIB = 1 << 20
 NVLINK, PCIE = LinkCost(395.0, 8e-6), LinkCost(55.5, 10e-6)

@@ -11,7 +11,7 @@ import lanescope
 from lanescope import InputError, LanescopeError
 from lanescope._core import native
 from lanescope.compression import channel as module
-from lanescope.compression import choosing
+from lanescope.compression import deciding
 from lanescope.compression.deciding import Decision, Sampled, Transfer
 from lanescope.compression.gpu_arrays import gpu_array
 from lanescope.compression.stream import Codec
@@ -45,7 +45,7 @@ def cores(monkeypatch):
         ),
     )
 
-    monkeypatch.setattr(choosing.native, "choose_codec", chosen_on_host)
+    monkeypatch.setattr(deciding.native, "choose_codec", chosen_on_host)
     return made
 
 
@@ -166,7 +166,7 @@ def test_the_decider_is_asked_and_learns_when_a_transfer_has_ended(cores):
 def test_some_blocks_tell_the_codec_once_for_each_tag_and_type(cores, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        module, "choose", lambda array, stream: (asked.append(array), choosing.choose(array, 0))[1]
+        module, "choose", lambda array, stream: (asked.append(array), deciding.choose(array, 0))[1]
     )
     channel = lanescope.Channel(0, 1, compression="on")
     for tag in ("a", "a", "b"):
@@ -422,7 +422,7 @@ class Sampling(Noting):
 def lookers(monkeypatch):
     made = []
     monkeypatch.setattr(
-        choosing.native, "Looker", lambda: made.append(Looker()) or made[-1], raising=True
+        deciding.native, "Looker", lambda: made.append(Looker()) or made[-1], raising=True
     )
     return made
 
@@ -464,14 +464,14 @@ def test_what_no_codec_made_smaller_is_looked_at_again(cores):
     channel = lanescope.Channel(0, 1, compression="on")
     noise = np.random.default_rng(1).integers(0, 2**32, VALUES.size, np.uint32)
     channel.send(Tensor(noise.view(np.float32)), "x")
-    for _ in range(2 * choosing.Choices.RAW_USES):
+    for _ in range(2 * deciding.Choices.RAW_USES):
         channel.send(Tensor(np.full_like(VALUES, 1.5)), "x")
     assert cores[0].calls[1][3] is None
     assert cores[0].calls[-1][3] is native.Codec.delta
 
 
 def test_codecs_of_so_many_kinds_are_held():
-    choices = choosing.Choices()
+    choices = deciding.Choices()
     for number in range(3000):
         choices.of(Transfer(f"t{number}", "g0>g1", "float32", 1), lambda: (Codec.DELTA, 1))
     assert len(choices._chosen) == choices.MOST

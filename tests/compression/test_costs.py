@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.compression.costs import (
+from lanescope.compression.rule import (
     MARGIN,
     CodecCost,
     LinkCost,

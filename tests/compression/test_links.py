@@ -3,8 +3,7 @@
 import pytest
 
 from lanescope._core import native
-from lanescope.compression.costs import LinkCost, raw_seconds
-from lanescope.compression.rule import HostLinks, links_of_this_machine
+from lanescope.compression.rule import HostLinks, LinkCost, links_of_this_machine, raw_seconds
 from lanescope.prediction.stored_parameters import named_parameters, shipped_names
 from tests.compression.simulated import MIB, NVLINK, PCIE
 

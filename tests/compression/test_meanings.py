@@ -9,8 +9,8 @@ import pytest
 
 import lanescope
 from lanescope import InputError
+from lanescope.compression.array_values import STORED
 from lanescope.compression.codec import most_bytes
-from lanescope.compression.meanings import STORED
 from lanescope.compression.stream import Codec, describe
 from tests.compression.stream_format import HEADER, sealed
 

@@ -10,7 +10,7 @@ import pytest
 import lanescope
 from lanescope import InputError, LanescopeError
 from lanescope.compression import channel as channel_module
-from lanescope.compression import choosing, page_copies, page_memory, page_restores, paging
+from lanescope.compression import deciding, page_copies, page_memory, page_restores, paging
 from lanescope.compression import pages as pages_module
 from lanescope.compression.deciding import Always
 from lanescope.compression.gpu_arrays import gpu_array
@@ -221,7 +221,7 @@ def test_pages_leave_without_a_look_if_there_is_no_memory_for_it(gpus, monkeypat
             told.append(list(sampled))
 
     told = []
-    monkeypatch.setattr(choosing.native, "Looker", Looker)
+    monkeypatch.setattr(deciding.native, "Looker", Looker)
     channel = host(Sampling(compress=False))
     given = made_up([64 * KIB] * 20)
     gpus.room = 0

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from lanescope._core import native
-from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Outcome, Transfer
-from lanescope.compression.rule import CODECS_BY_DTYPE, Rule
+from lanescope.compression.rule import CODECS_BY_DTYPE, CodecCost, LinkCost, Rule
 from tests.compression.simulated import MIB, NVLINK, PCIE, Simulated
 
 EVERY = native.RULE_EVERY

@@ -6,9 +6,16 @@ from statistics import mean
 
 import pytest
 
-from lanescope.compression.costs import CodecCost, LinkCost, compressed_seconds, raw_seconds
 from lanescope.compression.deciding import Outcome, Sampled, Transfer
-from lanescope.compression.rule import AT_BEST, CODECS_BY_DTYPE, Rule
+from lanescope.compression.rule import (
+    AT_BEST,
+    CODECS_BY_DTYPE,
+    CodecCost,
+    LinkCost,
+    Rule,
+    compressed_seconds,
+    raw_seconds,
+)
 from tests.compression.simulated import EXPANSION, MIB
 
 NONE = 1 / EXPANSION

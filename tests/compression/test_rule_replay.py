@@ -8,9 +8,15 @@ from itertools import product
 import pytest
 
 from lanescope._core import native
-from lanescope.compression.costs import CodecCost, LinkCost, compressed_seconds, raw_seconds
 from lanescope.compression.deciding import Outcome, Sampled, Transfer
-from lanescope.compression.rule import AT_BEST, Rule
+from lanescope.compression.rule import (
+    AT_BEST,
+    CodecCost,
+    LinkCost,
+    Rule,
+    compressed_seconds,
+    raw_seconds,
+)
 from tests.compression.simulated import MIB, NVLINK, PCIE
 
 FAST, SLOW = CodecCost(600, 900, 30e-6), CodecCost(150, 200, 40e-6)

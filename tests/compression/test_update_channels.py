@@ -9,7 +9,7 @@ import lanescope
 from lanescope import InputError, LanescopeError
 from lanescope._core import native
 from lanescope.compression import channel as module
-from lanescope.compression import choosing, updates
+from lanescope.compression import deciding, updates
 from lanescope.compression.deciding import Decision, Sampled, Transfer
 from tests.compression.gpu_stand_ins import Core, stand_in
 
@@ -136,7 +136,7 @@ def test_the_first_update_of_a_kind_is_looked_at(cores, monkeypatch):
         return native.Codec.zvc, 1, KIND.xor
 
     monkeypatch.setattr(updates.native, "choose_update", look)
-    monkeypatch.setattr(choosing.native, "choose_codec", lambda *_: (native.Codec.delta, 1))
+    monkeypatch.setattr(deciding.native, "choose_codec", lambda *_: (native.Codec.delta, 1))
     channel = lanescope.Channel(0, 1, compression="on")
     new, old, there = Tensor(NEW), Tensor(OLD), Tensor(OLD, 1)
     channel.send(new, "w", out=there)
@@ -165,7 +165,7 @@ class Looker:
 
 def test_looks_of_the_decider_say_how_differences_are_taken(cores, monkeypatch):
     lookers = []
-    monkeypatch.setattr(choosing.native, "Looker", lambda: lookers.append(Looker()) or lookers[-1])
+    monkeypatch.setattr(deciding.native, "Looker", lambda: lookers.append(Looker()) or lookers[-1])
     decider = Noting()
     decider.wants_sample = lambda transfer: True
     decider.take_sample = lambda transfer, sampled: decider.sampled.append((transfer, sampled))

@@ -13,8 +13,7 @@ if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("this PyTorch has no gloo", allow_module_level=True)
 
 import lanescope.torch as lt  # noqa: E402
-from lanescope.compression.choosing import Choices  # noqa: E402
-from lanescope.compression.deciding import Transfer  # noqa: E402
+from lanescope.compression.deciding import Choices, Transfer  # noqa: E402
 from lanescope.compression.stream import Codec  # noqa: E402
 from lanescope.errors import InputError  # noqa: E402
 from lanescope.torch import deciding, exchange, headers, routes  # noqa: E402

@@ -28,9 +28,9 @@ import lanescope
 from lanescope import Engine, LanescopeError, Memory, Operation, Timing
 from lanescope.boosting import arrays
 from lanescope.compression import channel
-from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.deciding import Always, Decision
 from lanescope.compression.parcels import read_parcel
+from lanescope.compression.rule import CodecCost, LinkCost
 from lanescope.copies import Access, Submission
 from lanescope.copies.case import Case, Cell, Matrix
 from lanescope.engine.fake import FakeBackend
@@ -96,7 +96,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
             ("prediction.rank", "rank"),
             ("prediction.replay", "replay"),
             ("studies.ocean.profiles", "ocean"),
-            ("compression.costs", "break_even"),
+            ("compression.rule", "break_even"),
             ("compression.codec", "most_bytes"),
         )
     }

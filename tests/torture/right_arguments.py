@@ -13,8 +13,8 @@ import numpy as np
 
 import lanescope
 from lanescope import Engine, Memory, Operation, Timing
-from lanescope.compression.costs import CodecCost, LinkCost
 from lanescope.compression.pages import PageParcel
+from lanescope.compression.rule import CodecCost, LinkCost
 from lanescope.compression.transfers import Parcel
 from lanescope.copies import Access, Caches, Pattern, Purpose, Route, Submission
 from lanescope.copies.case import Case, Cell, Matrix, Unit

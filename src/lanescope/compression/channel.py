@@ -10,16 +10,28 @@ from typing import Any, Self
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.compression.choosing import Choices, Looks, choose
-from lanescope.compression.codec_choice import (
+from lanescope.compression.channel_setup import (
     AUTO,
+    OVER_HOST,
+    TO_GPU,
+    TO_HOST,
     Kernels,
+    Shape,
     codec_of_transfers,
     decider_of,
     require_gpus,
+    shape_of,
     with_codec,
 )
-from lanescope.compression.deciding import Always, Decider, Decision, Transfer
+from lanescope.compression.deciding import (
+    Always,
+    Choices,
+    Decider,
+    Decision,
+    Looks,
+    Transfer,
+    choose,
+)
 from lanescope.compression.gpu_arrays import (
     GpuArray,
     LookedAt,
@@ -30,7 +42,6 @@ from lanescope.compression.gpu_arrays import (
 from lanescope.compression.page_copies import coded
 from lanescope.compression.paging import PageTransfers
 from lanescope.compression.rule import AT_BEST, links_of_this_machine
-from lanescope.compression.shapes import OVER_HOST, TO_GPU, TO_HOST, Shape, shape_of
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import (
     PATIENCE_SECONDS,

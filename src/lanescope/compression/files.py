@@ -17,8 +17,8 @@ from lanescope.argument_names import argument
 from lanescope.calls import checked, shown
 from lanescope.codec.atomic import write_named
 from lanescope.codec.files import open_file, reading
+from lanescope.compression.array_values import numpy_type, stored_type
 from lanescope.compression.arrays import npy_header
-from lanescope.compression.base_files import BaseFile, arrays_of, as_values
 from lanescope.compression.codec import AUTO, compress, decompress, most_bytes
 from lanescope.compression.container import (
     FRONT,
@@ -36,14 +36,16 @@ from lanescope.compression.container import (
     require_part,
     write_index,
 )
-from lanescope.compression.meanings import numpy_type, stored_type
 from lanescope.compression.segments import (
     LONGEST_HEADER,
     NPY,
     RAW,
     SAFETENSORS,
+    BaseFile,
     Cut,
     Segment,
+    arrays_of,
+    as_values,
     cut,
 )
 from lanescope.compression.stream import Codec, OtherBaseError, Stream, describe, require_size

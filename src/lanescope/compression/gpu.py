@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from lanescope._core import native
-from lanescope.compression.array_values import room_for_values
+from lanescope.compression.array_values import cupy_type, room_for_values
 from lanescope.compression.gpu_arrays import current_stream
-from lanescope.compression.meanings import cupy_type
 from lanescope.errors import InputError
 
 _DLPACK_CUDA = 2

@@ -10,9 +10,9 @@ from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray
 
 from lanescope.calls import checked
+from lanescope.compression.array_values import coding_type
 from lanescope.compression.codec import compress, decompress
 from lanescope.compression.files import require_host_codec
-from lanescope.compression.meanings import coding_type
 from lanescope.compression.stream import Stream
 from lanescope.errors import InputError
 

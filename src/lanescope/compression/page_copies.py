@@ -11,8 +11,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.compression import page_memory
-from lanescope.compression.choosing import dtype_of
-from lanescope.compression.deciding import Decision, Transfer
+from lanescope.compression.deciding import Decision, Transfer, dtype_of
 from lanescope.compression.gpu_arrays import GpuArray, LookedAt, current_stream, gpu_array
 from lanescope.compression.page_memory import (
     NoMemoryError,

@@ -12,16 +12,26 @@ from lanescope._core import native
 from lanescope._version import __version__
 from lanescope.calls import checked
 from lanescope.compression import meeting
-from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
-from lanescope.compression.codec_choice import (
+from lanescope.compression.channel_setup import (
     AUTO,
+    TO_GPU,
     Kernels,
     codec_of_transfers,
     decider_of,
     require_gpus,
+    shape_of,
     with_codec,
 )
-from lanescope.compression.deciding import Always, Decision, Transfer, decided
+from lanescope.compression.deciding import (
+    Always,
+    Choices,
+    Decision,
+    Looks,
+    Transfer,
+    choose,
+    decided,
+    dtype_of,
+)
 from lanescope.compression.gpu_arrays import (
     GpuArray,
     current_stream,
@@ -31,7 +41,6 @@ from lanescope.compression.gpu_arrays import (
 )
 from lanescope.compression.peer_half import GRACE_SECONDS, Half
 from lanescope.compression.rule import AT_BEST
-from lanescope.compression.shapes import TO_GPU, shape_of
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import (
     PATIENCE_SECONDS,

@@ -1,31 +1,131 @@
 """The rule that decides, transfer by transfer, whether compressing pays on the link at hand.
 
 It is that of the library for C++ (``native/src/library/rule.cpp``, docs/compression-rule.md): it
-predicts both times (`lanescope.compression.costs`) and compresses where that takes at most
-`MARGIN` of the time, learns from what transfers took and what some of their blocks become, and
-turns itself off where it was slower.
+predicts both times and compresses where that takes at most `MARGIN` of the time, learns from what
+transfers took and what some of their blocks become, and turns itself off where it was slower.
+
+With B bytes in slabs of S bytes, a link of L bytes a second that takes a seconds besides, codecs
+of C and D bytes a second that take t0 seconds to be started, and the ratio r:
+
+    T_raw = a + B/L
+    T_z = a + t0 + min(S, B) (1/C + 1/D) + max(B/C, B/(r L), B/D)
+
+The second is never too short: the link's part of the first slab is counted twice where the link
+is not the slowest.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.compression.choosing import dtype_of
-from lanescope.compression.costs import CodecCost, LinkCost
-from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer, decided
+from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer, decided, dtype_of
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.prediction.parameters import Direction, LinkParameters
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
+from lanescope.units.sizes import Bytes
 
+#: Compressing shall save so much time at least that a small error does not make it a loss.
+MARGIN: float = native.RULE_MARGIN
+DEFAULT_SLAB_BYTES = 8 << 20
 _HOST_FIRST = re.compile(r"h2d|^host>")
 _HOST_LAST = re.compile(r"d2h|>host$")
+#: For each type of values the codecs that may make them smaller, the likeliest first.
+CODECS_BY_DTYPE: dict[str, tuple[str, ...]] = {
+    "uint8" if one is native.Dtype.bytes else one.name: tuple(
+        codec.name for codec in native.codecs_of(one)
+    )
+    for one in native.Dtype
+}
+_NAMED = {one: Codec(one.name) for one in native.Codec}
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class LinkCost:
+    """L in GB/s, and a in seconds."""
+
+    gbs: float
+    first_seconds: float = 0.0
+
+    @property
+    def parts(self) -> tuple[float, float]:
+        """As the core takes it."""
+        return self.gbs, self.first_seconds
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class CodecCost:
+    """What a codec costs.
+
+    Attributes
+    ----------
+    compress_gbs, decompress_gbs
+        C and D: GB/s of the array.
+    start_seconds
+        t0.
+    slab_bytes
+        S.
+    """
+
+    compress_gbs: float
+    decompress_gbs: float
+    start_seconds: float = 0.0
+    slab_bytes: Bytes = DEFAULT_SLAB_BYTES
+
+    @property
+    def parts(self) -> tuple[float, float, float, int]:
+        """As the core takes it."""
+        return self.compress_gbs, self.decompress_gbs, self.start_seconds, self.slab_bytes
+
+    def slower(self, times: float) -> CodecCost:
+        """Return a codec that takes so many times as long for each byte."""
+        return replace(
+            self,
+            compress_gbs=self.compress_gbs / times,
+            decompress_gbs=self.decompress_gbs / times,
+        )
+
+
+def raw_seconds(size: float, link: LinkCost) -> float:
+    """Return T_raw of so many bytes."""
+    return link.first_seconds + transfer_seconds(size, link.gbs)
+
+
+def compressed_seconds(size: float, ratio: float, codec: CodecCost, link: LinkCost) -> float:
+    """Return T_z of so many bytes; a ratio of inf for arrays of which nothing crosses the link."""
+    _require_ratio(ratio)
+    return native.compressed_seconds(size, ratio, codec.parts, link.parts)
+
+
+def slowness(size: float, ratio: float, codec: CodecCost, link: LinkCost, seconds: float) -> float:
+    """Return how many times as slow as `codec` one is by which T_z is `seconds`; 0 or more.
+
+    One transfer cannot tell C from D, so both are taken to be off by the same factor.
+    """
+    _require_ratio(ratio)
+    return native.codec_slowness(size, ratio, codec.parts, link.parts, seconds)
+
+
+@checked
+def break_even(
+    ratio: float, codec: CodecCost, link: LinkCost, margin: float = MARGIN
+) -> int | None:
+    """Return from how many bytes on compressing pays, that is T_z < `margin` T_raw; None: never."""
+    _require_ratio(ratio)
+    return native.break_even_bytes(ratio, codec.parts, link.parts, margin)
+
+
+def _require_ratio(ratio: float) -> None:
+    if not ratio > 0:
+        raise InputError(f"a ratio cannot be {ratio:g}; give bytes of the array by the stream's")
 
 
 class LinkModel(Protocol):
@@ -66,16 +166,6 @@ def links_of_this_machine() -> LinkModel | None:
 #: What the kernels may reach at best on a whole GPU; that they are slower is learnt, but what
 #: is never tried because it is taken to be slow would never be known to be fast.
 AT_BEST = CodecCost(compress_gbs=1000, decompress_gbs=1500, start_seconds=20e-6)
-#: For each type of values the codecs that may make them smaller, the likeliest first.
-CODECS_BY_DTYPE: dict[str, tuple[str, ...]] = {
-    "uint8" if one is native.Dtype.bytes else one.name: tuple(
-        codec.name for codec in native.codecs_of(one)
-    )
-    for one in native.Dtype
-}
-
-
-_NAMED = {one: Codec(one.name) for one in native.Codec}
 
 
 class Rule:

@@ -1,23 +1,27 @@
 """How a file of arrays is cut before it is compressed: into its arrays, and what is between.
 
-The segments of a file follow each other without gaps, so that they are the file.
+The segments of a file follow each other without gaps, so that they are the file. A file that it is
+an update of is cut as well, and its arrays are found by name, type and shape.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from lanescope.argument_names import argument
 from lanescope.codec.fields import is_text
-from lanescope.codec.files import reading
+from lanescope.codec.files import open_file, reading
+from lanescope.compression.array_values import array_bytes, coding_type, stored_type, value_bytes
 from lanescope.compression.arrays import DTYPES, SUFFIXES, npy_header
-from lanescope.compression.meanings import array_bytes, coding_type, value_bytes
+from lanescope.compression.stream import Stream
 from lanescope.errors import InputError
 
 NPY, SAFETENSORS, RAW = "npy", "safetensors", "raw"
@@ -40,6 +44,8 @@ SAFETENSORS_TYPES = {
 #: the format allows.
 LENGTH_BYTES = 8
 LONGEST_HEADER = LENGTH_BYTES + 100_000_000
+#: Type, shape, first byte behind the header, bytes.
+_Tensor = tuple[str, tuple[int, ...], int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +168,6 @@ def _of_safetensors(path: Path, file: BinaryIO, size: int) -> Cut:
     return Cut(SAFETENSORS, _with_rest(found, size))
 
 
-#: Type, shape, first byte behind the header, bytes.
-_Tensor = tuple[str, tuple[int, ...], int, int]
-
-
 def _place(item: tuple[str, _Tensor]) -> tuple[int, int]:
     _, _, begin, bytes_ = item[1]
     return begin, bytes_
@@ -203,3 +205,75 @@ def _tensor(about: Any) -> _Tensor:
 
 def _damaged(path: Path, why: str) -> InputError:
     return InputError(f"{path} is no whole file of safetensors: {why}; copy or write it again")
+
+
+class BaseFile:
+    """A file of arrays, open to be read in parts.
+
+    Parameters
+    ----------
+    dtype
+        What values of a file without a header are.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is damaged.
+    """
+
+    def __init__(self, path: Path, dtype: str | None = None) -> None:
+        self.path = path
+        has_header = path.suffix.lower() in (f".{NPY}", f".{SAFETENSORS}")
+        with ExitStack() as stack:
+            with reading(path):
+                self._file = stack.enter_context(open_file(path))
+                pieces = cut(path, self._file, None if has_header else dtype)
+                self.bytes = sum(one.bytes for one in pieces.segments)
+            self._closing = stack.pop_all()
+        self._begins: dict[Segment, int] = {}
+        arrays, begin = set(arrays_of(pieces)), 0
+        for number, one in enumerate(pieces.segments):
+            if number in arrays:
+                self._begins[one] = begin
+            begin += one.bytes
+
+    def close(self) -> None:
+        """Close the file."""
+        self._closing.close()
+
+    def has(self, array: Segment) -> bool:
+        """Return whether it holds one of that name, type and shape."""
+        return array in self._begins
+
+    def part(self, array: Segment, begin: int, size: int) -> Any:
+        """Return some bytes of an array, as values, in memory of their own.
+
+        Raises
+        ------
+        InputError
+            If they cannot be read.
+        """
+        room: Stream = np.empty(size, np.uint8)
+        with reading(self.path):
+            self._file.seek(self._begins[array] + begin)
+            count = cast(BufferedReader, self._file).readinto(room.data)
+        if count != size:
+            raise InputError(
+                f"{self.path} changed while it was read; give it again when nobody writes to it"
+            )
+        return as_values(room, array)
+
+
+def arrays_of(pieces: Cut) -> list[int]:
+    """Return which segments of a file are its arrays, and not what stands around them."""
+    numbers = range(len(pieces.segments))
+    if pieces.kind == SAFETENSORS:
+        return [i for i in numbers if pieces.segments[i].name is not None]
+    first = {NPY: 1, RAW: 0}[pieces.kind]
+    return [i for i in numbers if i == first]
+
+
+def as_values(room: Stream, array: Segment) -> Any:
+    """Return bytes of an array as the values that codecs know."""
+    dtype = stored_type(array.dtype)
+    return room.view(np.uint16 if dtype == "bfloat16" else dtype)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.compression import gpu
-from lanescope.compression.meanings import meant
+from lanescope.compression.array_values import meant
 from lanescope.errors import InputError
 from lanescope.units.sizes import size_text
 

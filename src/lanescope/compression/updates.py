@@ -7,8 +7,7 @@ from threading import Lock
 from typing import Any
 
 from lanescope._core import native
-from lanescope.compression.choosing import dtype_of
-from lanescope.compression.deciding import Transfer
+from lanescope.compression.deciding import Transfer, dtype_of
 from lanescope.compression.gpu_arrays import GpuArray, LookedAt, gpu_array
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError

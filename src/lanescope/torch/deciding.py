@@ -13,17 +13,24 @@ from typing import Any, Protocol
 import torch
 
 from lanescope._core import native
-from lanescope.compression.choosing import Choices, Looks, choose, dtype_of
-from lanescope.compression.codec_choice import (
+from lanescope.compression.channel_setup import (
     AUTO,
     codec_of_transfers,
     decider_of,
     with_codec,
 )
-from lanescope.compression.costs import CodecCost
-from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
+from lanescope.compression.deciding import (
+    Choices,
+    Decision,
+    Looks,
+    Outcome,
+    Sampled,
+    Transfer,
+    choose,
+    dtype_of,
+)
 from lanescope.compression.gpu_arrays import current_stream, gpu_array
-from lanescope.compression.rule import AT_BEST, Rule
+from lanescope.compression.rule import AT_BEST, CodecCost, Rule
 from lanescope.compression.stream import Codec, describe
 from lanescope.torch.headers import Run
 from lanescope.torch.pieces import StreamEncoder, Tensor, numpy_of, room_for

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lanescope.compression.costs import DEFAULT_SLAB_BYTES
+from lanescope.compression.rule import DEFAULT_SLAB_BYTES
 from lanescope.compression.stream import Codec
 from lanescope.studies.compress.compressed import Compressed
 from lanescope.studies.compress.results import ArrayResult, Measured, Timing

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lanescope.compression.costs import CodecCost, LinkCost, break_even, compressed_seconds
-from lanescope.compression.costs import raw_seconds as raw_seconds_of
+from lanescope.compression.rule import CodecCost, LinkCost, break_even, compressed_seconds
+from lanescope.compression.rule import raw_seconds as raw_seconds_of
 from lanescope.compression.stream import Codec
 from lanescope.studies.compress.results import Crossing, Kernels, Timing
 from lanescope.studies.compress.verdicts import codec_cost, link_cost, pays_from

@@ -1,7 +1,7 @@
 """Whether compressing what crosses a link pays: predicted from measured ratios and speeds.
 
 An array crosses the link in slabs, each compressed, sent and decompressed while the others are at
-another of these steps; `lanescope.compression.costs` says what that takes, with t0 = 0.
+another of these steps; `lanescope.compression.rule` says what that takes, with t0 = 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lanescope.codec.fields import Positive
-from lanescope.compression.costs import (
+from lanescope.compression.rule import (
     DEFAULT_SLAB_BYTES,
     MARGIN,
     CodecCost,

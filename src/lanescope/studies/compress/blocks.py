@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lanescope.compression.costs import MARGIN
+from lanescope.compression.rule import MARGIN
 from lanescope.document.blocks import (
     Block,
     Bullets,

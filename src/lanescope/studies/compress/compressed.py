@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from lanescope.codec.fields import FieldError, PositiveInt, build
 from lanescope.codec.files import fields_of, read_json, require_version
-from lanescope.compression.costs import MARGIN
+from lanescope.compression.rule import MARGIN
 from lanescope.document.blocks import Block, Headline
 from lanescope.document.chart import Chart, subtitle
 from lanescope.report.format import count_text

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from lanescope._core import native
 from lanescope.argument_names import argument
 from lanescope.compression.arrays import Values
-from lanescope.compression.costs import MARGIN
+from lanescope.compression.channel_setup import TO_GPU, TO_HOST
 from lanescope.compression.device import Choice
-from lanescope.compression.shapes import TO_GPU, TO_HOST
+from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.studies.compress.measuring import MOST_TIMED_BYTES, MismatchError

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.codec.fields import Positive, PositiveInt
-from lanescope.compression.costs import MARGIN
 from lanescope.compression.device import Choice
+from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
 from lanescope.results.statistics import median_interval
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds

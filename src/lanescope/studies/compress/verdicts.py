@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from lanescope._core import native
-from lanescope.compression.costs import (
+from lanescope.compression.channel_setup import TO_GPU, TO_HOST
+from lanescope.compression.rule import (
     DEFAULT_SLAB_BYTES,
     MARGIN,
     CodecCost,
@@ -24,7 +25,6 @@ from lanescope.compression.costs import (
     compressed_seconds,
     slowness,
 )
-from lanescope.compression.shapes import TO_GPU, TO_HOST
 from lanescope.studies.compress.advice import Link, predict, rates_of, recommendation
 from lanescope.studies.compress.results import ArrayResult, Crossing, Kernels, Measured
 

@@ -1,24 +1,27 @@
-"""What all kinds of channels begin with: their GPUs, their decider, and the codec of a transfer."""
+"""What all kinds of channels begin with: GPUs, a decider, a transfer's codec, slabs and SMs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
 from lanescope._core import native
 from lanescope.calls import shown
-from lanescope.compression.choosing import dtype_of
-from lanescope.compression.costs import CodecCost
-from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided
-from lanescope.compression.rule import CODECS_BY_DTYPE, LinkModel, Rule, takes
+from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided, dtype_of
+from lanescope.compression.rule import CODECS_BY_DTYPE, CodecCost, LinkModel, Rule, takes
 from lanescope.compression.stream import Codec
 from lanescope.engine.reasons import reason_for
 from lanescope.errors import InputError, MissingPartError
 
 AUTO = "auto"
+_MIB = 1 << 20
+#: Blocks of 64 KiB that 80 SMs code at a time: so much lies between what is read and what is
+#: decoded.
+_AT_ONCE_BYTES = 20 * _MIB
 
 
 @lru_cache(64)  # for each transfer
@@ -155,3 +158,37 @@ class Kernels:
             if takes(codec, dtype):
                 with suppress(native.NativeError):  # which is said where they are needed
                     self._core.load(native.Codec[codec], dtype_of(dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a channel works, by measurement on H200s.
+
+    Attributes
+    ----------
+    slab_bytes
+        Of the array, that one kernel codes.
+    slots
+        Slabs that the receiving side has room for.
+    sms
+        On each side, 0: as many as fill the link, and all to decode what another GPU sends.
+    fill_bytes
+        How much is coded before all parts of the pipeline are at work, at most.
+    """
+
+    slab_bytes: int
+    slots: int
+    sms: int
+    fill_bytes: int
+
+
+TO_HOST = Shape(16 * _MIB, 4, 0, 8 * _MIB)
+TO_GPU = Shape(128 * _MIB, 2, 0, _AT_ONCE_BYTES)
+OVER_HOST = Shape(32 * _MIB, 4, 0, 8 * _MIB)
+
+
+def shape_of(usual: Shape, slab_bytes: int | None, slots: int | None, sms: int | None) -> Shape:
+    """Return the usual shape with what was given in its place."""
+    given = {"slab_bytes": slab_bytes, "slots": slots, "sms": sms}
+    shape = replace(usual, **{name: one for name, one in given.items() if one is not None})
+    return replace(shape, fill_bytes=min(shape.fill_bytes, max(shape.slab_bytes, 1)))
