@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from lanescope.copies import Engine, Memory, Operation
-from lanescope.copies.case import Unit
+from lanescope.copies.experiment import Unit
 from lanescope.copies.limit import limits
 from lanescope.errors import InputError
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, case_list, choose

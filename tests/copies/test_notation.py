@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.copies import Copy, Engine, Memory, Place
+from lanescope.copies.copy import copies_text
 from lanescope.copies.grammar import parse_copies
-from lanescope.copies.notation import copies_text
 from lanescope.copies.place import HOST_MEMORIES, UNPINNED
 from lanescope.machine import Gpu, Machine, NumaNode
 

@@ -3,7 +3,7 @@ import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.copies.operation import Access, Caches
-from lanescope.engine.loads import LoadSession
+from lanescope.engine.host import LoadSession
 from lanescope.engine.native import NativeBackend
 from lanescope.engine.sampling import Plan, measure_one
 from lanescope.errors import NotMeasuredError

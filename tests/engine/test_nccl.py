@@ -11,13 +11,13 @@ import time
 import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Timing
+from lanescope.copies.copy import copies_text
 from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
-from lanescope.copies.notation import copies_text
 from lanescope.engine import nccl, process
+from lanescope.engine.core import reason_for
 from lanescope.engine.process import received, send
 from lanescope.engine.processes import Processes
-from lanescope.engine.reasons import reason_for
 from lanescope.engine.worker import NCCL_VARIABLE, nccl_library
 from lanescope.errors import InputError, NotMeasuredError
 from tests.findings.machine.simulator import nvswitched

@@ -1,6 +1,6 @@
 import pytest
 
-from lanescope.engine.reasons import reason_for
+from lanescope.engine.core import reason_for
 
 
 @pytest.mark.parametrize(

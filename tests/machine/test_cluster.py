@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.copies.copy import copies_text
 from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import names_nodes, parse_copies
 from lanescope.copies.limit import limits
-from lanescope.copies.notation import copies_text
 from lanescope.copies.patterns import reach_each_other
 from lanescope.copies.place import Memory, Place
 from lanescope.errors import InputError

@@ -1,6 +1,6 @@
 import pytest
 
-from lanescope.machine.hwloc_xml import cpu_numbers, parse_hwloc
+from lanescope.machine.discovery import cpu_numbers, parse_hwloc
 
 TWO_SOCKETS = """<topology version="2.0"><object type="Machine" nodeset="0x3" cpuset="0xff">
 {}{}</object></topology>"""

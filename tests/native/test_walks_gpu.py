@@ -17,8 +17,8 @@ from lanescope.copies import (
     Timing,
 )
 from lanescope.copies.place import GPU_MEMORIES, HOST_TIMED
+from lanescope.engine.core import copy_spec
 from lanescope.engine.sessions import EventCosts
-from lanescope.engine.specs import copy_spec
 from lanescope.engine.walks import WalkSession
 
 MIB = 1 << 20

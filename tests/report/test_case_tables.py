@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
-from lanescope.copies.case import Case
+from lanescope.copies.experiment import Case
 from lanescope.machine.cluster import cluster_of
 from lanescope.report.blocks_text import renderables
 from lanescope.store.run import Run

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from lanescope.copies.case import Case
+from lanescope.copies.experiment import Case
 from lanescope.findings.machine import diagnose
 from lanescope.report import page_frame as page_plots
 from lanescope.report.blocks_html import blocks_html

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lanescope.copies.case import Cell, Matrix, Unit
-from lanescope.copies.experiment import experiment_of
+from lanescope.copies.experiment import Cell, Matrix, Unit, experiment_of
 from lanescope.copies.patterns import chase
 from lanescope.copies.place import Memory, Place
 from lanescope.engine.fake import FakeBackend

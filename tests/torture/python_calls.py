@@ -32,7 +32,7 @@ from lanescope.compression.deciding import Always, Decision
 from lanescope.compression.parcels import read_parcel
 from lanescope.compression.rule import CodecCost, LinkCost
 from lanescope.copies import Access, Submission
-from lanescope.copies.case import Case, Cell, Matrix
+from lanescope.copies.experiment import Case, Cell, Matrix
 from lanescope.engine.fake import FakeBackend
 from lanescope.machine import (
     Gpu,

@@ -17,7 +17,7 @@ from lanescope.compression.pages import PageParcel
 from lanescope.compression.rule import CodecCost, LinkCost
 from lanescope.compression.transfers import Parcel
 from lanescope.copies import Access, Caches, Pattern, Purpose, Route, Submission
-from lanescope.copies.case import Case, Cell, Matrix, Unit
+from lanescope.copies.experiment import Case, Cell, Matrix, Unit
 from lanescope.engine.base import Deadline
 from lanescope.engine.fake import FakeBackend
 from lanescope.machine import (

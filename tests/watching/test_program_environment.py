@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from lanescope.machine import device_order
+from lanescope.machine import part_names
 from lanescope.watching.launcher import program_environment, without_ours
 from tests.watching.test_launcher import python
 
@@ -26,7 +26,7 @@ def test_only_what_python_set_is_taken_back(now, at_start, kept):
 
 def test_what_a_program_changes_stays(monkeypatch):
     # a command that ran in this process may have set it
-    monkeypatch.setattr(device_order, "_set_here", [])
+    monkeypatch.setattr(part_names, "_set_here", [])
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     monkeypatch.setenv("MINE", "1")
     environment = program_environment()

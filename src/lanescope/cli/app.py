@@ -43,7 +43,7 @@ from lanescope.cli.examples import epilog
 from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected
-from lanescope.machine.device_order import number_by_address
+from lanescope.machine.part_names import number_by_address
 from lanescope.studies.registry import ANALYSES, STUDIES
 
 app = typer.Typer(

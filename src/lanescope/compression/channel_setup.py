@@ -14,7 +14,7 @@ from lanescope.calls import shown
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided, dtype_of
 from lanescope.compression.rule import CODECS_BY_DTYPE, CodecCost, LinkModel, Rule, takes
 from lanescope.compression.stream import Codec
-from lanescope.engine.reasons import reason_for
+from lanescope.engine.core import reason_for
 from lanescope.errors import InputError, MissingPartError
 
 AUTO = "auto"

@@ -1,24 +1,24 @@
-"""A copy is data: from a place, to a place, so many bytes, by an engine."""
+"""A copy is data: from a place, to a place, so many bytes, by an engine; and its text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.calls import checked, shown
 from lanescope.copies.operation import ARRAYS, Access, Route, Submission
 from lanescope.copies.operation import Operation as Operation
-from lanescope.copies.place import UNPINNED, Place
+from lanescope.copies.place import UNPINNED, Memory, Place
 from lanescope.errors import InputError
-from lanescope.machine.part_names import PART, node_of
-from lanescope.units.sizes import Count
+from lanescope.machine.part_names import PART, is_gpu, node_of
+from lanescope.units.sizes import Count, exact_size_text
 
 #: Three chunks must fit into the shared memory of an SM.
 LARGEST_CHUNK_BYTES = 64 << 10
 #: Of a chunk before the next one.
 MOST_REPEATS = 1024
-
 _STREAM = (Operation.SCALE, Operation.ADD, Operation.TRIAD)
 _OF_MEMORY = tuple(operation for operation in Operation if operation.is_of_memory)
 #: What no GPU does.
@@ -26,6 +26,10 @@ _BY_THREADS_ONLY = (*_STREAM, Operation.GATHER, *_OF_MEMORY)
 _BY_THREADS = (*_BY_THREADS_ONLY, Operation.COPY, Operation.CHASE, Operation.CHASE_RANDOM)
 _BETWEEN_PLACES = (Operation.COPY, *_STREAM)
 _BY_NCCL = (Operation.COPY, Operation.ALL_REDUCE)
+#: Of a copy that names no size: enough to fill any link.
+DEFAULT_BYTES = 512 << 20
+#: Stands for a value that is left to lanescope, where a later one is given.
+AUTOMATIC = "auto"
 
 
 class Engine(StrEnum):
@@ -300,3 +304,63 @@ class Copy:
     def path(self) -> str:
         """The way in words, such as ``h0 → g1``."""
         return f"{self.source.part} → {self.destination.part}"
+
+
+def usual_memory(part: str, engine: Engine) -> Memory:
+    """Return the kind of memory of a place that names none."""
+    if is_gpu(part):
+        return Memory.DEVICE
+    return Memory.PAGEABLE if engine is Engine.CPU else Memory.PINNED
+
+
+def copies_text(copies: Iterable[Copy]) -> str:
+    """Return a set of copies as text that `parse_copies` reads back.
+
+    CPUs are left out: who names none gets those next to the memory.
+    """
+    return ", ".join(map(_copy_text, copies))
+
+
+def _copy_text(copy: Copy) -> str:
+    words = [
+        _place_text(copy.source, copy.engine),
+        "->",
+        _place_text(copy.destination, copy.engine),
+    ]
+    if copy.operation is not Operation.COPY:
+        words.append(f"@{copy.operation}")
+    elif copy.engine is Engine.SM:
+        words.append("@" + _sm_text(copy))
+    elif copy.engine is not Engine.CE:
+        words.append(f"@{copy.engine}")
+    if copy.executor is not None:
+        words += ["by", copy.executor]
+    if copy.bytes != DEFAULT_BYTES:
+        words.append(exact_size_text(copy.bytes))
+    return " ".join(words)
+
+
+def _sm_text(copy: Copy) -> str:
+    values = [
+        None if copy.sms is None else str(copy.sms),
+        None if copy.chunk_bytes is None else _chunk_text(copy.chunk_bytes),
+        None if copy.pace_gbs is None else _rate_text(copy.pace_gbs),
+        None if copy.chunk_repeats is None else str(copy.chunk_repeats),
+    ]
+    while values and values[-1] is None:
+        values.pop()
+    return ":".join(["sm", *(value or AUTOMATIC for value in values)])
+
+
+def _chunk_text(chunk_bytes: int) -> str:
+    return exact_size_text(chunk_bytes) if chunk_bytes else "0"
+
+
+def _rate_text(gbs: float) -> str:
+    """Return a rate without an exponent, which is no part of the language."""
+    return f"{gbs:.6f}".rstrip("0").rstrip(".")
+
+
+def _place_text(place: Place, engine: Engine) -> str:
+    usual = usual_memory(place.part, engine)
+    return place.part if place.memory is usual else f"{place.part}.{place.memory}"

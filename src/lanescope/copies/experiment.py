@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lanescope.calls import checked, shown
-from lanescope.copies.copy import Copy, Engine
-from lanescope.copies.notation import copies_text
+from lanescope.copies.copy import Copy, Engine, copies_text
 from lanescope.copies.operation import ARRAYS, Operation
 from lanescope.copies.place import HOST_TIMED
 from lanescope.errors import InputError
+
+_WORD_BYTES = 8
+#: A host thread keeps the order of a chase, a number for each place.
+_ORDER_BYTES = 4
 
 
 class Timing(StrEnum):
@@ -165,11 +168,6 @@ def needs_host_clock(copy: Copy) -> bool:
     return any(place.memory in HOST_TIMED for place in (copy.source, copy.destination))
 
 
-_WORD_BYTES = 8
-#: A host thread keeps the order of a chase, a number for each place.
-_ORDER_BYTES = 4
-
-
 def taken_bytes(experiment: Experiment) -> Counter[str]:
     """Return what an experiment takes of the memory of each part of the machine."""
     taken: Counter[str] = Counter()
@@ -190,3 +188,94 @@ def _arrays(copy: Copy) -> Counter[str]:
     if copy.operation not in ARRAYS or copy.operation is Operation.GATHER:
         return Counter([source])
     return Counter({source: ARRAYS[copy.operation] - 1}) + Counter([destination])
+
+
+class Unit(StrEnum):
+    """What the cells of a matrix hold."""
+
+    GBS = "GB/s"
+    NANOSECONDS = "ns"
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class Cell:
+    """One number of a matrix.
+
+    Attributes
+    ----------
+    row, column
+        Its place.
+    experiment
+        Name of the experiment that gives it; None when it is not applicable.
+    measured
+        Numbers of the experiment's copies whose rates are added up. The others
+        are there to interfere; they are reported with the experiment.
+    not_applicable
+        Why this machine has no such number; None when it has.
+    """
+
+    row: int
+    column: int
+    experiment: str | None = None
+    measured: tuple[int, ...] = ()
+    not_applicable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class Matrix:
+    """Numbers of a case by row and column.
+
+    Attributes
+    ----------
+    suffix
+        What distinguishes it from other matrices of its case, such as ``read1``;
+        empty for the only one.
+    caption
+        What rows and columns are, in nvbandwidth's words.
+    rows, columns
+        Its shape.
+    """
+
+    suffix: str
+    caption: str
+    rows: int
+    columns: int
+    cells: tuple[Cell, ...]
+    unit: Unit = Unit.GBS
+
+
+@dataclass(frozen=True, slots=True)
+@checked
+class Case:
+    """A case with its matrices.
+
+    Attributes
+    ----------
+    name
+        nvbandwidth's name of it.
+    description
+        What is measured, in a sentence or two.
+    not_applicable
+        Why this machine cannot run it at all; None when it can.
+    """
+
+    name: str
+    description: str
+    matrices: tuple[Matrix, ...]
+    not_applicable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSet:
+    """Cases and the experiments that their cells refer to.
+
+    Attributes
+    ----------
+    experiments
+        Each set of copies once: cells of several cases may share it.
+    """
+
+    cases: tuple[Case, ...]
+    experiments: tuple[Experiment, ...]

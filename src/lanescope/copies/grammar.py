@@ -15,7 +15,7 @@
            | "on" cpus                      on 0-3+8
 
 All copies of a set run at the same time. Nodes are numbered as MPI starts them.
-`lanescope.copies.notation` writes copies in this language.
+`lanescope.copies.copy` writes copies in this language.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from typing import NoReturn
 
 from lanescope.argument_names import command
 from lanescope.codec.fields import shown
-from lanescope.copies.copy import Copy, Engine
-from lanescope.copies.notation import AUTOMATIC, DEFAULT_BYTES, usual_memory
+from lanescope.copies.copy import AUTOMATIC, DEFAULT_BYTES, Copy, Engine, usual_memory
 from lanescope.copies.place import HOST_MEMORIES, Memory, Place
 from lanescope.copies.requirements import missing_part
 from lanescope.errors import InputError

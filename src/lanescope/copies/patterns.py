@@ -6,9 +6,15 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from lanescope.copies.case import Cell, Matrix, Unit
 from lanescope.copies.copy import Copy, Engine, Operation
-from lanescope.copies.experiment import Experiment, between_processes, experiment_of
+from lanescope.copies.experiment import (
+    Cell,
+    Experiment,
+    Matrix,
+    Unit,
+    between_processes,
+    experiment_of,
+)
 from lanescope.copies.place import Memory, Place
 from lanescope.machine import Gpu, Machine
 

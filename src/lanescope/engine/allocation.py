@@ -8,7 +8,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.copies import Copy, Experiment, Memory, Operation
-from lanescope.engine.specs import place_spec
+from lanescope.engine.core import place_spec
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.machine.free_memory import free_bytes

@@ -11,7 +11,7 @@ import numpy as np
 from lanescope._core import native
 from lanescope.copies import Copy, Engine, Experiment, Operation
 from lanescope.engine.base import Session
-from lanescope.engine.specs import copy_spec, device_of, place_spec
+from lanescope.engine.core import copy_spec, device_of, place_spec
 from lanescope.errors import NotApplicableError, NotMeasuredError
 from lanescope.results.result import FloatArray, LinkEvidence
 from lanescope.results.statistics import MIN_SAMPLES

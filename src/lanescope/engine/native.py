@@ -18,23 +18,22 @@ from lanescope.copies.limit import hops
 from lanescope.copies.place import BY_DRIVER
 from lanescope.engine.allocation import AllocationSession
 from lanescope.engine.base import Deadline, Nodes, Session
+from lanescope.engine.core import copy_spec, reason_for
 from lanescope.engine.host import (
     WORD_BYTES,
     BlockSession,
     HostSession,
+    LoadSession,
     is_by_blocks,
     require_cpus,
     require_no_walk,
     require_words,
 )
 from lanescope.engine.latency import latency_session
-from lanescope.engine.loads import LoadSession
 from lanescope.engine.pieces import PieceSession
 from lanescope.engine.process import Process, start
 from lanescope.engine.processes import Processes
-from lanescope.engine.reasons import reason_for
 from lanescope.engine.sessions import EventCosts, GpuSession
-from lanescope.engine.specs import copy_spec
 from lanescope.engine.walks import WalkSession, require_walks, walks
 from lanescope.errors import BusyError, InputError, NotMeasuredError
 from lanescope.machine import Gpu, LinkKind, Machine

@@ -6,7 +6,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.copies import Experiment, Memory, Submission, Timing
-from lanescope.engine.specs import device_of, place_spec
+from lanescope.engine.core import device_of, place_spec
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import FloatArray, LinkEvidence
 

@@ -19,9 +19,9 @@ from lanescope._core import native
 from lanescope.calls import shown
 from lanescope.copies import Copy, Engine, Experiment, Place
 from lanescope.copies.kernel_shapes import SmShape
+from lanescope.engine.core import device_of
 from lanescope.engine.nccl import Communicator, NcclCopies
 from lanescope.engine.process import Message, Process, answers_of, clocks_text, start
-from lanescope.engine.specs import device_of
 from lanescope.errors import InputError, NotMeasuredError
 
 

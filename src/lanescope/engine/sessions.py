@@ -13,8 +13,7 @@ import numpy as np
 from lanescope._core import native
 from lanescope.copies import Copy, Engine, Experiment, Timing
 from lanescope.copies.kernel_shapes import LOADS, SmShape
-from lanescope.engine.reasons import require_equal
-from lanescope.engine.specs import copy_spec
+from lanescope.engine.core import copy_spec, require_equal
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu
 from lanescope.results.result import FloatArray, LinkEvidence

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope._core import native
-from lanescope.engine.reasons import reason_for
+from lanescope.engine.core import reason_for
 from lanescope.machine import Machine
 from lanescope.results.result import FloatArray
 

@@ -146,7 +146,7 @@ def many_copies(
 
 def _show(work: Callable[[], native.WorkloadReport], as_json: bool) -> None:
     from lanescope._core import native
-    from lanescope.engine.reasons import reason_for
+    from lanescope.engine.core import reason_for
 
     try:
         report = work()

@@ -102,7 +102,7 @@ def grid(
 
 def _run(case: GridCase, sides: tuple[int, int, int], threads: int, seed: int) -> None:
     from lanescope._core import native
-    from lanescope.engine.reasons import reason_for
+    from lanescope.engine.core import reason_for
     from lanescope.report.format import seconds_text
     from lanescope.studies.ocean.profiles import ocean
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from lanescope._core import native
+from lanescope.engine.core import reason_for
 from lanescope.engine.process import ChildProcess, Message, Process, start
-from lanescope.engine.reasons import reason_for
 from lanescope.errors import NotMeasuredError
 from lanescope.fleet.ranks import MpiRanks
 from lanescope.units.bandwidth import bandwidth_gbs

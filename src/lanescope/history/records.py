@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from lanescope.copies.notation import copies_text
+from lanescope.copies.copy import copies_text
 from lanescope.errors import InputError
 from lanescope.machine.snapshot import is_redacted
 from lanescope.report.format import bytes_text

@@ -1,11 +1,13 @@
 """Names of parts and their numbers: ``h0``, ``g3``, and of several nodes at once ``n1.g3``.
 
 The parts of a machine that is several nodes are numbered in one row, those of each node from a
-multiple of 1,000 on: ``n0.g3`` is number 1003 and ``n1.g3`` number 2003.
+multiple of 1,000 on: ``n0.g3`` is number 1003 and ``n1.g3`` number 2003. In which order CUDA
+numbers GPUs is chosen here, too, in processes that are lanescope's alone.
 """
 
 from __future__ import annotations
 
+import os
 import re
 
 from lanescope.errors import InputError
@@ -13,6 +15,10 @@ from lanescope.errors import InputError
 #: A NUMA node (h) or a GPU (g), perhaps of one of several nodes.
 PART = r"(?:n(?:0|[1-9][0-9]{0,2})\.)?[hg][0-9]+"
 _STRIDE = 1000
+#: Which the driver reads at the first call of CUDA.
+ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
+_BY_ADDRESS = "PCI_BUS_ID"
+_set_here: list[str] = []
 
 
 def part_name(kind: str, number: int) -> str:
@@ -71,3 +77,19 @@ def is_gpu(name: str) -> bool:
 def is_numa_node(name: str) -> bool:
     """Whether a part is a NUMA node."""
     return name.rpartition(".")[2].startswith("h")
+
+
+def number_by_address() -> None:
+    """Have CUDA number GPUs as nvidia-smi and people do, unless somebody has chosen an order.
+
+    For the command line: it changes the environment, which CUDA reads at its first call. The
+    package never calls it, as it is a guest in its caller's process.
+    """
+    if ORDER_VARIABLE not in os.environ:
+        os.environ[ORDER_VARIABLE] = _BY_ADDRESS
+        _set_here.append(_BY_ADDRESS)
+
+
+def order_is_ours() -> bool:
+    """Return whether the order is the one that `number_by_address` has set."""
+    return bool(_set_here) and os.environ.get(ORDER_VARIABLE) == _set_here[0]

@@ -20,7 +20,7 @@ from lanescope.copies import (
     Place,
     Purpose,
 )
-from lanescope.copies.case import Cell, Matrix
+from lanescope.copies.experiment import Cell, Matrix
 from lanescope.copies.limit import limits, staging_node
 from lanescope.copies.operation import PLAIN
 from lanescope.errors import InputError

@@ -11,7 +11,7 @@ from typing import Any
 
 from lanescope.calls import checked
 from lanescope.codec.fields import Moment
-from lanescope.copies.case import Case
+from lanescope.copies.experiment import Case
 from lanescope.errors import ExitCode, InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine

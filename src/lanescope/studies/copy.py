@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from lanescope.calls import checked
+from lanescope.copies.copy import DEFAULT_BYTES
 from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import names_nodes, parse_copies
 from lanescope.copies.kernel_shapes import sm_shapes
-from lanescope.copies.notation import DEFAULT_BYTES
 from lanescope.copies.requirements import require_room
 from lanescope.errors import InputError
 from lanescope.machine import Machine

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from lanescope.argument_names import argument, command
 from lanescope.calls import checked
-from lanescope.copies.case import Case, Matrix
-from lanescope.copies.notation import DEFAULT_BYTES
+from lanescope.copies.copy import DEFAULT_BYTES
+from lanescope.copies.experiment import Case, Matrix
 from lanescope.copies.requirements import fitting_size, missing_part, require_fits
 from lanescope.engine.sampling import Plan
 from lanescope.machine import Machine

@@ -8,11 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lanescope.calls import checked, shown
-from lanescope.copies.case import Case, CaseSet, Matrix
-from lanescope.copies.copy import Engine
-from lanescope.copies.experiment import Experiment
+from lanescope.copies.copy import DEFAULT_BYTES, Engine
+from lanescope.copies.experiment import Case, CaseSet, Experiment, Matrix
 from lanescope.copies.kernel_shapes import LOADS, has_bulk_copies
-from lanescope.copies.notation import DEFAULT_BYTES
 from lanescope.copies.operation import Operation
 from lanescope.copies.patterns import Patterns, usable, why_no_pairs, why_unusable
 from lanescope.copies.place import HOST_MEMORIES, UNPINNED, Memory

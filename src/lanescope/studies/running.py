@@ -14,7 +14,7 @@ from lanescope import interruption
 from lanescope._version import __version__
 from lanescope.argument_names import argument
 from lanescope.copies import Experiment
-from lanescope.copies.case import Case
+from lanescope.copies.experiment import Case
 from lanescope.engine.base import Backend, GivesBack, Nodes
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError

@@ -9,10 +9,9 @@ from typing import Annotated, ClassVar
 
 from lanescope.argument_names import command
 from lanescope.calls import checked
-from lanescope.copies.copy import Copy, Engine
+from lanescope.copies.copy import DEFAULT_BYTES, Copy, Engine, copies_text
 from lanescope.copies.experiment import Experiment, experiment_of
 from lanescope.copies.kernel_shapes import KIB, LOADS, has_bulk_copies
-from lanescope.copies.notation import DEFAULT_BYTES, copies_text
 from lanescope.copies.operation import Operation
 from lanescope.copies.patterns import reach_each_other
 from lanescope.copies.place import Memory, Place

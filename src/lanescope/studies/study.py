@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lanescope.copies import Experiment
-from lanescope.copies.case import Case
+from lanescope.copies.experiment import Case
 from lanescope.document.blocks import Section
 from lanescope.engine.base import Nodes
 from lanescope.engine.sampling import Plan

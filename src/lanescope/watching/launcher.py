@@ -22,7 +22,7 @@ from lanescope._core import native
 from lanescope.argument_names import argument
 from lanescope.errors import InputError
 from lanescope.interruption import ENDING
-from lanescope.machine.device_order import VARIABLE, is_ours
+from lanescope.machine.part_names import ORDER_VARIABLE, order_is_ours
 from lanescope.watching.interrupting import handling
 from lanescope.watching.passing_on import passing_on
 
@@ -54,8 +54,8 @@ def without_ours(now: Mapping[bytes, bytes], at_start: Mapping[bytes, bytes]) ->
         del remaining[_LOCALE]
         if before is not None:
             remaining[_LOCALE] = before
-    if is_ours():
-        remaining.pop(VARIABLE.encode(), None)
+    if order_is_ours():
+        remaining.pop(ORDER_VARIABLE.encode(), None)
     return {os.fsdecode(name): os.fsdecode(value) for name, value in remaining.items()}
 
 

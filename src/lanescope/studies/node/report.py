@@ -9,7 +9,7 @@ from typing import Annotated
 
 from lanescope.codec.fields import Bound, Moment
 from lanescope.copies import Experiment
-from lanescope.copies.notation import copies_text
+from lanescope.copies.copy import copies_text
 from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine

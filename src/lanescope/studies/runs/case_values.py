@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.copies.case import Case, Cell, Matrix, Unit
+from lanescope.copies.experiment import Case, Cell, Matrix, Unit
 from lanescope.results.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.units.bandwidth import bandwidth_gbs
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lanescope.copies import case as cases_of
-from lanescope.copies.case import Case, Unit
-from lanescope.copies.notation import copies_text
+from lanescope.copies import experiment as cases_of
+from lanescope.copies.copy import copies_text
+from lanescope.copies.experiment import Case, Unit
 from lanescope.document.blocks import (
     Block,
     Bullets,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lanescope.copies.case import Case, Matrix, Unit
+from lanescope.copies.experiment import Case, Matrix, Unit
 from lanescope.document.finding import Finding
 from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose

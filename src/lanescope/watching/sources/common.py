@@ -11,7 +11,7 @@ from typing import Any
 
 from lanescope._core import native
 from lanescope.codec.atomic import write_atomically
-from lanescope.engine.reasons import reason_for
+from lanescope.engine.core import reason_for
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import sidecar_of
