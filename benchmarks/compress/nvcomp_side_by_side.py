@@ -23,7 +23,7 @@ import lanescope
 from lanescope.compression.nvcomp import NvcompCodec, load_nvcomp
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
-from lanescope.examples.torch_linear import load_torch
+from lanescope.examples.blocked_lu import load_torch
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import parse_size
 

@@ -185,7 +185,7 @@ def _keeping(send: Send, keep: Callable[[Any], None]) -> Send:
 def _on_host(
     matrix: NDArray[np.float64], block: int, turns: int, keep: Callable[[Any], None]
 ) -> dict[str, Any]:
-    from lanescope.examples.torch_linear import Timed
+    from lanescope.examples.blocked_lu import Timed
 
     def deal() -> Dealt:
         return _dealt(matrix, block, lambda part, device: part)
@@ -214,7 +214,7 @@ def _on_gpus(
     gpus: tuple[int, int],
     keep: Callable[[Any], None],
 ) -> dict[str, Any]:
-    from lanescope.examples.torch_linear import Channels, Parcels, load_torch, raw_copies
+    from lanescope.examples.blocked_lu import Channels, Parcels, load_torch, raw_copies
 
     torch = load_torch(max(gpus) + 1, ", or give --cpu")
     whole = torch.from_numpy(matrix)
@@ -238,7 +238,7 @@ def _both_methods(
     methods: dict[str, Any],
     keep: Callable[[Any], None],
 ) -> dict[str, Any]:
-    from lanescope.examples.torch_linear import Timed, TorchLinear, waiting_for
+    from lanescope.examples.blocked_lu import Timed, TorchLinear, waiting_for
 
     linear, wait = TorchLinear(torch), waiting_for(torch, gpus)
     # once each before anything is timed: libraries load, memory is taken, the rule learns
