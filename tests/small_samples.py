@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from lanescope.copies import Copy, Experiment, Submission
-from lanescope.engine.fake import FakeBackend, FakeSession
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Machine
 from lanescope.results.result import Result
 from lanescope.studies.small import COUNTS, small_experiments, stepped_sizes
+from tests.fake_backend import FakeBackend, FakeSession
 
 #: Seconds of a call, and of each piece.
 COSTS = {

@@ -17,13 +17,13 @@ from lanescope.copies import (
     Route,
     Timing,
 )
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.results.result import Result
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, Run
+from tests.fake_backend import FakeBackend
 from tests.taruc_plan import MIB, PARTS, paper_machine
 
 

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from lanescope import api
-from lanescope.engine.fake import FakeBackend
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
 from lanescope.results.result import Source, Status
@@ -13,6 +12,7 @@ from lanescope.store.store import read_run
 from lanescope.studies import running
 from lanescope.studies.nvbandwidth_cases import CaseOptions
 from lanescope.studies.sms import sm_curves
+from tests.fake_backend import FakeBackend
 
 H200S = machine_named("h200-x2")
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from lanescope import read_run
 from lanescope.copies import Copy
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Link
 from lanescope.results.result import LinkEvidence, Result
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, Run
 from lanescope.store.store import RunWriter
+from tests.fake_backend import FakeBackend
 
 ROOT = Path(__file__).parents[2]
 HEALTHY = ROOT / "benchmarks" / "results" / "h200-x2" / "check"

@@ -11,7 +11,6 @@ import pytest
 from lanescope import interruption
 from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Timing
 from lanescope.engine import native as module
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.native import NativeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.engine.sessions import GpuSession
@@ -20,6 +19,7 @@ from lanescope.studies import running
 from lanescope.studies.running import Setup, Stage, run_stages
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 from tests.engines import Engines
+from tests.fake_backend import FakeBackend
 
 
 class Copies:

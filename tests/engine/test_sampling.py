@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all, sample_call
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import LinkEvidence, Status
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
+from tests.fake_backend import FakeBackend
 
 TEN_MS = 512 * 2**20 / 55e9
 

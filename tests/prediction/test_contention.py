@@ -11,7 +11,6 @@ import pytest
 from lanescope.codec.fields import build
 from lanescope.codec.files import read_json
 from lanescope.copies.limit import limits
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import BusyError, InputError
 from lanescope.machine import Gpu, HostBandwidth, LinkKind, Machine, NumaNode, load_machine
@@ -40,6 +39,7 @@ from lanescope.prediction.workload import Method, Workload
 from lanescope.studies.fit_contention import ROUNDS, measure_sets, sets_by_round
 from lanescope.units.estimate import Estimate
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
+from tests.fake_backend import FakeBackend
 from tests.studies.link_parameters import fitted
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from lanescope.copies import Copy, Engine, Experiment
 from lanescope.copies.limit import limits
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import (
@@ -28,6 +27,7 @@ from lanescope.store.run import Manifest, Run
 from lanescope.studies.catalogue import check_experiments, sweep_experiments
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.units.sizes import doubling_sizes
+from tests.fake_backend import FakeBackend
 
 GIB = 1 << 30
 PCIE5 = PcieLink(5, 16, 5, 16, max_payload_bytes=256, max_read_request_bytes=512)

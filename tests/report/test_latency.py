@@ -7,7 +7,6 @@ from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
 from lanescope.copies import Operation
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.engine import ModelBackend
@@ -23,6 +22,7 @@ from lanescope.studies.runs.outcome import conclusion, headline_rows
 from lanescope.studies.runs.paths import bandwidth_rows, path_rows
 from lanescope.studies.runs.sweep import sweep_series
 from lanescope.studies.runs.tables import latency_rows
+from tests.fake_backend import FakeBackend
 from tests.report.factory import check_run, run_of, two_gpus
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
 from lanescope.copies.operation import Access
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.store.run import Manifest, Run
 from lanescope.studies.runs.sentences import unmeasured
 from lanescope.studies.taruc.document import taruc_overview
+from tests.fake_backend import FakeBackend
 from tests.findings.machine.simulator import nvswitched
 from tests.printed import printed
 

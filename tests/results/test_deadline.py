@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from lanescope.engine.base import Deadline
-from lanescope.engine.fake import FakeSession
 from lanescope.engine.sampling import PATIENCE_SECONDS, Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import Source, Status
 from lanescope.results.statistics import MIN_SAMPLES
 from tests.conftest import experiment_of, host_to_gpu
+from tests.fake_backend import FakeSession
 
 TEN_MS = 0.01
 

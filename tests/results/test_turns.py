@@ -14,7 +14,6 @@ from lanescope.cli.output import exit_code
 from lanescope.cli.run_text import run_tables
 from lanescope.copies import Engine
 from lanescope.copies.grammar import parse_copies
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.engine.sessions import GpuSession, _lane
 from lanescope.results.result import Source, Status
@@ -27,6 +26,7 @@ from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.export import run_csv, run_json
 from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 from tests.engines import Engines
+from tests.fake_backend import FakeBackend
 from tests.findings.machine.simulator import nvswitched
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

@@ -24,7 +24,6 @@ from lanescope.copies import (
 )
 from lanescope.copies.experiment import needs_host_clock
 from lanescope.copies.place import HOST_MEMORIES
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import LinkEvidence
@@ -34,6 +33,7 @@ from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.studies.runs.case_values import case_values
 from lanescope.studies.runs.export import run_csv, run_json
+from tests.fake_backend import FakeBackend
 from tests.findings.machine.simulator import nvswitched
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError
 from lanescope.results.result import Stop
@@ -21,6 +20,7 @@ from lanescope.studies.running import finished_names, run_to_resume
 from lanescope.studies.taruc import Parameters
 from lanescope.studies.taruc.parameter_file import parameters_text
 from tests.conftest import experiment_of, host_to_gpu
+from tests.fake_backend import FakeBackend
 
 CASES = [experiment_of(host_to_gpu(), name=f"host/{i}") for i in range(6)]
 

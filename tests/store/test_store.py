@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from lanescope.copies import Timing
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction.engine import ModelBackend
@@ -26,6 +25,7 @@ from lanescope.store.run import Manifest
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.runs.export import run_csv, run_json
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
+from tests.fake_backend import FakeBackend
 from tests.patience import PATIENCE_S
 
 

@@ -7,12 +7,12 @@ import pytest
 from lanescope.copies.experiment import Cell, Matrix, Unit, experiment_of
 from lanescope.copies.patterns import chase
 from lanescope.copies.place import Memory, Place
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import Status, Verdict
 from lanescope.studies.runs.case_values import cell_values, sum_of, worst_verdict
 from tests.conftest import gpu_to_host, host_to_gpu
+from tests.fake_backend import FakeBackend
 
 GB = 10**9
 STEADY = [1.0] * 9

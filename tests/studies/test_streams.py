@@ -6,12 +6,12 @@ import pytest
 from rich.console import Console
 
 from lanescope import api
-from lanescope.engine.fake import FakeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
 from lanescope.report.blocks_text import renderables
 from lanescope.studies.streams import Streams
+from tests.fake_backend import FakeBackend
 from tests.report.factory import run_of
 
 H200S = machine_named("h200-x2")

@@ -33,7 +33,6 @@ from lanescope.compression.parcels import read_parcel
 from lanescope.compression.rule import CodecCost, LinkCost
 from lanescope.copies import Access, Submission
 from lanescope.copies.experiment import Case, Cell, Matrix
-from lanescope.engine.fake import FakeBackend
 from lanescope.machine import (
     Gpu,
     Latencies,
@@ -62,6 +61,7 @@ from lanescope.studies import running
 from lanescope.studies.nvbandwidth_cases import CaseOptions
 from lanescope.studies.taruc import Contention, Nurma, Only, Parameters, Sizes
 from tests.compression.gpu_stand_ins import Core
+from tests.fake_backend import FakeBackend
 from tests.torture.right_arguments import K20, Tensor, right_at
 
 H200S = machine_named("h200-x2")

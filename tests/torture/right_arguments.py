@@ -19,7 +19,6 @@ from lanescope.compression.transfers import Parcel
 from lanescope.copies import Access, Caches, Pattern, Purpose, Route, Submission
 from lanescope.copies.experiment import Case, Cell, Matrix, Unit
 from lanescope.engine.base import Deadline
-from lanescope.engine.fake import FakeBackend
 from lanescope.machine import (
     Gpu,
     HostBandwidth,
@@ -54,6 +53,7 @@ from lanescope.studies.nvbandwidth_cases import CaseOptions
 from lanescope.studies.taruc import Benchmark, Contention, Nurma, Only, Parameters, Sizes
 from lanescope.units.sizes import size_of
 from tests.compression.gpu_stand_ins import stand_in
+from tests.fake_backend import FakeBackend
 
 H200S = machine_named("h200-x2")
 #: As if it were here: `running.backend_for` gives a fake.

@@ -1,4 +1,4 @@
-"""A backend for tests: plays given samples back. Users never get it by default."""
+"""A backend for tests: plays given samples back."""
 
 from __future__ import annotations
 
