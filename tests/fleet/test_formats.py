@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tools.schema import schema_of
 
 from lanescope.codec.fields import decode
-from lanescope.codec.schema import schema_of
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.formats import Format, NodeLine, faulty, written
 from lanescope.fleet.report import fleet_report

@@ -4,8 +4,8 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 import pytest
+from tools.schema import schema_of
 
-from lanescope.codec.schema import schema_of
 from lanescope.findings.machine import diagnose
 from lanescope.studies.runs.case_values import cell_values
 from lanescope.studies.runs.document import page_html
