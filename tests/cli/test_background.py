@@ -10,7 +10,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.cli.app import app
-from lanescope.cli.background import SHOWS_A_RUN, load_modules, start_driver
+from lanescope.cli.process import SHOWS_A_RUN, load_modules, start_driver
 from lanescope.errors import LanescopeError
 
 

@@ -14,7 +14,7 @@ import pytest
 import lanescope
 from lanescope import interruption
 from lanescope.cli import app
-from lanescope.cli.combinations import Alone, Excludes, Idle, Needs
+from lanescope.cli.options import Alone, Excludes, Idle, Needs
 from lanescope.errors import InputError
 from lanescope.units.values import Duration, Percent, Size, Value
 from tests.cli.command_lines import listing, run, verbs

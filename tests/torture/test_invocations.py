@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.cli.combinations import Alone, Excludes, Needs
+from lanescope.cli.options import Alone, Excludes, Needs
 from lanescope.errors import ExitCode
 from lanescope.units.values import (
     Duration,

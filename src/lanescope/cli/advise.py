@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.analyses import print_result
-from lanescope.cli.ending import ProgramEnded
 from lanescope.cli.options import JsonOption, option
+from lanescope.cli.process import ProgramEnded
 from lanescope.cli.report import PAGES, TRACES
 from lanescope.cli.studies import note, renamed
 from lanescope.cli.watch import reporting_interruptions

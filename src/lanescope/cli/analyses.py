@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.combinations import NOT_STORED, Alone, Excludes, Needs, Rule, combines
-from lanescope.cli.options import JsonOption, NoPageOption, NoStoreOption, option
+from lanescope.cli.options import (
+    NOT_STORED,
+    Alone,
+    Excludes,
+    JsonOption,
+    Needs,
+    NoPageOption,
+    NoStoreOption,
+    Rule,
+    combines,
+    option,
+)
 from lanescope.cli.studies import (
     Parameter,
     note,

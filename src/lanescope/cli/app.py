@@ -37,9 +37,9 @@ from lanescope.cli import (
     topo,
     watch,
 )
-from lanescope.cli.combinations import Combined
-from lanescope.cli.ending import ProgramEnded, report_fault
 from lanescope.cli.examples import epilog
+from lanescope.cli.options import Combined
+from lanescope.cli.process import ProgramEnded, report_fault
 from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected

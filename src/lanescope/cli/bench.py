@@ -13,32 +13,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lanescope.cli.background import SHOWS_A_RUN, load_modules, start_driver
-from lanescope.cli.combinations import (
+from lanescope.cli.options import (
     LISTED,
     NOT_STORED,
     ONE_FORMAT,
     PREDICTED,
     Alone,
-    Excludes,
-    Idle,
-    Needs,
-    combines,
-    given_options,
-    keeping_rules,
-    once_each,
-)
-from lanescope.cli.options import (
     BaselineOption,
     BusyOption,
     CsvOption,
+    Excludes,
+    Idle,
     MachineOption,
+    Needs,
     NoPageOption,
     NoStoreOption,
     OutOption,
     StrictOption,
     WithinOption,
     budget_option,
+    combines,
+    given_options,
+    keeping_rules,
+    once_each,
     option,
     part_option,
     plan_of,
@@ -46,6 +43,7 @@ from lanescope.cli.options import (
     size_option,
     target_option,
 )
+from lanescope.cli.process import SHOWS_A_RUN, load_modules, start_driver
 from lanescope.cli.studies import carry_out
 from lanescope.errors import InputError
 from lanescope.units.values import OneOf, Value, Whole

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.ending import ProgramEnded
-from lanescope.cli.options import option, size_option
+from lanescope.cli.options import Excludes, combines, option, size_option
+from lanescope.cli.process import ProgramEnded
 from lanescope.errors import LanescopeError
 from lanescope.units.values import File, OneOf, Whole
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.options import option
+from lanescope.cli.options import Excludes, combines, option
 from lanescope.errors import InputError
 from lanescope.units.values import File, Folder, OneOf, Value, Whole
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.combinations import Alone, Excludes, Needs, combines
 from lanescope.cli.compress import (
     ONE_PLACE,
     BaseOption,
@@ -27,7 +26,7 @@ from lanescope.cli.compress import (
     targets_of,
     to_folder,
 )
-from lanescope.cli.options import option, size_option
+from lanescope.cli.options import Alone, Excludes, Needs, combines, option, size_option
 from lanescope.errors import InputError
 from lanescope.units.values import Value
 

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.combinations import NOT_STORED, Excludes, Needs, combines
 from lanescope.cli.node import DEFAULT_WITHIN_NS
 from lanescope.cli.options import (
+    NOT_STORED,
     WITHIN,
     BusyOption,
+    Excludes,
     ExpectGpusOption,
     ExpectOption,
+    Needs,
     NoStoreOption,
     StrictOption,
+    combines,
     option,
 )
 from lanescope.units.values import File, Folder, InFile, OneOf

@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
-from lanescope.cli.combinations import NOT_STORED, combines
 from lanescope.cli.options import (
+    NOT_STORED,
     WITHIN,
     BusyOption,
     ExpectGpusOption,
     ExpectOption,
     NoStoreOption,
     OutOption,
+    combines,
     option,
     plan_of,
 )

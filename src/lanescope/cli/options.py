@@ -1,12 +1,23 @@
-"""Options that several verbs share, and the bounds of their values."""
+"""Options that several verbs share, with their bounds, and rules of which options go together.
+
+An option that another one leaves without effect is refused, or a note says so; none is ignored
+in silence. An option with a value that is given twice is refused, too.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
+from lanescope.cli.terminal_text import wrapped
+from lanescope.errors import InputError
 from lanescope.units.values import (
     Duration,
     File,
@@ -25,6 +36,22 @@ if TYPE_CHECKING:
 _MOST_PARTS = 1023
 #: Nobody waits longer for one set of copies.
 _LONGEST_BUDGET_SECONDS = 3600
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV.")]
+NoPageOption = Annotated[bool, typer.Option("--no-page", help="Write no page.")]
+NoStoreOption = Annotated[
+    bool, typer.Option("--no-store", help="Store nothing: neither a run folder nor a page.")
+]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Exit with 3 when something could not be measured.")
+]
+WITHIN = Duration("--within", 1, 30 * 86_400_000_000_000, "above 0 and up to 30 days")
+BusyOption = Annotated[
+    bool, typer.Option("--allow-busy", help="Measure GPUs that other processes use, too.")
+]
+Verb = TypeVar("Verb", bound=Callable[..., None])
+#: Of options that list what there is: why they stand alone.
+LISTED = "prints a list and ends"
 
 
 def option(value: Value, *names: str, metavar: str, help: str, shown: str | None = None) -> Any:
@@ -60,12 +87,6 @@ OutOption = Annotated[
     Path | None,
     option(Folder("--out"), metavar="DIR", help="Run folder to write; default: a new one."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV.")]
-NoPageOption = Annotated[bool, typer.Option("--no-page", help="Write no page.")]
-NoStoreOption = Annotated[
-    bool, typer.Option("--no-store", help="Store nothing: neither a run folder nor a page.")
-]
 IndexOption = Annotated[
     Path | None,
     option(
@@ -84,9 +105,6 @@ BaselineOption = Annotated[
         "a path got slower by more than 2 % for certain.",
     ),
 ]
-StrictOption = Annotated[
-    bool, typer.Option("--strict", help="Exit with 3 when something could not be measured.")
-]
 ExpectOption = Annotated[
     str | None,
     option(
@@ -104,7 +122,6 @@ ExpectGpusOption = Annotated[
         help="Exit with 4 unless so many GPUs can be used.",
     ),
 ]
-WITHIN = Duration("--within", 1, 30 * 86_400_000_000_000, "above 0 and up to 30 days")
 WithinOption = Annotated[
     int | None,
     option(
@@ -113,9 +130,6 @@ WithinOption = Annotated[
         help="Time for the whole command, such as 15s or 2min: cases share it, the first ones come "
         "first, and those that it does not suffice for are not measured.",
     ),
-]
-BusyOption = Annotated[
-    bool, typer.Option("--allow-busy", help="Measure GPUs that other processes use, too.")
 ]
 
 
@@ -170,3 +184,190 @@ def plan_of(
 
     seconds = None if within_ns is None else within_ns * 1e-9
     return Plan(target, budget, samples, verify, seconds).begun(interruption.began_at())
+
+
+class Rule(Protocol):
+    """What must hold of the options that were given."""
+
+    def check(self, given: Sequence[str]) -> str | None:
+        """Refuse a combination; return a note on one that is odd and harms nobody.
+
+        Raises
+        ------
+        InputError
+            If they do not go together.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Some options mean something beside one of others only; `because` follows their name."""
+
+    options: tuple[str, ...]
+    others: tuple[str, ...]
+    because: str
+
+    def check(self, given: Sequence[str]) -> None:
+        """Refuse them alone."""
+        alone = _first(self.options, given)
+        if alone is not None and _first(self.others, given) is None:
+            raise InputError(f"{alone} {self.because}; give {' or '.join(self.others)}, too")
+
+
+@dataclass(frozen=True, slots=True)
+class Excludes:
+    """One option leaves no place for others."""
+
+    option: str
+    others: tuple[str, ...]
+    because: str
+
+    def check(self, given: Sequence[str]) -> None:
+        """Refuse them together."""
+        other = _first(self.others, given)
+        if self.option in given and other is not None:
+            raise InputError(f"{self.option} {self.because}; leave out {other}, or {self.option}")
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """One option leaves no place for any others but some."""
+
+    option: str
+    beside: tuple[str, ...]
+    because: str
+
+    def check(self, given: Sequence[str]) -> None:
+        """Refuse any other one beside it."""
+        others = [name for name in given if name != self.option and name not in self.beside]
+        if self.option in given and others:
+            raise InputError(
+                f"{self.option} {self.because}; leave out {others[0]}, or {self.option}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Options that one leaves without effect, `unless` another one is there; it harms nobody."""
+
+    options: tuple[str, ...]
+    beside: str
+    because: str
+    unless: str = ""
+
+    def check(self, given: Sequence[str]) -> str | None:
+        """Note it."""
+        idle = [name for name in self.options if name in given]
+        if not idle or self.beside not in given or self.unless in given:
+            return None
+        has = "has" if len(idle) == 1 else "have"
+        return f"{' and '.join(idle)} {has} no effect: {self.because}"
+
+
+NOT_STORED = Excludes("--no-store", ("--out",), "stores nothing")
+ONE_FORMAT = Excludes(
+    "--json", ("--csv",), "and --csv exclude each other, and the run folder holds both"
+)
+PREDICTED = Idle(
+    ("--budget", "--target", "--samples", "--allow-busy"),
+    "--machine",
+    "results for a described machine are predicted and not sampled",
+)
+
+
+def combines(*rules: Rule) -> Callable[[Verb], Verb]:
+    """Give a verb the rules of its options."""
+
+    def with_rules(verb: Verb) -> Verb:
+        verb.rules = rules  # type: ignore[attr-defined]  # read by `Combined`
+        return verb
+
+    return with_rules
+
+
+class Combined(TyperCommand):
+    """A command that keeps its verb's rules; see `combines`."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Refuse an option that is given twice and has one value."""
+        return once_each(super().make_parser(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Name what an option takes where only the compiled core knows: ``{names}`` in its help."""
+        param: Any
+        for param in self.params:
+            if "{names}" in (getattr(param, "help", None) or ""):
+                known = param.type_descriptor.parameter_info.parser.known()
+                param.help = param.help.replace("{names}", ", ".join(known))
+        super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check what was given together around the verb."""
+        with keeping_rules(ctx):
+            return super().invoke(ctx)
+
+
+def once_each(parser: Any) -> Any:
+    """Make the parser of a command refuse an option with a value that is given twice."""
+    parse = parser.parse_args
+
+    def parse_once(args: list[str]) -> Any:
+        options, rest, order = parse(args=args)
+        given_before = set()
+        for param in order:
+            if id(param) in given_before:
+                raise InputError(f"{_written(param)} is given twice; give it once")
+            takes_many = param.multiple if hasattr(param, "multiple") else param.nargs != 1
+            if not takes_many and not getattr(param, "is_flag", False):
+                given_before.add(id(param))
+        return options, rest, order
+
+    parser.parse_args = parse_once
+    return parser
+
+
+@contextmanager
+def keeping_rules(ctx: Any) -> Iterator[None]:
+    """Check the options of a command before it runs; note on them after it was not refused.
+
+    Raises
+    ------
+    InputError
+        If some do not go together.
+    """
+    given = given_options(ctx)
+    notes = [rule.check(given) for rule in getattr(ctx.command.callback, "rules", ())]
+    try:
+        yield
+    except typer.Exit:  # how a verb ends that was carried out
+        _print_notes(notes)
+        raise
+    _print_notes(notes)
+
+
+def _print_notes(notes: Iterable[str | None]) -> None:
+    for note in filter(None, notes):
+        print(wrapped(f"note: {note}", sys.stderr), file=sys.stderr)
+
+
+def given_options(ctx: Any) -> list[str]:
+    """Return the options and arguments that stand on the command line, as one writes them."""
+    return [
+        _written(param)
+        for param in ctx.command.params
+        if (source := ctx.get_parameter_source(param.name)) is not None
+        and source.name == "COMMANDLINE"
+        and ctx.params.get(param.name) not in (None, ())
+    ]
+
+
+def _written(param: Any) -> str:
+    """Return a parameter as users write it: the longest name, and that of an argument as shown."""
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name).strip("[].")
+    names: list[str] = [name for name in param.opts if name.startswith("--")]
+    return max(names, key=lambda name: (name == name.lower(), len(name)))
+
+
+def _first(options: Sequence[str], given: Sequence[str]) -> str | None:
+    return next((name for name in options if name in given), None)

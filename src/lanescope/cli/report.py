@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.combinations import ONE_FORMAT, Excludes, Needs, combines
-from lanescope.cli.options import CsvOption, JsonOption, option
+from lanescope.cli.options import (
+    ONE_FORMAT,
+    CsvOption,
+    Excludes,
+    JsonOption,
+    Needs,
+    combines,
+    option,
+)
 from lanescope.errors import InputError
 from lanescope.units.durations import duration_text
 from lanescope.units.values import Duration, File, Folder, InFile, OneOf

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.options import option, part_option
+from lanescope.cli.options import Excludes, combines, option, part_option
 from lanescope.errors import InputError, MissingPartError
 from lanescope.units.values import Folder, Sizes, Whole, Words
 

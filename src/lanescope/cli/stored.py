@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.combinations import ONE_FORMAT, Excludes, combines
-from lanescope.cli.options import CsvOption, IndexOption, JsonOption, StrictOption, option
+from lanescope.cli.options import (
+    ONE_FORMAT,
+    CsvOption,
+    Excludes,
+    IndexOption,
+    JsonOption,
+    StrictOption,
+    combines,
+    option,
+)
 from lanescope.errors import InputError
 from lanescope.units.values import Duration, Percent, Whole
 

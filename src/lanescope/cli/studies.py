@@ -20,20 +20,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from lanescope.cli.background import start_driver
-from lanescope.cli.combinations import (
+from lanescope.cli.examples import epilog
+from lanescope.cli.options import (
     LISTED,
     NOT_STORED,
     ONE_FORMAT,
     PREDICTED,
     Alone,
-    Combined,
-    combines,
-)
-from lanescope.cli.examples import epilog
-from lanescope.cli.options import (
     BaselineOption,
     BusyOption,
+    Combined,
     CsvOption,
     JsonOption,
     MachineOption,
@@ -43,11 +39,13 @@ from lanescope.cli.options import (
     StrictOption,
     WithinOption,
     budget_option,
+    combines,
     option,
     plan_of,
     samples_option,
     target_option,
 )
+from lanescope.cli.process import start_driver
 from lanescope.cli.terminal_text import wrapped
 from lanescope.errors import InputError
 from lanescope.studies.registry import ANALYSES, STUDIES, analysis_named, study_named

@@ -8,8 +8,15 @@ from typing import Annotated
 
 import typer
 
-from lanescope.cli.combinations import Excludes, combines
-from lanescope.cli.options import ExpectGpusOption, ExpectOption, JsonOption, MachineOption, option
+from lanescope.cli.options import (
+    Excludes,
+    ExpectGpusOption,
+    ExpectOption,
+    JsonOption,
+    MachineOption,
+    combines,
+    option,
+)
 from lanescope.errors import ExitCode
 from lanescope.units.values import File, Folder
 

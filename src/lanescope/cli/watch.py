@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.combinations import Excludes, Needs, combines
-from lanescope.cli.ending import ProgramEnded, report_fault
-from lanescope.cli.options import option, size_option
+from lanescope.cli.options import Excludes, Needs, combines, option, size_option
+from lanescope.cli.process import ProgramEnded, report_fault
 from lanescope.cli.terminal_text import is_terminal
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole
