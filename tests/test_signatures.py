@@ -9,8 +9,8 @@ import pytest
 import lanescope
 from lanescope.kinds import Kind, StrPath, plain_hint
 from lanescope.studies.registry import ANALYSES, STUDIES
-from lanescope.units.durations import Seconds
 from lanescope.units.sizes import Bytes, Size
+from lanescope.units.words import Seconds
 
 FUNCTIONS = [one for one in {**STUDIES, **ANALYSES} if one in lanescope.__all__]
 

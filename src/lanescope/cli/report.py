@@ -20,8 +20,8 @@ from lanescope.cli.options import (
     option,
 )
 from lanescope.errors import InputError
-from lanescope.units.durations import duration_text
 from lanescope.units.values import Duration, File, Folder, InFile, OneOf
+from lanescope.units.words import duration_text
 
 if TYPE_CHECKING:
     from lanescope.store.run import Run

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lanescope.errors import InputError, MissingPartError
-from lanescope.units.durations import duration_text
+from lanescope.units.words import duration_text
 
 #: A sample each ms: 50 times fewer than by default, which is fine enough for links of a machine.
 _INTERVAL_NS = 1_000_000

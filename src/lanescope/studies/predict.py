@@ -41,7 +41,7 @@ from lanescope.studies.analysis import (
 )
 from lanescope.studies.options import Option, size_option
 from lanescope.studies.predicted import Predicted
-from lanescope.units import durations
+from lanescope.units import words
 from lanescope.units.sizes import Bytes
 from lanescope.units.values import Real, Seconds, Value, Whole
 
@@ -129,7 +129,7 @@ class Predict(Analysis):
         Bytes, size_option("Bytes back to the host.", None, "--d2h", zero=True)
     ] = 0
     kernel_seconds: Annotated[
-        durations.Seconds | None,
+        words.Seconds | None,
         Option(
             Seconds("--kernel", 1, 86_400_000_000_000, "up to a day, or 0", zero=True),
             "TIME",
@@ -196,7 +196,7 @@ class Predict(Analysis):
         ),
     ] = ()
     host_seconds: Annotated[
-        durations.Seconds,
+        words.Seconds,
         Option(
             Seconds("--host-time", 1, 1_000_000_000, "up to a second, or 0", zero=True),
             "TIME",
@@ -421,7 +421,7 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
                 "as 8=25us"
             )
         taken = (
-            durations.parse_seconds(seconds, argument.kernel_parts)
+            words.parse_seconds(seconds, argument.kernel_parts)
             if isinstance(seconds, str)
             else seconds
         )

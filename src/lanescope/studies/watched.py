@@ -23,9 +23,9 @@ from lanescope.studies.options import Option
 from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
 from lanescope.studies.watch_report.json_values import summary_json
 from lanescope.trace.run import WatchRun
-from lanescope.units.durations import Seconds
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Seconds as Bounds
+from lanescope.units.words import Seconds
 from lanescope.watching.requests import request_watch
 from lanescope.watching.session import watch as run_watch
 from lanescope.watching.source_request import SourceRequest

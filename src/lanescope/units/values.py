@@ -225,7 +225,7 @@ class Duration(Value):
 
     def read(self, text: str) -> int:
         """Return them."""
-        from lanescope.units.durations import is_zero, parse_ns
+        from lanescope.units.words import is_zero, parse_ns
 
         if self.zero and is_zero(text):
             return 0

@@ -39,7 +39,7 @@ from lanescope.studies.node.report import (
 )
 from lanescope.studies.node.study import level_within
 from lanescope.studies.running import resolve_machine
-from lanescope.units.durations import Seconds
+from lanescope.units.words import Seconds
 
 #: Of the time, for the interpreter's start and for the report.
 _RESERVE_SECONDS = 1.0

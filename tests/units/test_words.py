@@ -2,8 +2,8 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.kinds import kind_of
-from lanescope.units.durations import Seconds, duration_text, parse_ns, parse_seconds
 from lanescope.units.values import Duration
+from lanescope.units.words import Seconds, duration_text, parse_ns, parse_seconds
 
 
 @pytest.mark.parametrize(
