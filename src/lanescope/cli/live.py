@@ -1,6 +1,6 @@
-"""The view of a watch that goes on, on the terminal of standard error.
+"""A watch that goes on: its view on the terminal of standard error, and one without an end.
 
-rich does that as well, and lays its lines out anew each time: that took half of what a live view
+rich draws views as well, and lays its lines out anew each time: that took half of what a live view
 may take.
 """
 
@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from lanescope._core import native
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 from lanescope.trace.windows import window_text
+from lanescope.units.words import duration_text
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,13 +31,25 @@ if TYPE_CHECKING:
     from lanescope.trace.codes import FloatArray
     from lanescope.watching.live import LiveDirection, LiveFrame, LiveWatch
 
-
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _CLEAR_LINE_END, _CLEAR_BELOW = "\x1b[K", "\x1b[J"
 #: What ECMA-48 calls the few styles that are used.
 _ANSI = {"bold": "1", "dim": "2", "cyan": "36", "green": "32", "yellow": "33"}
 #: What a terminal acts on, a character in its place: columns are counted.
 _CONTROL = dict.fromkeys((*range(10), *range(11, 32), *range(127, 160)), "?")
+_BARS = "▁▂▃▄▅▆▇█"
+_COLUMNS = f"{'now':>7}{'peak 1 s':>10}{'peak':>7}{'of link':>9}{'lost':>7}  "
+_NAME_WIDTH = 8
+_STYLES = {"h2d": "cyan", "d2h": "green", "nvlink-rx": "cyan", "nvlink-tx": "green"}
+_NOTHING = "nothing is counted yet"
+_PERIOD_SECONDS = 0.1
+_NO_DRAWING = ("", "dumb", "unknown")
+#: A sample each ms: 50 times fewer than by default, which is fine enough for links of a machine.
+_INTERVAL_NS = 1_000_000
+#: The driver's counters begin anew every 34 ms at the fastest.
+_PERIOD_NS = 10_000_000
+#: Of the hardware's buffer, which holds two seconds; each fetching takes 1 ms of a core.
+_DECODE_PERIOD_NS = 400_000_000
 
 
 class Redrawn:
@@ -105,13 +119,6 @@ def _lines(view: Text, columns: int) -> list[str]:
         lines.append("".join((*parts, cut[at - begin :])))
         begin = end + 1
     return lines
-
-
-_BARS = "▁▂▃▄▅▆▇█"
-_COLUMNS = f"{'now':>7}{'peak 1 s':>10}{'peak':>7}{'of link':>9}{'lost':>7}  "
-_NAME_WIDTH = 8
-_STYLES = {"h2d": "cyan", "d2h": "green", "nvlink-rx": "cyan", "nvlink-tx": "green"}
-_NOTHING = "nothing is counted yet"
 
 
 def live_text(frame: LiveFrame, width: int) -> Text:
@@ -192,10 +199,6 @@ def _sources(frame: LiveFrame) -> list[str]:
     return [f"{', '.join(f'g{g}' for g in those)} by {what}" for what, those in gpus.items()]
 
 
-_PERIOD_SECONDS = 0.1
-_NO_DRAWING = ("", "dumb", "unknown")
-
-
 def check_terminal(*, launches: bool) -> None:
     """Refuse a live view where there is no place for it.
 
@@ -254,3 +257,84 @@ def _draw(watch: LiveWatch, ended: threading.Event) -> None:
 def _is_terminal(stream: object) -> bool:
     isatty = getattr(stream, "isatty", None)  # a stream that our caller has closed is None
     return bool(isatty is not None and isatty())
+
+
+def watch_continuously(
+    keep_ns: int,
+    names: tuple[str, ...] | None,
+    interval_ns: int | None,
+    metrics: str | None,
+    out: Path | None,
+    most_bytes: int | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Watch until Ctrl-C or SIGTERM, which ends it with exit code 0.
+
+    Parameters
+    ----------
+    metrics
+        Where they are served; None is the default place, ``off`` none.
+
+    Raises
+    ------
+    MissingPartError
+        If a source, or all counters, cannot watch here.
+    InputError
+        If the folder is another's, or the address is taken.
+    """
+    from lanescope.machine import discover
+    from lanescope.watching.continuous import ContinuousWatch, default_folder
+    from lanescope.watching.metrics import metrics_of
+    from lanescope.watching.source_choice import counters_for, counters_work, require_usable
+    from lanescope.watching.source_request import SourceRequest
+
+    request = SourceRequest(
+        names,
+        interval_ns or _INTERVAL_NS,
+        _PERIOD_NS,
+        _DECODE_PERIOD_NS,
+        traceable=False,
+    )
+    require_usable(machine := discover(), request)
+    if names is None and not counters_work(machine, request):
+        raise MissingPartError("no counters work here; see 'lanescope doctor'")
+    wanted = ContinuousWatch(
+        (out or default_folder()).absolute(),
+        keep_ns,
+        most_bytes,
+        discover,
+        lambda machine, spool: counters_for(machine, request, spool),
+        shlex.join(["lanescope", *sys.argv[1:]]),
+    )
+    writer = wanted.writer()
+    with _served(metrics, lambda: metrics_of(writer)) as where:
+        _say(f"storing the last {duration_text(keep_ns)} in {wanted.folder}{where}", quiet=quiet)
+        wanted.run(writer, lambda: _say("sources say nothing; they begin anew", quiet=False))
+    if writer.problem is not None:
+        _say(writer.problem, quiet=False)
+    _say(f"'lanescope report {wanted.folder} --last 10min' shows it", quiet=quiet)
+
+
+@contextmanager
+def _served(metrics: str | None, text: object) -> Iterator[str]:
+    from lanescope.watching.metrics import DEFAULT_ADDRESS, address_of, serving
+
+    if metrics == "off":
+        yield ""
+        return
+    with ExitStack() as stack:
+        host, port = address_of(metrics or DEFAULT_ADDRESS)
+        try:
+            port = stack.enter_context(serving((host, port), text))  # type: ignore[arg-type]
+            where = f"; metrics at http://{host}:{port}/metrics"
+        except InputError as error:
+            if metrics is not None:
+                raise
+            where = f"; {error}"  # nobody asked for this place
+        yield where
+
+
+def _say(words: str, *, quiet: bool) -> None:
+    if not quiet:
+        print(f"lanescope: {words}", file=sys.stderr, flush=True)

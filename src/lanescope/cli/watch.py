@@ -237,7 +237,7 @@ def watch(
     """
     names = None if not source else tuple(dict.fromkeys(source))
     if keep is not None:
-        from lanescope.cli.watch_continuous import watch_continuously
+        from lanescope.cli.live import watch_continuously
 
         return watch_continuously(keep, names, interval, metrics, out, max_spool, quiet=quiet)
     with reporting_interruptions(nothing_begun=True):
