@@ -8,7 +8,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.copies import Copy, Experiment, Memory, Operation
-from lanescope.engine.core import place_spec
+from lanescope.engine.core import CLOCK_SECONDS, place_spec
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.machine.free_memory import free_bytes
@@ -18,8 +18,6 @@ from lanescope.results.result import FloatArray, LinkEvidence
 _BATCH_SECONDS = 0.1
 _FIRST_CYCLES = 2
 _MOST_CYCLES = 1000
-#: No clock here has finer steps.
-_CLOCK_SECONDS = 1e-9
 _MIB = 1 << 20
 _HUGE_PAGE_BYTES = 2 << 20
 
@@ -81,7 +79,7 @@ class AllocationSession:
     def sample(self) -> list[FloatArray]:
         """Run a batch; see `Session.sample`."""
         stages = np.array(self._probe.run(self._cycles)).T
-        one = max(float(stages.sum(axis=0).mean()), _CLOCK_SECONDS)
+        one = max(float(stages.sum(axis=0).mean()), CLOCK_SECONDS)
         self._cycles = int(np.clip(self.batch_seconds / one, 1, _MOST_CYCLES))
         return [stages[row].copy() for row in self._rows]
 

@@ -13,6 +13,8 @@ from lanescope.errors import NotMeasuredError
 from lanescope.machine.part_names import own_number, part_number
 
 _WORK = {Operation.READ: native.SmWork.read, Operation.WRITE: native.SmWork.write}
+#: No clock here has finer steps.
+CLOCK_SECONDS = 1e-9
 #: Reason and remedy, by CUDA's name of the error.
 _KNOWN = {
     "cudaErrorMemoryAllocation": (

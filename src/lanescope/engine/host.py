@@ -11,7 +11,7 @@ import numpy as np
 from lanescope._core import native
 from lanescope.copies import Copy, Experiment, Operation
 from lanescope.copies.operation import PLAIN, Access, Caches, Pattern
-from lanescope.engine.core import place_spec, require_equal
+from lanescope.engine.core import CLOCK_SECONDS, place_spec, require_equal
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import FloatArray, LinkEvidence
 from lanescope.results.turns import overlapping_spans, shares_of_common_time
@@ -27,8 +27,6 @@ _MOST_REPETITIONS = 1000
 _WAITING_COUNTS_FROM = 2
 #: Of copies at once the first repetition may not count.
 _LEAST_AT_ONCE = 3
-#: No clock here has finer steps.
-_CLOCK_SECONDS = 1e-9
 #: A batch aims at this time, flushes included, so that a signal is answered.
 _BLOCKS_BATCH_SECONDS = 0.1
 _FIRST_SAMPLES = 6
@@ -146,7 +144,7 @@ class HostSession(_OfHost):
         longest = max(float(np.median([end - begin for begin, end in copy])) for copy in spans)
         # Threads wait for each other, too, and where others have the CPUs that takes longer.
         longest = max(longest, took / max(map(len, spans)) / _WAITING_COUNTS_FROM)
-        wanted = self.batch_seconds / max(longest, _CLOCK_SECONDS)
+        wanted = self.batch_seconds / max(longest, CLOCK_SECONDS)
         self._repetitions = int(np.clip(wanted, self._least, _MOST_REPETITIONS))
         return shares_of_common_time(spans) if self._in_turns else overlapping_spans(spans)
 
@@ -347,7 +345,7 @@ class LoadSession:
             begin = time.perf_counter()
             (seconds,) = self._probe.run(1, self._per_sample)
         took = time.perf_counter() - begin
-        one = max(seconds, _CLOCK_SECONDS) / self._per_sample
+        one = max(seconds, CLOCK_SECONDS) / self._per_sample
         if not self._flushed:
             least, most = _SHORTEST_SECONDS / one, _LONGEST_SECONDS / one
             self._per_sample = self._whole(float(np.clip(self._loads, least, most)))

@@ -11,7 +11,7 @@ import numpy as np
 from lanescope._core import native
 from lanescope.copies import Copy, Engine, Experiment, Operation
 from lanescope.engine.base import Session
-from lanescope.engine.core import copy_spec, device_of, place_spec
+from lanescope.engine.core import CLOCK_SECONDS, copy_spec, device_of, place_spec
 from lanescope.errors import NotApplicableError, NotMeasuredError
 from lanescope.results.result import FloatArray, LinkEvidence
 from lanescope.results.statistics import MIN_SAMPLES
@@ -29,8 +29,6 @@ _MOST_HOPS = 1 << 20
 _FEWEST_REPETITIONS = 8
 #: A probe that takes a microsecond would otherwise fill the run folder.
 _MOST_REPETITIONS = 2000
-#: No clock here has finer steps.
-_CLOCK_SECONDS = 1e-9
 
 _CORRUPTED = "Look for ECC and Xid errors in the kernel log; do not trust this path."
 
@@ -196,7 +194,7 @@ class PingPongProbe(_Repeated):
 
 
 def _median(found: FloatArray) -> float:
-    return max(float(np.median(found)), _CLOCK_SECONDS)
+    return max(float(np.median(found)), CLOCK_SECONDS)
 
 
 def _clock_words() -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.copies import Experiment, Memory, Submission, Timing
-from lanescope.engine.core import device_of, place_spec
+from lanescope.engine.core import CLOCK_SECONDS, device_of, place_spec
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import FloatArray, LinkEvidence
 
@@ -14,8 +14,6 @@ from lanescope.results.result import FloatArray, LinkEvidence
 _BATCH_SECONDS = 0.01
 _FIRST_REPETITIONS = 6
 _MOST_REPETITIONS = 500
-#: No clock here has finer steps.
-_CLOCK_SECONDS = 1e-9
 
 _HOW = {
     Submission.SINGLE: "a call of cudaMemcpyAsync for each piece",
@@ -63,7 +61,7 @@ class PieceSession:
         """Run a batch; see `Session.sample`."""
         seconds, submit_seconds = self._pieces.run(self._repetitions)
         self._submit_seconds += submit_seconds
-        typical = max(_CLOCK_SECONDS, float(np.median(seconds)))
+        typical = max(CLOCK_SECONDS, float(np.median(seconds)))
         self._repetitions = int(
             np.clip(_BATCH_SECONDS / typical, _FIRST_REPETITIONS, _MOST_REPETITIONS)
         )

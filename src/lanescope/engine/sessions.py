@@ -13,7 +13,7 @@ import numpy as np
 from lanescope._core import native
 from lanescope.copies import Copy, Engine, Experiment, Timing
 from lanescope.copies.kernel_shapes import LOADS, SmShape
-from lanescope.engine.core import copy_spec, require_equal
+from lanescope.engine.core import CLOCK_SECONDS, copy_spec, require_equal
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu
 from lanescope.results.result import FloatArray, LinkEvidence
@@ -104,8 +104,6 @@ def _direction(copy: Copy) -> tuple[object, ...]:
 #: A batch aims at this time, so that a signal is answered and a budget is kept.
 _BATCH_SECONDS = 0.15
 _FIRST_WINDOWS = 6
-#: No clock here has finer steps.
-CLOCK_SECONDS = 1e-9
 #: What may wait behind a closed gate: the driver's queue ends near 1,000 entries, and
 #: a full queue would block the thread that has to open the gate.
 MOST_QUEUED = 400

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from lanescope._core import native
 from lanescope.copies import Caches, Copy, Experiment, Memory, Pattern, Route, Timing
 from lanescope.copies.operation import PLAIN
-from lanescope.engine.sessions import CLOCK_SECONDS, MOST_QUEUED, GpuSession
+from lanescope.engine.core import CLOCK_SECONDS
+from lanescope.engine.sessions import MOST_QUEUED, GpuSession
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu
 from lanescope.results.result import FloatArray
