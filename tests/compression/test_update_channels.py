@@ -9,7 +9,7 @@ import lanescope
 from lanescope import InputError, LanescopeError
 from lanescope._core import native
 from lanescope.compression import channel as module
-from lanescope.compression import deciding, updates
+from lanescope.compression import channel_setup, deciding
 from lanescope.compression.deciding import Decision, Sampled, Transfer
 from tests.compression.gpu_stand_ins import Core, stand_in
 
@@ -135,7 +135,7 @@ def test_the_first_update_of_a_kind_is_looked_at(cores, monkeypatch):
         looks.append((gpu, source, base, size, dtype, over_host, stream))
         return native.Codec.zvc, 1, KIND.xor
 
-    monkeypatch.setattr(updates.native, "choose_update", look)
+    monkeypatch.setattr(channel_setup.native, "choose_update", look)
     monkeypatch.setattr(deciding.native, "choose_codec", lambda *_: (native.Codec.delta, 1))
     channel = lanescope.Channel(0, 1, compression="on")
     new, old, there = Tensor(NEW), Tensor(OLD), Tensor(OLD, 1)
@@ -179,7 +179,7 @@ def test_looks_of_the_decider_say_how_differences_are_taken(cores, monkeypatch):
 
 
 def test_kinds_are_held_of_so_many_arrays():
-    kinds = updates.Kinds(over_host=False)
+    kinds = channel_setup.UpdateKinds(over_host=False)
     transfers = [Transfer(str(i), "p", "float32", 4) for i in range(kinds.MOST + 1)]
     for one in transfers:
         kinds.note(one, "zvc", KIND.xor)

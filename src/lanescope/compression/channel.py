@@ -17,8 +17,12 @@ from lanescope.compression.channel_setup import (
     TO_HOST,
     Kernels,
     Shape,
+    UpdateKinds,
+    base_array,
     codec_of_transfers,
     decider_of,
+    path_of,
+    require_base_there,
     require_gpus,
     shape_of,
     with_codec,
@@ -51,7 +55,6 @@ from lanescope.compression.transfers import (
     core_errors,
     require_patience,
 )
-from lanescope.compression.updates import Kinds, base_array, path_of, require_base_there
 from lanescope.errors import InputError, LanescopeError
 from lanescope.units.sizes import Size, size_of
 
@@ -148,7 +151,7 @@ class Channel(PageTransfers):
         links = links_of_this_machine() if target == HOST and compression == AUTO else None
         self._decider = decider_of(compression, self._codec, cost, links)
         self._log = Log(self._decider, _LOGGED)
-        self._kinds = Kinds(over_host=self._via != PEER)
+        self._kinds = UpdateKinds(over_host=self._via != PEER)
         self._looks = Looks(self._decider, self._codec, self._kinds.note)
         self._choices, self._update_choices = Choices(), Choices()
         self._copiers = {}

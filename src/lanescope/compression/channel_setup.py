@@ -1,7 +1,8 @@
-"""What all kinds of channels begin with: GPUs, a decider, a transfer's codec, slabs and SMs."""
+"""What channels of all kinds begin with: GPUs, a decider, an array's codec and base, slabs, SMs."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import Any
 from lanescope._core import native
 from lanescope.calls import shown
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided, dtype_of
+from lanescope.compression.gpu_arrays import GpuArray, LookedAt, gpu_array
 from lanescope.compression.rule import CODECS_BY_DTYPE, CodecCost, LinkModel, Rule, takes
 from lanescope.compression.stream import Codec
 from lanescope.engine.core import reason_for
@@ -22,6 +24,8 @@ _MIB = 1 << 20
 #: Blocks of 64 KiB that 80 SMs code at a time: so much lies between what is read and what is
 #: decoded.
 _AT_ONCE_BYTES = 20 * _MIB
+#: What stands before the path of an update: who decides learns of it apart from whole arrays.
+_PREFIX = "update "
 
 
 @lru_cache(64)  # for each transfer
@@ -192,3 +196,94 @@ def shape_of(usual: Shape, slab_bytes: int | None, slots: int | None, sms: int |
     given = {"slab_bytes": slab_bytes, "slots": slots, "sms": sms}
     shape = replace(usual, **{name: one for name, one in given.items() if one is not None})
     return replace(shape, fill_bytes=min(shape.fill_bytes, max(shape.slab_bytes, 1)))
+
+
+def path_of(path: str, base: GpuArray | None) -> str:
+    """Return what a path is to who decides."""
+    return path if base is None else _PREFIX + path
+
+
+def base_array(base: Any, gpu: int, array: GpuArray) -> GpuArray | None:
+    """Return the base of an array that is to travel, or None where there is none.
+
+    Raises
+    ------
+    InputError
+        If it lies elsewhere, or is of another type or shape.
+    """
+    if base is None:
+        return None
+    old = gpu_array(base, gpu, "the base")
+    one, other = (str(a.values.dtype).removeprefix("torch.") for a in (old, array))
+    if (one, old.shape) != (other, array.shape):
+        raise InputError(
+            f"the base is {one} of shape {old.shape}, and the array {other} of shape "
+            f"{array.shape}; give the one that the other side holds"
+        )
+    return old
+
+
+def require_base_there(out: Any, gpu: int | None) -> None:
+    """Refuse an update for which nobody holds the base.
+
+    Raises
+    ------
+    InputError
+        If it is so.
+    """
+    if out is None:
+        raise InputError(
+            f"an update is put onto the array that GPU {gpu} holds; name it with out=, or leave "
+            "out base="
+        )
+
+
+class UpdateKinds:
+    """How differences are taken: of each tag, type and codec as blocks of an array were smaller.
+
+    As long as nobody has looked, by subtraction.
+
+    Parameters
+    ----------
+    over_host
+        Whether the updates cross PCIe; else they go from GPU to GPU.
+    """
+
+    MOST = 1024
+
+    def __init__(self, *, over_host: bool) -> None:
+        self._over_host = over_host
+        self._kinds: OrderedDict[tuple[str, str, str], native.UpdateKind] = OrderedDict()
+        self._lock = Lock()
+
+    def note(self, transfer: Transfer, codec: str, kind: native.UpdateKind) -> None:
+        """Take in what blocks of an update said."""
+        if kind is native.UpdateKind.none:
+            return
+        with self._lock:
+            self._kinds[transfer.tag, transfer.dtype, str(codec)] = kind
+            if len(self._kinds) > self.MOST:
+                self._kinds.popitem(last=False)
+
+    def of(self, transfer: Transfer, codec: str) -> native.UpdateKind:
+        """Return how differences are to be taken."""
+        with self._lock:
+            return self._kinds.get(
+                (transfer.tag, transfer.dtype, str(codec)), native.UpdateKind.subtraction
+            )
+
+    def choose(
+        self, transfer: Transfer, array: LookedAt, base: GpuArray, stream: int
+    ) -> tuple[Codec, int]:
+        """Return the codec by which differences cross soonest, and its dimensionality."""
+        codec, dimensionality, kind = native.choose_update(
+            array.gpu,
+            array.pointer,
+            base.pointer,
+            array.bytes,
+            dtype_of(array.dtype),
+            self._over_host,
+            stream,
+        )
+        self.note(transfer, codec.name, kind)
+        return Codec(codec.name), dimensionality
