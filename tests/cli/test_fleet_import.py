@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 
-from tests.fleet.test_imported import perftest_text, written
+from tests.fleet.test_exchange import perftest_text, written
 
 
 def test_the_command_names_the_slow_node_by_exit_code(tmp_path, lanescope_here):

@@ -1,8 +1,13 @@
-"""What pairs exchange, try by try, and whom a slow pair then meets."""
+"""What pairs do that are slow or that break off, and rates that other programs measured."""
 
-from lanescope.fleet.exchange import PairRate, exchanged
-from lanescope.fleet.locate import What, located
-from lanescope.fleet.pairs import Plan, planned
+from __future__ import annotations
+
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.fleet.exchange import PairRate, exchanged, imported, read_result
+from lanescope.fleet.media import Medium
+from lanescope.fleet.pairs import Plan, What, located, planned
 
 
 class MadeUpLeader:
@@ -60,3 +65,105 @@ def test_where_most_are_suspect_nobody_is_tried_with_good_ones():
     leader = MadeUpLeader(dict.fromkeys(range(3), 0.8))
     blamed(leader, Plan.OPPOSITE, 8)
     assert set(leader.tried) == {(n, n + 4) for n in range(4)}
+
+
+def nccl_text(hosts, bus=40.0, wrong="0", ranks=16, test="sendrecv_perf"):
+    """What nccl-tests print, of two sizes."""
+    head = [f"# Collective test starting: {test}"] if test else []
+    each = ranks // len(hosts)
+    head += [
+        f"#  Rank {n:2} Group  0 Pid {1000 + n} on {hosts[n // each]:>10} device  {n % each} "
+        "[0000:00:06] NVIDIA H200"
+        for n in range(ranks)
+    ]
+    rows = [
+        f"{size:12} {size // 4:12}     float     sum      -1  {size / bus * 1e-3:8.2f}  {bus:6.2f}"
+        f"  {bus:6.2f}  {wrong:>5}   15.0  {bus:6.2f}  {bus:6.2f}  {wrong:>5}"
+        for size in (1 << 20, 1 << 30)
+    ]
+    return "\n".join([*head, "#       size  count ...", *rows, "# Avg bus bandwidth : 1", ""])
+
+
+def perftest_text(average=390.0, unit="Gb/sec", name="RDMA_Write BW"):
+    return "\n".join(
+        [
+            "-" * 80,
+            f"                    {name} Test",
+            " Dual-port       : OFF\t\tDevice         : mlx5_0",
+            f" #bytes     #iterations    BW peak[{unit}]    BW average[{unit}]   MsgRate[Mpps]",
+            f" 65536      5000             {average + 0.1:.2f}        {average:.2f}  \t   0.186901",
+            "-" * 80,
+        ]
+    )
+
+
+def written(tmp_path, text, name="out.txt"):
+    (tmp_path / name).write_text(text)
+    return tmp_path / name
+
+
+def test_of_nccl_tests_the_largest_size_counts_and_hosts_are_those_of_the_ranks(tmp_path):
+    one = read_result(written(tmp_path, nccl_text(["n1", "n2"], 47.5)))
+    assert (one.rate.first, one.rate.second, one.rate.gbs) == ("n1", "n2", 47.5)
+    assert (one.rate.bytes, one.rate.medium, one.rate.wrong) == (1 << 30, Medium.NCCL, 0)
+    assert one.test == "sendrecv_perf of 16 ranks, 1073741824 B"
+
+
+@pytest.mark.parametrize(("wrong", "count"), [("0", 0), ("N/A", 0), ("17", 17)])
+def test_wrong_values_are_taken_over(tmp_path, wrong, count):
+    assert read_result(written(tmp_path, nccl_text(["a", "b"], wrong=wrong))).rate.wrong == count
+
+
+@pytest.mark.parametrize(
+    ("unit", "gbs"), [("Gb/sec", 12.5), ("MB/sec", 0.1048576), ("MiB/sec", 0.1048576)]
+)
+def test_of_perftest_units_are_read_and_hosts_are_in_the_files_name(tmp_path, unit, gbs):
+    one = read_result(written(tmp_path, perftest_text(100.0, unit), "n1--n2.out"))
+    assert (one.rate.first, one.rate.second, one.rate.medium) == ("n1", "n2", Medium.RDMA)
+    assert one.rate.gbs == pytest.approx(gbs)
+    assert one.test == f"RDMA_Write BW of perftest, 65536 B, {unit}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("x.txt", "hello", "no output of nccl-tests or of a bandwidth test"),
+        ("x.txt", nccl_text(["a"]), "of 1 hosts; a pair of nodes has two"),
+        ("x.txt", nccl_text(["a", "b", "c", "d"]), "of 4 hosts"),
+        (
+            "x.txt",
+            nccl_text(["a", "b"]).partition("#       size")[0],
+            "no row with a result; it may be cut off",
+        ),
+        ("x.txt", perftest_text(), "call the file HOST--HOST.txt"),
+        ("a--a.txt", perftest_text(), "is of a and itself; a pair of nodes has two"),
+        ("a--b.txt", perftest_text(unit="furlongs"), "no row with a rate"),
+        ("a--b.txt", perftest_text()[:200], "no row with a rate"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path, name, text, words):
+    with pytest.raises(InputError, match=words):
+        read_result(written(tmp_path, text, name))
+
+
+def test_of_both_directions_the_slower_counts_and_of_tries_the_best(tmp_path):
+    for name, rate in (("a--b.txt", 390.0), ("b--a.txt", 200.0), ("b--a.out", 240.0)):
+        written(tmp_path, perftest_text(rate), name)
+    _, rates = imported([tmp_path])
+    assert [one.gbs for one in rates] == [pytest.approx(30.0)]
+
+
+def test_results_of_different_units_are_not_compared(tmp_path):
+    written(tmp_path, perftest_text(390.0), "a--b.txt")
+    written(tmp_path, perftest_text(46_000.0, "MB/sec"), "a--c.txt")
+    with pytest.raises(InputError, match="import each test by itself"):
+        imported([tmp_path])
+
+
+def test_results_of_different_tests_are_not_compared(tmp_path):
+    written(tmp_path, nccl_text(["a", "b"]), "1.txt")
+    written(tmp_path, nccl_text(["a", "c"], test="all_reduce_perf"), "2.txt")
+    with pytest.raises(InputError, match="import each test by itself"):
+        imported([tmp_path])
+    with pytest.raises(InputError, match="no file to import"):
+        imported([])

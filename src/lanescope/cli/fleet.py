@@ -250,7 +250,7 @@ def import_results(
     """
     from lanescope.codec.files import read_text
     from lanescope.fleet.check import report_of_pairs
-    from lanescope.fleet.imported import imported
+    from lanescope.fleet.exchange import imported
     from lanescope.report.format import count_text
 
     test, rates = imported(files)

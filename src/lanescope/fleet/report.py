@@ -31,7 +31,7 @@ from lanescope.errors import ExitCode
 from lanescope.fleet.charts import node_chart, pair_chart
 from lanescope.fleet.compare import Difference, Outlier, differences, outliers
 from lanescope.fleet.exchange import PairRate
-from lanescope.fleet.locate import Blamed, What, located
+from lanescope.fleet.pairs import Blamed, What, located
 from lanescope.history.document import Comparison, value_text
 from lanescope.report.format import count_text, gbs_text, percent_text
 from lanescope.studies.node.report import NodeReport, State
