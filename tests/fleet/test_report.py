@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.codec.fields import decode
-from lanescope.fleet.charts import node_chart, pair_chart
+from lanescope.fleet.compare import node_chart, pair_chart
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.report import FleetReport, fleet_report
 from lanescope.report.chart_files import chart_picture

@@ -28,8 +28,14 @@ from lanescope.document.blocks import (
     Tone,
 )
 from lanescope.errors import ExitCode
-from lanescope.fleet.charts import node_chart, pair_chart
-from lanescope.fleet.compare import Difference, Outlier, differences, outliers
+from lanescope.fleet.compare import (
+    Difference,
+    Outlier,
+    differences,
+    node_chart,
+    outliers,
+    pair_chart,
+)
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.pairs import Blamed, What, located
 from lanescope.history.document import Comparison, value_text
