@@ -40,7 +40,7 @@ def add(
     index: IndexOption = None,
 ) -> None:
     """Add stored runs to the history; what is there already is not counted twice."""
-    from lanescope.fleet.records import folders_of, records_of
+    from lanescope.fleet.folder import folders_of, records_of
     from lanescope.history.index import History, default_index
 
     new = known = 0

@@ -216,7 +216,7 @@ def compare(
     for certain, 2 bad input, 3 they have nothing in common that can be judged.
     """
     from lanescope.cli.compared import compare_runs, compare_watches, judge_by_history
-    from lanescope.fleet.records import folders_of, records_of
+    from lanescope.fleet.folder import folders_of, records_of
 
     if before == "history":
         records = [one for folder in folders_of([after]) for one in records_of(folder)]

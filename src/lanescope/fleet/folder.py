@@ -1,9 +1,9 @@
-"""The folder of a fleet's check: what each node reported, as files that are there at once.
+"""The folder of a fleet's check, and what it and runs are to the history.
 
 ``fleet.json`` says what was begun, ``nodes/HOST.json`` is a node's report, ``nodes/HOST`` its run,
 ``pairs.jsonl`` a line for each try of a pair, ``report.json`` and ``report.html`` what all of them
-come to. Every rank writes its own files before
-it sends anything, so that a job that was ended still has a report.
+come to. Every rank writes its own files before it sends anything, so that a job that was ended
+still has a report.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,8 +24,11 @@ from lanescope.codec.files import fields_of, parse_json, read_json, read_text, r
 from lanescope.errors import InputError
 from lanescope.fleet.exchange import PairRate, best_tries
 from lanescope.fleet.report import FleetReport
-from lanescope.history.records import in_utc
+from lanescope.history.records import Record, in_utc, record_of_node, record_of_run
 from lanescope.report.document_page import document_page
+from lanescope.store.folder import MANIFEST as RUN_MANIFEST
+from lanescope.store.folders import default_runs_folder, find_run
+from lanescope.store.store import read_run
 from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport, State, ends_with
 
 MANIFEST, NODES, PAIRS = "fleet.json", "nodes", "pairs.jsonl"
@@ -228,3 +231,58 @@ def write_report(folder: Path, report: FleetReport) -> None:
     """Write what all nodes come to, as JSON and as a page."""
     write_text(folder / REPORT, report.as_json(), inner=1)
     write_text(folder / "report.html", document_page(report.document()), inner=1)
+
+
+def stored_below(folder: Path) -> Iterator[Path]:
+    """Yield the folders of runs of paths and of fleets' checks at or below a folder, in order.
+
+    The nodes of a fleet's check are part of it; watches, fits and so on are no runs of paths.
+    """
+    fleets = {path.parent for path in folder.rglob(MANIFEST)}
+    runs = {path.parent for path in folder.rglob(RUN_MANIFEST) if _has_paths(path.parent)}
+    yield from sorted(fleets | {run for run in runs if fleets.isdisjoint(run.parents)})
+
+
+def _has_paths(folder: Path) -> bool:
+    return (folder / "results.parquet").is_file() or (folder / "results").is_dir()
+
+
+def folders_of(names: Sequence[str]) -> list[Path]:
+    """Return the folders of runs and fleets that are named, or below those named.
+
+    Parameters
+    ----------
+    names
+        Folders or names of runs; none for the runs folder.
+
+    Raises
+    ------
+    InputError
+        If there is none of a name, or no runs folder.
+    """
+    if not names:
+        folder = default_runs_folder()
+        if not folder.is_dir():
+            raise InputError(f"there is no runs folder {folder}; 'lanescope check' begins one")
+        return list(stored_below(folder))
+    found: list[Path] = []
+    for name in names:
+        below = list(stored_below(Path(name))) if Path(name).is_dir() else []
+        found += below or [find_run(name)]
+    return found
+
+
+def records_of(folder: Path) -> list[Record]:
+    """Return what a run, or each node of a fleet's check, measured.
+
+    Raises
+    ------
+    InputError
+        If it is neither, cannot be read, or holds predictions.
+    """
+    if not (folder / MANIFEST).is_file():
+        record = record_of_run(read_run(folder))
+        return [record] if record.observations else []
+    _, reports, _ = read(folder)
+    place = str(folder)
+    return [record_of_node(one, place) for one in reports if one.state is not State.FAILED]
