@@ -30,6 +30,15 @@ _LEAST_SIGMA = 0.002
 _MANY_PEERS = 64
 _FEW_DEGREES, _MANY_DEGREES = 3, 5
 _NUMBER = re.compile(r"\bg[0-9]+\b")
+#: More rows are no picture any more; the tables have them.
+_MOST_CHART_ROWS = 48
+#: By which part of the median a rate falls short at most, and how that is coloured.
+_COLOUR_BANDS = (
+    (0.03, "as the others", "#8fd3b6"),
+    (0.10, "3 to 10 % less", "#f0c27b"),
+    (1.00, "more than 10 % less", "#e08a6a"),
+)
+_UNKNOWN, _GREY = "not measured", "#c9ced6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,17 +201,6 @@ def _confirmed(slow: Sequence[Outlier], alone: float) -> Iterator[Outlier]:
             yield one
         elif one.deviations > alone:
             yield replace(one, threshold=alone)
-
-
-#: More rows are no picture any more; the tables have them.
-_MOST_CHART_ROWS = 48
-#: By which part of the median a rate falls short at most, and how that is coloured.
-_COLOUR_BANDS = (
-    (0.03, "as the others", "#8fd3b6"),
-    (0.10, "3 to 10 % less", "#f0c27b"),
-    (1.00, "more than 10 % less", "#e08a6a"),
-)
-_UNKNOWN, _GREY = "not measured", "#c9ced6"
 
 
 def node_chart(nodes: Sequence[NodeReport]) -> HeatMap | None:

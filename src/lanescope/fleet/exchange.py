@@ -28,6 +28,21 @@ from lanescope.units.bandwidth import bandwidth_gbs
 _FURTHER_TRIES = 3
 _END = b"end"
 Key = TypeVar("Key")
+_RANK = re.compile(r"^#\s+Rank\s+\d+.*\s+on\s+(\S+)\s+device\s", re.M)
+_NCCL_TEST = re.compile(r"^# Collective test starting: (\S+)", re.M)
+#: Size, count, type, operation, root; then time, algbw, busbw and #wrong.
+_NCCL_ROW = re.compile(
+    r"^\s*(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)", re.M
+)
+_PERFTEST = re.compile(r"^\s*(\S.*\bBW) Test\s*$", re.M)
+_PERFTEST_UNIT = re.compile(r"BW average\s*\[(\S+)\]")
+_PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", re.M)
+#: GB/s of each unit; perftest's MB are 2^20 bytes.
+_UNITS = {
+    "Gb/sec": 0.125,
+    "MB/sec": (1 << 20) * 1e-9,
+    "MiB/sec": (1 << 20) * 1e-9,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,23 +244,6 @@ def _rate(pair: Pair, hosts: Mapping[int, str], found: Sequence[Done]) -> PairRa
     wrong = sum(done.wrong for done in ended)
     rate = bandwidth_gbs(size, median(seconds))
     return PairRate(*names, rate, size, seconds, gpus=gpus, wrong=wrong)
-
-
-_RANK = re.compile(r"^#\s+Rank\s+\d+.*\s+on\s+(\S+)\s+device\s", re.M)
-_NCCL_TEST = re.compile(r"^# Collective test starting: (\S+)", re.M)
-#: Size, count, type, operation, root; then time, algbw, busbw and #wrong.
-_NCCL_ROW = re.compile(
-    r"^\s*(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)", re.M
-)
-_PERFTEST = re.compile(r"^\s*(\S.*\bBW) Test\s*$", re.M)
-_PERFTEST_UNIT = re.compile(r"BW average\s*\[(\S+)\]")
-_PERFTEST_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", re.M)
-#: GB/s of each unit; perftest's MB are 2^20 bytes.
-_UNITS = {
-    "Gb/sec": 0.125,
-    "MB/sec": (1 << 20) * 1e-9,
-    "MiB/sec": (1 << 20) * 1e-9,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,17 @@ from lanescope.errors import InputError
 #: Two nodes by number, the smaller first.
 Pair = tuple[int, int]
 Round = tuple[Pair, ...]
+#: A smaller loss of a single pair is none.
+LEAST_LOSS = 0.05
+#: A loss must also stand out of the scatter of the pairs by so many robust deviations.
+_DEVIATIONS = 5.0
+_LEAST_SIGMA = 0.003
+#: Where these shares of a normal distribution lie, in standard deviations.
+_AT_75, _AT_95 = 0.674, 1.645
+#: And of a node or a rack a smaller one; fewer pairs tell nothing of it.
+_LEAST_OF_GROUP, _FEWEST_PAIRS = 0.025, 2
+#: By how much a median of normal values scatters more than their mean.
+_MEDIAN_TO_MEAN = 1.25
 
 
 class Plan(StrEnum):
@@ -205,19 +216,6 @@ def _pair(a: int, b: int) -> Pair:
 
 def _round(pairs: Iterable[Pair]) -> Round:
     return tuple(_pair(a, b) for a, b in pairs)
-
-
-#: A smaller loss of a single pair is none.
-LEAST_LOSS = 0.05
-#: A loss must also stand out of the scatter of the pairs by so many robust deviations.
-_DEVIATIONS = 5.0
-_LEAST_SIGMA = 0.003
-#: Where these shares of a normal distribution lie, in standard deviations.
-_AT_75, _AT_95 = 0.674, 1.645
-#: And of a node or a rack a smaller one; fewer pairs tell nothing of it.
-_LEAST_OF_GROUP, _FEWEST_PAIRS = 0.025, 2
-#: By how much a median of normal values scatters more than their mean.
-_MEDIAN_TO_MEAN = 1.25
 
 
 class What(StrEnum):
