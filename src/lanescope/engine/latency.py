@@ -13,8 +13,7 @@ from lanescope.copies import Copy, Engine, Experiment, Operation
 from lanescope.engine.base import Session
 from lanescope.engine.core import CLOCK_SECONDS, copy_spec, device_of, place_spec
 from lanescope.errors import NotApplicableError, NotMeasuredError
-from lanescope.results.result import FloatArray, LinkEvidence
-from lanescope.results.statistics import MIN_SAMPLES
+from lanescope.results.result import MIN_SAMPLES, FloatArray, LinkEvidence
 
 #: A line of the GPU's cache, and the step of nvbandwidth's chase.
 _STRIDE_BYTES = 128

@@ -27,6 +27,7 @@ from lanescope.engine.base import (
 from lanescope.errors import BusyError, InputError, NotApplicableError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.results.result import (
+    MIN_SAMPLES,
     CopyResult,
     FloatArray,
     LinkEvidence,
@@ -35,8 +36,10 @@ from lanescope.results.result import (
     Status,
     Stop,
     Verdict,
+    half_width,
+    median_interval,
+    summarise,
 )
-from lanescope.results.statistics import MIN_SAMPLES, half_width, median_interval, summarise
 from lanescope.results.turns import Turns
 from lanescope.results.verdict import in_step_with, judge, turns_verdict
 from lanescope.units.bandwidth import bandwidth_gbs

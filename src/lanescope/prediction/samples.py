@@ -15,8 +15,7 @@ from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of
 from lanescope.codec.tables import read_rows
 from lanescope.prediction.points import Kind, Point
-from lanescope.results.result import FloatArray
-from lanescope.results.statistics import median_interval
+from lanescope.results.result import FloatArray, median_interval
 from lanescope.units.estimate import Estimate
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from lanescope.results.result import (
     Status,
     Stop,
     Verdict,
+    summarise,
 )
-from lanescope.results.statistics import summarise
 from lanescope.store.rows import ResultRow
 from lanescope.store.run import Manifest
 from lanescope.units.bandwidth import bandwidth_gbs

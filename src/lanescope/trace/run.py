@@ -14,7 +14,7 @@ import numpy as np
 from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, Positive, build
 from lanescope.codec.files import fields_of, read_json
-from lanescope.results.statistics import median_interval
+from lanescope.results.result import median_interval
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.timeline import Timeline
 from lanescope.trace.watch_folder import WATCH as WATCH

@@ -27,7 +27,7 @@ from lanescope.findings.advice.schedule import Schedule, schedule_of
 from lanescope.findings.advice.timing import call_gap_seconds, part_seconds, slowed_by_kernels
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
-from lanescope.results.statistics import median_interval
+from lanescope.results.result import median_interval
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.operations import Operations
 from lanescope.units.estimate import Estimate

@@ -11,7 +11,7 @@ from lanescope.codec.fields import Positive, PositiveInt
 from lanescope.compression.device import Choice
 from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
-from lanescope.results.statistics import median_interval
+from lanescope.results.result import median_interval
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.units.estimate import Estimate
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.copies import Engine, Memory, Timing
-from lanescope.results.result import CopyResult, FloatArray, Result, Source
-from lanescope.results.statistics import summarise
+from lanescope.results.result import CopyResult, FloatArray, Result, Source, summarise
 from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs, transfer_seconds
 
 #: Share of the plateau that counts as saturated.

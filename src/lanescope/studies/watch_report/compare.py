@@ -30,7 +30,7 @@ from lanescope.report.format import (
     sum_text,
     unchanged_text,
 )
-from lanescope.results.statistics import median_interval
+from lanescope.results.result import median_interval
 from lanescope.trace.codes import Direction, FloatArray, MemoryKind
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchRun
