@@ -11,7 +11,7 @@ from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Status
-from lanescope.store.rows import rows_of
+from lanescope.store.run import rows_of
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.latency import latency_experiments
 from lanescope.studies.runs.charts import run_charts

@@ -12,8 +12,7 @@ from lanescope.copies import Submission
 from lanescope.report.vega import specification
 from lanescope.results.result import Status
 from lanescope.store.folder import State
-from lanescope.store.rows import rows_of
-from lanescope.store.run import Manifest
+from lanescope.store.run import Manifest, rows_of
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.outcome import conclusion

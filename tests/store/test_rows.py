@@ -3,7 +3,7 @@ from pathlib import Path
 
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.prediction.engine import ModelBackend
-from lanescope.store.rows import rows_of
+from lanescope.store.run import rows_of
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "run-folder.md"

@@ -20,8 +20,7 @@ from lanescope.prediction.engine import ModelBackend
 from lanescope.store import store
 from lanescope.store.folder import SCHEMA_VERSION, State
 from lanescope.store.folders import find_run, new_run_folder
-from lanescope.store.rows import rows_of
-from lanescope.store.run import Manifest
+from lanescope.store.run import Manifest, rows_of
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.runs.export import run_csv, run_json
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu

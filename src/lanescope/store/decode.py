@@ -33,8 +33,7 @@ from lanescope.results.result import (
     Verdict,
     summarise,
 )
-from lanescope.store.rows import ResultRow
-from lanescope.store.run import Manifest
+from lanescope.store.run import Manifest, ResultRow
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.words import rate_text
 

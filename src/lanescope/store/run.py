@@ -1,22 +1,45 @@
-"""A run: what was asked, on which machine, and every result."""
+"""A run: what was asked, on which machine, every result, and all of them as flat rows.
+
+Parquet, CSV and JSON share the rows.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import shlex
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lanescope.calls import checked
-from lanescope.codec.fields import Moment
+from lanescope.codec.fields import Moment, Positive, PositiveInt
+from lanescope.copies import (
+    Caches,
+    Engine,
+    Memory,
+    Operation,
+    Pattern,
+    Purpose,
+    Route,
+    Submission,
+    Timing,
+)
 from lanescope.copies.experiment import Case
+from lanescope.copies.operation import PLAIN
 from lanescope.errors import ExitCode, InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.results.result import Result, Source
+from lanescope.results.result import CopyResult, LinkEvidence, Result, Source, Status, Verdict
 from lanescope.store.folder import SCHEMA_VERSION, State
+
+#: Of `Statistics`, by the same names.
+_STATISTICS = (
+    *("n", "median_seconds", "min_seconds", "max_seconds", "p5_seconds", "p95_seconds"),
+    *("half_width", "mean_seconds", "stdev_seconds"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +145,6 @@ class Run:
         """
         import pyarrow as pa
 
-        from lanescope.store.rows import rows_of
-
         return pa.Table.from_pylist([row.to_table() for row in rows_of(self.results)])
 
     def to_pandas(self) -> Any:
@@ -184,3 +205,182 @@ def command_line(verb: str) -> str:
     if Path(sys.argv[0]).name in ("lanescope", "__main__.py"):
         return shlex.join(["lanescope", *sys.argv[1:]])
     return f"lanescope.{verb}()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow:
+    """A copy of an experiment, measured or not.
+
+    Columns carry their unit in their name; what is missing is None. What follows from the samples
+    (``gbs``, the quantiles, ...) stands here for other readers: lanescope computes it anew. Older
+    runs lack the columns that have a default.
+
+    Attributes
+    ----------
+    purpose
+        What the experiment is for; see `Purpose`.
+    copy
+        Its number in the experiment.
+    path
+        Source and destination in words.
+    provenance
+        Whether it was measured or predicted.
+    executor, sms, chunk_bytes, pieces, submission
+        Who carried it out, with how many multiprocessors, in which pieces.
+    counted_bytes
+        Payload that one repetition moves.
+    half_width
+        Half of the 95 % confidence interval of the median, as a share of it.
+    clock_seconds
+        The least that the clock tells apart.
+    method
+        How it was timed.
+    staged
+        Whether a copy between GPUs went through host memory.
+    own_rate, in_turns_with, joint_gbs
+        Whether it has a rate of its own, or an engine took it in turns with other copies, and
+        then what they carried together.
+    """
+
+    experiment: str
+    title: str
+    timing: Timing
+    purpose: Purpose = Purpose.PATH
+    copy: int
+    path: str | None = None
+    provenance: Source
+    source: str
+    source_memory: Memory
+    destination: str
+    destination_memory: Memory
+    engine: Engine
+    operation: Operation
+    cpus: tuple[int, ...]
+    executor: str | None = None
+    sms: int | None = None
+    chunk_bytes: int | None = None
+    pace_gbs: Positive | None = None
+    chunk_repeats: PositiveInt | None = None
+    pieces: PositiveInt = 1
+    submission: Submission = Submission.SINGLE
+    pattern: Pattern | None = None
+    span_bytes: PositiveInt | None = None
+    stride_bytes: PositiveInt | None = None
+    caches: Caches = Caches.WARM
+    route: Route | None = None
+    bytes: PositiveInt
+    counted_bytes: int | None = None
+    gbs: float | None = None
+    limit_gbs: Positive | None
+    limit_reason: str | None
+    share_of_limit: float | None = None
+    n: PositiveInt | None
+    median_seconds: float | None = None
+    min_seconds: float | None = None
+    max_seconds: float | None = None
+    p5_seconds: float | None = None
+    p95_seconds: float | None = None
+    half_width: float | None = None
+    mean_seconds: float | None = None
+    stdev_seconds: float | None = None
+    submit_seconds: float | None = None
+    clock_seconds: float | None = None
+    own_rate: bool | None = None
+    in_turns_with: tuple[int, ...] | None = None
+    joint_gbs: float | None = None
+    verdict: Status
+    reason: str
+    remedy: str | None
+    method: str
+    staged: bool = False
+    stop_reason: str | None
+    stop_target: float | None
+    spent_seconds: float | None
+    budget_seconds: float | None
+    links_seen: tuple[LinkEvidence, ...] | None = None
+
+    def to_table(self) -> dict[str, Any]:
+        """Return it as plain values by column."""
+        table = {name: getattr(self, name) for name in COLUMNS}
+        table["links_seen"] = [dataclasses.asdict(link) for link in self.links_seen or ()]
+        return table
+
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(ResultRow))
+
+
+def rows_of(results: Iterable[Result]) -> list[ResultRow]:
+    """Return a row for each copy of each result, measured or not."""
+    return [_row(r, number) for r in results for number in range(len(r.experiment.copies))]
+
+
+def _row(result: Result, number: int) -> ResultRow:
+    experiment, copy = result.experiment, result.experiment.copies[number]
+    access = copy.access or PLAIN
+    measured = result.copies[number] if result.copies else None
+    verdict = _verdict(result, measured)
+    stop = result.stop
+    return ResultRow(
+        experiment=experiment.name,
+        title=experiment.title,
+        timing=experiment.timing,
+        purpose=experiment.purpose,
+        copy=number,
+        path=copy.path,
+        provenance=result.source,
+        source=copy.source.part,
+        source_memory=copy.source.memory,
+        destination=copy.destination.part,
+        destination_memory=copy.destination.memory,
+        engine=copy.engine,
+        operation=copy.operation,
+        cpus=copy.cpus,
+        executor=copy.executor,
+        sms=copy.sms,
+        chunk_bytes=copy.chunk_bytes,
+        pace_gbs=copy.pace_gbs,
+        chunk_repeats=copy.chunk_repeats,
+        pieces=copy.pieces,
+        submission=copy.submission,
+        pattern=access.pattern,
+        span_bytes=access.span_bytes,
+        stride_bytes=access.stride_bytes,
+        caches=access.caches,
+        route=copy.route,
+        bytes=copy.bytes,
+        counted_bytes=copy.counted_bytes,
+        **_numbers(result, number, measured),
+        verdict=verdict.status,
+        reason=verdict.reason,
+        remedy=verdict.remedy,
+        method=result.method,
+        staged=result.staged,
+        stop_reason=stop.reason if stop else None,
+        stop_target=stop.target if stop else None,
+        spent_seconds=stop.spent_seconds if stop else None,
+        budget_seconds=stop.budget_seconds if stop else None,
+        links_seen=result.links,
+    )
+
+
+def _numbers(result: Result, number: int, measured: CopyResult | None) -> dict[str, Any]:
+    if measured is None:
+        return {"limit_gbs": None, "limit_reason": None, "n": None, "in_turns_with": ()}
+    return {
+        **{name: getattr(measured.statistics, name) for name in _STATISTICS},
+        "gbs": measured.gbs,
+        "limit_gbs": measured.limit_gbs,
+        "limit_reason": measured.limit_reason,
+        "share_of_limit": measured.share_of_limit,
+        "submit_seconds": measured.submit_seconds,
+        "clock_seconds": measured.clock_seconds,
+        "own_rate": measured.own_rate,
+        "in_turns_with": measured.in_turns_with,
+        "joint_gbs": result.joint_gbs(number),
+    }
+
+
+def _verdict(result: Result, measured: CopyResult | None) -> Verdict:
+    verdict = measured.verdict if measured is not None else result.not_measured
+    assert verdict is not None, "what was not measured says why"
+    return verdict

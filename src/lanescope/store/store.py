@@ -32,8 +32,7 @@ from lanescope.store.decode import put_right, read_results, require_whole_cases
 from lanescope.store.folder import MANIFEST as MANIFEST
 from lanescope.store.folder import SCHEMA_VERSION, RunFolder, State, read_manifest, verb_of
 from lanescope.store.folders import find_run, is_there
-from lanescope.store.rows import COLUMNS, rows_of
-from lanescope.store.run import Manifest, Run
+from lanescope.store.run import COLUMNS, Manifest, Run, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

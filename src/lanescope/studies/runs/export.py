@@ -17,8 +17,7 @@ from lanescope.machine import Machine
 from lanescope.report.format import safe_cells
 from lanescope.results.result import Result, Status
 from lanescope.store.folder import State
-from lanescope.store.rows import COLUMNS, ResultRow, rows_of
-from lanescope.store.run import Run
+from lanescope.store.run import COLUMNS, ResultRow, Run, rows_of
 from lanescope.studies.runs.case_values import CellValue, cell_values
 from lanescope.studies.runs.outcome import Word, outcome
 from lanescope.studies.taruc.findings import findings
