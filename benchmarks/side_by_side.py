@@ -22,7 +22,7 @@ from pathlib import Path
 
 import lanescope
 from lanescope import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.studies.catalogue import check_experiments
+from lanescope.studies.check import check_experiments
 from lanescope.studies.running import backend_for
 from lanescope.units.bandwidth import bandwidth_gbs
 

@@ -13,7 +13,7 @@ from lanescope.machine.files import load_machine, save_machine
 from lanescope.machine.snapshot import Snapshot
 from lanescope.report.format import bytes_text
 from lanescope.report.topology_svg import topology_svg
-from lanescope.studies.catalogue import check_experiments
+from lanescope.studies.check import check_experiments
 from tests.conftest import experiment_of
 from tests.engine.test_native import host_threads
 

@@ -20,7 +20,7 @@ from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place
 from lanescope.engine.native import NativeBackend
 from lanescope.errors import NotMeasuredError
 from lanescope.machine.discovery import discover
-from lanescope.studies.catalogue import check_experiments
+from lanescope.studies.check import check_experiments
 from tests.native import kernel_numa as kernel
 
 WITH_CPU = [n for n in kernel.nodes("has_cpu") if n in kernel.nodes()]
@@ -172,7 +172,7 @@ def test_only_the_nodes_of_the_cpus_that_this_process_may_use():
 import os, json
 os.sched_setaffinity(0, {cpus})
 from lanescope.machine.discovery import discover
-from lanescope.studies.catalogue import check_experiments
+from lanescope.studies.check import check_experiments
 machine = discover()
 cores = {{n.index: sorted(c for core in n.cores for c in core) for n in machine.nodes}}
 used = {{cpu for e in check_experiments(machine) for c in e.copies for cpu in c.cpus}}

@@ -24,8 +24,9 @@ from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Result
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, Run
-from lanescope.studies.catalogue import check_experiments, sweep_experiments
+from lanescope.studies.check import check_experiments
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
+from lanescope.studies.sweep import sweep_experiments
 from lanescope.units.sizes import doubling_sizes
 from tests.fake_backend import FakeBackend
 

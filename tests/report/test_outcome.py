@@ -14,7 +14,7 @@ from lanescope.results.result import Result, Source, Status, Verdict
 from lanescope.store.folder import State
 from lanescope.store.run import Against, Manifest, Run
 from lanescope.store.store import read_run
-from lanescope.studies.catalogue import check_experiments
+from lanescope.studies.check import check_experiments
 from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.export import run_json
 from lanescope.studies.runs.outcome import Word, outcome

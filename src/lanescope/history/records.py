@@ -14,7 +14,7 @@ from lanescope.machine.snapshot import is_redacted
 from lanescope.report.format import bytes_text
 from lanescope.results.result import Result
 from lanescope.store.run import Run
-from lanescope.studies.catalogue import CHECK_BYTES
+from lanescope.studies.check import CHECK_BYTES
 from lanescope.studies.node.report import NodeReport
 from lanescope.studies.runs.paths import PathRow, path_rows
 

@@ -67,7 +67,7 @@ STUDIES = {
         "Find the fewest SMs that carry 98 % of what kernels can, for each path of a GPU.",
     ),
     "streams": Entry(
-        "streams.Streams",
+        "sweep.Streams",
         "Find how many copies at once it takes to fill a path, for each direction of a GPU.",
     ),
     "nccl": Entry(

@@ -13,8 +13,7 @@ from lanescope.copies.experiment import experiment_of
 from lanescope.engine.sampling import Plan
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.studies.catalogue import CHECK_BYTES, check_experiments
-from lanescope.studies.check import EXPECT, EXPECT_GPUS
+from lanescope.studies.check import CHECK_BYTES, EXPECT, EXPECT_GPUS, check_experiments
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.studies.options import Option
 from lanescope.studies.running import machine_differences

@@ -7,7 +7,8 @@ from lanescope.copies.limit import limits
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Link, LinkKind
 from lanescope.prediction.engine import ModelBackend
-from lanescope.studies.catalogue import check_experiments, select, sweep_experiments
+from lanescope.studies.check import check_experiments, select
+from lanescope.studies.sweep import sweep_experiments
 
 
 def test_every_path_of_two_gpus(two_gpus):
