@@ -1,10 +1,17 @@
-"""What a check of a node comes to: a state, the parts that are at fault, and every rate."""
+"""What a check of a node comes to: a state, the parts that are at fault, every rate.
+
+With them stands the configuration: what nodes of a kind have in common of software, firmware,
+links and layout.
+"""
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from lanescope.codec.fields import Bound, Moment
@@ -12,15 +19,16 @@ from lanescope.copies import Experiment
 from lanescope.copies.copy import copies_text
 from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
-from lanescope.machine import Machine
+from lanescope.machine import Link, Machine
+from lanescope.machine.sysfs import bridges_above, redirects_peers
 from lanescope.report.format import count_text
 from lanescope.results.result import Status
 from lanescope.store.run import Run
-from lanescope.studies.node.configuration import configuration_of
 from lanescope.studies.runs.outcome import Outcome, Word, judged_results, outcome
 from lanescope.studies.runs.paths import PathRow, path_rows
 
 SCHEMA_VERSION = 1
+_IOMMUS = Path("/sys/class/iommu")
 
 
 def is_host(name: str) -> bool:
@@ -234,7 +242,7 @@ def report_of_run(run: Run, check: Check, interrupted: str = "") -> NodeReport:
         check.seconds,
         check.level,
         configuration_of(machine),
-        parts_of(machine),
+        _parts_of(machine),
         faults,
         tuple(map(_rate, rows)),
         None if run.folder is None else str(run.folder),
@@ -250,7 +258,7 @@ def report_of_failure(
     return NodeReport(*head, check.began, check.seconds, check.level, {}, (), (), (), None)
 
 
-def parts_of(machine: Machine) -> tuple[Part, ...]:
+def _parts_of(machine: Machine) -> tuple[Part, ...]:
     """Return the GPUs of a machine by number, name, UUID and slot."""
     return tuple(Part(gpu.id, gpu.name, gpu.uuid, gpu.pci_address) for gpu in machine.gpus)
 
@@ -270,7 +278,7 @@ def _sentence(
 ) -> str:
     if state in (State.SICK, State.MISSING) and faults:
         more = f"; and {count_text(len(faults) - 1, 'more fault')}" if len(faults) > 1 else ""
-        return _fault_sentence(faults[0], parts_of(machine)) + more
+        return _fault_sentence(faults[0], _parts_of(machine)) + more
     measured = sum(row.measured is not None for row in rows)
     sound = f"{count_text(measured, 'path')} of {count_text(len(machine.gpus), 'GPU')}"
     if state is State.HEALTHY:
@@ -335,3 +343,66 @@ def _rate(row: PathRow) -> Rate:
         row.verdict.status,
         row.verdict.reason,
     )
+
+
+def configuration_of(machine: Machine) -> dict[str, str]:
+    """Return a machine's configuration by name; what is not known is left out.
+
+    What changes while a machine is sound is not in it: how fast an idle link is now, free memory.
+    """
+    found = {
+        "CPU": machine.cpu,
+        "kernel": platform.release(),
+        "driver": machine.driver,
+        "CUDA": machine.cuda_version,
+        "IOMMU": _iommu(),
+        "ACS": _acs(machine),
+        "GPUs": str(len(machine.gpus)),
+    }
+    for node in machine.nodes:
+        found[f"{node.id} cores"] = str(len(node.cores))
+        found[f"{node.id} memory"] = _gib(node.memory_bytes)
+    for gpu in machine.gpus:
+        found |= {
+            f"{gpu.id} model": gpu.name,
+            f"{gpu.id} memory": _gib(gpu.memory_bytes),
+            f"{gpu.id} VBIOS": gpu.vbios,
+            f"{gpu.id} nearest node": None if gpu.node is None else f"h{gpu.node}",
+            f"{gpu.id} peers": None if gpu.peers is None else " ".join(f"g{i}" for i in gpu.peers),
+        }
+    for link in machine.links:
+        found[f"link {link.a}-{link.b}"] = _link(link)
+    return {name: value for name, value in found.items() if value}
+
+
+def _gib(size: int | None) -> str | None:
+    """In whole steps of 4 GiB: the kernel keeps a little more or less of it."""
+    return None if size is None else f"about {round(size / (4 << 30)) * 4} GiB"
+
+
+def _link(link: Link) -> str | None:
+    if link.pcie is not None:
+        pcie = link.pcie
+        payload = f", payload {pcie.max_payload_bytes} B" if pcie.max_payload_bytes else ""
+        return f"PCIe {pcie.max_generation or pcie.generation}.0 x{pcie.width}{payload}"
+    return None if link.nvlink is None else count_text(link.nvlink.count, "NVLink")
+
+
+def _acs(machine: Machine, root: Path = Path("/sys")) -> str | None:
+    """Say at which bridges above GPUs peers are redirected; None where nobody may read it."""
+    bridges: dict[str, bytes] = {}
+    for gpu in machine.gpus:
+        if gpu.pci_address is not None:
+            bridges |= bridges_above(gpu.pci_address, root)
+    found = {address: redirects_peers(config) for address, config in bridges.items()}
+    if not found or None in found.values():
+        return None
+    count = sum(map(bool, found.values()))
+    return f"redirects peers at {count_text(count, 'bridge')}" if count else "off"
+
+
+def _iommu() -> str | None:
+    try:
+        return "on" if os.listdir(_IOMMUS) else "off"
+    except OSError:
+        return None
