@@ -125,7 +125,7 @@ def node(
         return
     from lanescope.store.folders import new_or_temporary_folder
     from lanescope.studies.node.formats import Format, line, written
-    from lanescope.studies.node.measuring import (
+    from lanescope.studies.node.study import (
         Request,
         check_node,
         make_folder,

@@ -1,10 +1,27 @@
-"""What a level of ``lanescope node`` measures."""
+"""What a level of ``lanescope node`` measures, and a process of its own that measures it."""
 
+from __future__ import annotations
+
+import signal
+import sys
+import time
 from dataclasses import replace
 
 import pytest
 
-from lanescope.studies.node.study import Level, level_experiments, level_within
+from lanescope import interruption
+from lanescope.errors import InputError
+from lanescope.studies.node import study
+from lanescope.studies.node.report import State
+from lanescope.studies.node.study import (
+    Level,
+    Request,
+    check_node,
+    level_experiments,
+    level_within,
+    require_time,
+)
+from tests.patience import PATIENCE_S
 from tests.report import factory
 
 
@@ -57,3 +74,120 @@ def test_without_gpus_the_memory_of_the_host_is_measured():
     machine = factory.host_only()
     for level in Level:
         assert {e.copies[0].executing_gpu for e in level_experiments(machine, level)} == {None}
+
+
+@pytest.fixture
+def measured_by(monkeypatch):
+    """Let a program in Python measure instead; it gets the arguments of the real one."""
+
+    def let(program):
+        command = lambda *arguments: [sys.executable, "-c", program, *map(str, arguments)]  # noqa: E731
+        monkeypatch.setattr(study, "_command", command)
+
+    return let
+
+
+def checked(tmp_path, within=20.0, arguments=()):
+    return check_node(Request(within, arguments, time.monotonic()), tmp_path / "run")
+
+
+def test_a_process_that_hangs_is_ended_at_the_deadline(measured_by, tmp_path):
+    measured_by(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    )
+    begun = time.monotonic()
+    report = checked(tmp_path, within=3.0)
+    assert time.monotonic() - begun < 3 + PATIENCE_S
+    assert report.state is State.NOT_MEASURED
+    assert report.exit_code == 3
+    assert report.sentence == (
+        "the check did not end within 3 s and was ended; nothing was measured"
+    )
+
+
+def test_a_process_that_is_stopped_does_not_hold_the_report_up(measured_by, tmp_path):
+    measured_by("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")
+    assert checked(tmp_path, within=3.0).state is State.NOT_MEASURED
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
+def test_a_crash_is_not_measured_and_not_sick(measured_by, tmp_path, number):
+    measured_by(f"import os; os.kill(os.getpid(), {int(number)})")
+    report = checked(tmp_path)
+    assert (report.state, report.exit_code) == (State.NOT_MEASURED, 3)
+    assert f"signal {int(number)}" in report.sentence
+
+
+def test_its_children_end_with_it(measured_by, tmp_path):
+    alive = tmp_path / "alive"
+    measured_by(
+        "import subprocess, sys, time\n"
+        f"beat = 'open({str(alive)!r}, \"w\").close(); time.sleep(.01)'\n"
+        "inner = f'import time\\nwhile 1:\\n {beat}'\n"
+        "subprocess.Popen([sys.executable, '-c', inner]); time.sleep(60)"
+    )
+    checked(tmp_path, within=4.0)
+    alive.unlink(missing_ok=True)
+    time.sleep(0.2)
+    assert not alive.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "state"), [(2, State.FAILED), (70, State.FAILED), (4, State.MISSING)]
+)
+def test_what_it_says_and_its_code_are_passed_on(measured_by, tmp_path, code, state):
+    measured_by(
+        "import sys; print('note: x\\nlanescope: the file is broken', file=sys.stderr); "
+        f"sys.exit({code})"
+    )
+    report = checked(tmp_path)
+    assert (report.state, report.exit_code) == (state, code)
+    assert report.sentence == "the file is broken"
+
+
+def test_a_file_that_cannot_be_read_is_a_failure_and_no_verdict(tmp_path):
+    report = checked(tmp_path, within=60, arguments=("--expect=nowhere.toml",))
+    assert (report.state, report.exit_code) == (State.FAILED, 2)
+    assert "nowhere.toml" in report.sentence
+
+
+def test_no_time_is_bad_input():
+    require_time(3)
+    with pytest.raises(InputError, match="3s or more"):
+        require_time(2.9)
+
+
+#: Begins a run folder, sends Ctrl-C to the process that waits, and finishes when it is ended.
+_INTERRUPTED = """
+import os, pathlib, signal, sys, time
+out = next(pathlib.Path(one[6:]) for one in sys.argv if one.startswith("--out="))
+def finish(*_):
+    if BEGUN:
+        (out / "state").write_text("interrupted")
+    sys.exit(143)
+signal.signal(signal.SIGTERM, finish)
+out.mkdir()
+if BEGUN:
+    (out / "manifest.json").touch()
+os.kill(os.getppid(), signal.SIGINT)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_interrupted_run_is_finished_and_an_empty_one_goes(
+    measured_by, tmp_path, monkeypatch, begun
+):
+    monkeypatch.setattr(interruption._process, "run_folder", None)
+    measured_by(f"BEGUN = {begun}\n{_INTERRUPTED}")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            checked(tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    folder = tmp_path / "run"
+    assert interruption.run_folder() == (str(folder) if begun else None)
+    assert folder.exists() is begun
+    if begun:
+        assert (folder / "state").read_text() == "interrupted"
