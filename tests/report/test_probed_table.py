@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from lanescope.studies.watch_report.blocks import PROBED
-from lanescope.studies.watch_report.json_values import summary_json
+from lanescope.studies.watch_report.document import summary_json
 from lanescope.trace.probed import probed_directions
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline

@@ -9,7 +9,7 @@ import pytest
 
 from lanescope.machine import Gpu, Link, Machine, NvLink
 from lanescope.studies.watch_report.blocks import end_lines
-from lanescope.studies.watch_report.json_values import summary_json
+from lanescope.studies.watch_report.document import summary_json
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.nvlink_rates import nvlink_notes
 from lanescope.trace.summarise import summarise

@@ -447,8 +447,11 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
     from lanescope.codec.atomic import write_text
     from lanescope.report.blocks_text import renderables
     from lanescope.store.store import PAGE
-    from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
-    from lanescope.studies.watch_report.json_values import summary_json
+    from lanescope.studies.watch_report.document import (
+        summary_json,
+        watch_page_html,
+        watch_terminal,
+    )
 
     assert run.folder is not None, "a watch is always stored"
     if json is not None:

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from lanescope.findings.trace.evaluate import evaluate_watch
 from lanescope.report.blocks_text import renderables
-from lanescope.studies.watch_report.document import watch_page_html, watch_terminal
-from lanescope.studies.watch_report.json_values import summary_json
+from lanescope.studies.watch_report.document import summary_json, watch_page_html, watch_terminal
 from lanescope.trace.counter_spool import SpoolTail, counters_in, read_counters, sidecar_of
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Counters, Timeline

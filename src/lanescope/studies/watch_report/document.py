@@ -1,11 +1,17 @@
-"""The document of a watch: what it found, the timeline, and how it was watched; its page."""
+"""The report of a watch: its document, with the page, and its summary as plain values for JSON.
+
+The document says what was found, has the timeline, and how it was watched. Units stand in the
+names of JSON's values, None for what is unknown.
+"""
 
 from __future__ import annotations
 
 import shlex
 import signal
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import PurePath
+from typing import Any
 
 from lanescope.document.blocks import (
     Banner,
@@ -26,12 +32,13 @@ from lanescope.document.blocks import (
     Text,
     Tone,
 )
+from lanescope.document.finding import Finding
 from lanescope.findings.trace.evaluate import Evaluation
 from lanescope.report.column_text import finding_text
 from lanescope.report.document_page import document_page
 from lanescope.report.format import seconds_text, sum_text
 from lanescope.report.timeline_html import timeline_of
-from lanescope.store.folder import state_sentence
+from lanescope.store.folder import State, state_sentence
 from lanescope.studies.watch_report.blocks import (
     NOTHING,
     PAGE,
@@ -39,8 +46,11 @@ from lanescope.studies.watch_report.blocks import (
     direction_text,
     summary_sections,
 )
-from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun
-from lanescope.trace.timeline import Process
+from lanescope.trace.attribution import DIRECTIONS_TO_ASK
+from lanescope.trace.probed import Episode, ProbedDirection, Sign
+from lanescope.trace.run import SourceRecord, Turns, WatchManifest, WatchRun
+from lanescope.trace.summary import DirectionSummary, Summary
+from lanescope.trace.timeline import CALL_TIMES, GPU_CLOCK, Process
 
 #: A longer command line stands below the heading only.
 _LONGEST_HEADING = 60
@@ -70,11 +80,15 @@ _WORDS: tuple[tuple[str, str], ...] = (
         "how much of that time they took.",
     ),
 )
+#: Of the values below; it changes when a key changes its meaning or goes.
+_SUMMARY_VERSION = 1
+_MOST_GROUPS = 100
+_MOST_EPISODES = 100
 
 
 def watch_page_html(run: WatchRun, evaluation: Evaluation, *, static: bool = False) -> str:
     """Return the report of a watch as one self-contained HTML page; see `document_page`."""
-    return document_page(watch_document(run, evaluation), static=static)
+    return document_page(_watch_document(run, evaluation), static=static)
 
 
 def watch_terminal(run: WatchRun, evaluation: Evaluation) -> list[Block]:
@@ -91,7 +105,7 @@ def watch_terminal(run: WatchRun, evaluation: Evaluation) -> list[Block]:
     ]
 
 
-def watch_document(run: WatchRun, evaluation: Evaluation) -> Document:
+def _watch_document(run: WatchRun, evaluation: Evaluation) -> Document:
     """Return all that is known of a watch: what it comes to first, how it was watched last."""
     manifest = run.manifest
     summary, findings, losses = summary_sections(evaluation.summary, evaluation.findings, PAGE)
@@ -228,3 +242,111 @@ def _process(one: Process, start_ns: int) -> list[Cell | Code | str | float | No
 
 def _count(count: int | None) -> str | None:
     return None if count is None else f"{count:,}"
+
+
+def summary_json(
+    summary: Summary, findings: Sequence[Finding] = (), state: State = State.COMPLETE
+) -> dict[str, Any]:
+    """Return a summary and its findings as dicts, lists, numbers and text.
+
+    Parameters
+    ----------
+    state
+        How far the watch came.
+    """
+    return {
+        "version": _SUMMARY_VERSION,
+        "state": state,
+        "seconds": summary.seconds,
+        "ways": [_direction(one) for one in summary.directions],
+        "nvlinks": [_direction(one) for one in summary.nvlinks],
+        "link_errors": [asdict(errors) for errors in summary.link_errors],
+        "copies": [asdict(group) for group in summary.copies[:_MOST_GROUPS]],
+        "python_lines": [asdict(one) for one in summary.by_line[:_MOST_GROUPS]],
+        "python_lines_seconds": summary.line_seconds,
+        "most_frequent_copies": [asdict(group) for group in summary.most_frequent(_MOST_GROUPS)],
+        "shares": {
+            by: [_without(asdict(s), "by") for s in summary.shares_by(by)[:_MOST_GROUPS]]
+            for by in DIRECTIONS_TO_ASK
+        },
+        "losses": {**asdict(summary.losses), "cut_processes": list(summary.losses.cut_processes)},
+        "costs": [asdict(cost) for cost in summary.costs],
+        "alignments": [
+            {"gpu": gpu, **({} if found is None else asdict(found)), "known": found is not None}
+            for gpu, found in summary.alignments
+        ],
+        "in_copies": [asdict(one) for one in summary.in_copies],
+        "gpu_times": [asdict(one) for one in summary.gpu_times],
+        "copies_timed_by": CALL_TIMES if summary.by_call_times else GPU_CLOCK,
+        "managed": [asdict(one) for one in summary.managed],
+        "slowdown": None if summary.slowdown is None else asdict(summary.slowdown),
+        "turns": None if summary.turns is None else turns_json(summary.turns),
+        "boost": None if summary.boost is None else asdict(summary.boost),
+        "probed": [_probed(one) for one in summary.probed],
+        "notes": list(summary.notes),
+        "findings": [_finding(finding) for finding in findings],
+    }
+
+
+def _direction(one: DirectionSummary) -> dict[str, Any]:
+    rates = None if one.rates is None else asdict(one.rates)
+    if rates is not None:
+        rates["windows"] = list(rates["windows"])
+    return {
+        "gpu": one.gpu,
+        "direction": one.direction,
+        "told": one.told,
+        "source": one.source,
+        "counter_bytes": one.counter_bytes,
+        "traced_bytes": one.traced_bytes,
+        "unattributed_bytes": one.unattributed_bytes,
+        "unexplained": None if one.unexplained is None else asdict(one.unexplained),
+        "slow_bytes": one.slow_bytes,
+        "untraced_bytes": one.untraced_bytes,
+        "crossed_bytes": one.crossed_bytes,
+        "limit_gbs": one.limit.gbs,
+        "limit_source": one.limit.source,
+        "share_of_limit": one.share_of_limit,
+        "rates": rates,
+    }
+
+
+def _finding(found: Finding) -> dict[str, Any]:
+    gain = found.gain_seconds
+    return {
+        "kind": found.kind,
+        "sentence": found.sentence,
+        "basis": found.basis,
+        "preconditions": list(found.conditions),
+        "evidence": list(found.evidence),
+        "predicted_gain_seconds": None if gain is None else gain.high,
+        "remedy": found.remedy,
+        "code": [asdict(one) for one in found.code],
+        "confirm": found.confirm,
+    }
+
+
+def turns_json(turns: Turns) -> dict[str, Any]:
+    """Return measured slowdowns: seconds of each turn, and shares."""
+    median, low, high = turns.slowdown
+    return {**asdict(turns), "median_share": median, "low_share": low, "high_share": high}
+
+
+def _without(values: dict[str, Any], key: str) -> dict[str, Any]:
+    return {k: v for k, v in values.items() if k != key}
+
+
+def _probed(one: ProbedDirection) -> dict[str, Any]:
+    """A direction that was probed; of very many episodes the longest."""
+    longest = sorted(one.episodes, key=lambda e: e.start_ns - e.end_ns)[:_MOST_EPISODES]
+    values = {
+        "link_used_episodes": one.count_of(Sign.LINK),
+        "link_used_seconds": one.seconds_of(Sign.LINK),
+        "delay_raised_episodes": one.count_of(Sign.DELAY),
+        "delay_raised_seconds": one.seconds_of(Sign.DELAY),
+    }
+    return {**asdict(one), **values, "episodes": [_episode(e) for e in longest]}
+
+
+def _episode(episode: Episode) -> dict[str, Any]:
+    return {**asdict(episode), "sign": episode.sign.value}
