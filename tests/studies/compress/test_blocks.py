@@ -8,8 +8,8 @@ from rich.console import Console
 from lanescope.errors import InputError
 from lanescope.report.blocks_text import renderables
 from lanescope.report.chart_files import write_chart
-from lanescope.studies.compress.advice import Link
 from lanescope.studies.compress.charts import compress_chart
+from lanescope.studies.compress.verdicts import Link
 from tests.studies.compress.made_up import array_result, compressed, measured
 
 LINK = Link("h200, PCIe 5.0 x16", 55.5)

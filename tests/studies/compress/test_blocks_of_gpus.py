@@ -11,10 +11,10 @@ from rich.console import Console
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.report.blocks_text import renderables
-from lanescope.studies.compress.advice import Link
 from lanescope.studies.compress.charts import drawn_rate_charts
 from lanescope.studies.compress.compressed import read_compress, read_crossings
 from lanescope.studies.compress.results import Crossing, Kernels, Timing
+from lanescope.studies.compress.verdicts import Link
 from tests.studies.compress.made_up import array_result, compressed, measured
 
 MIB = 1 << 20

@@ -22,7 +22,6 @@ from lanescope.document.blocks import (
     Value,
 )
 from lanescope.report.format import bytes_text, count_text
-from lanescope.studies.compress.advice import break_even_gbs, predict, rates_of, raw_gbs
 from lanescope.studies.compress.results import (
     ArrayResult,
     Crossing,
@@ -31,7 +30,16 @@ from lanescope.studies.compress.results import (
     Sum,
     sums_by_dtype,
 )
-from lanescope.studies.compress.verdicts import crossing_break_even, path_text, pays, sentences
+from lanescope.studies.compress.verdicts import (
+    break_even_gbs,
+    crossing_break_even,
+    path_text,
+    pays,
+    predict,
+    rates_of,
+    raw_gbs,
+    sentences,
+)
 
 if TYPE_CHECKING:
     from lanescope.studies.compress.compressed import Compressed

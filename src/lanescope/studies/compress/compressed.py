@@ -15,13 +15,6 @@ from lanescope.document.blocks import Block, Headline
 from lanescope.document.chart import Chart, subtitle
 from lanescope.report.format import count_text
 from lanescope.studies.analysis import AnalysisResult
-from lanescope.studies.compress.advice import (
-    Link,
-    break_even_bytes,
-    break_even_gbs,
-    predict,
-    rates_of,
-)
 from lanescope.studies.compress.blocks import compress_blocks, compress_headline
 from lanescope.studies.compress.charts import compress_chart, drawn_rate_charts
 from lanescope.studies.compress.results import (
@@ -31,7 +24,17 @@ from lanescope.studies.compress.results import (
     Measured,
     sums_by_dtype,
 )
-from lanescope.studies.compress.verdicts import Verdict, crossing_break_even, sentences, verdicts
+from lanescope.studies.compress.verdicts import (
+    Link,
+    Verdict,
+    break_even_bytes,
+    break_even_gbs,
+    crossing_break_even,
+    predict,
+    rates_of,
+    sentences,
+    verdicts,
+)
 from lanescope.units.estimate import Estimate
 
 #: In a run folder.
