@@ -8,7 +8,7 @@ from rich.console import Console
 from lanescope.errors import InputError
 from lanescope.report.blocks_text import renderables
 from lanescope.report.chart_files import write_chart
-from lanescope.studies.compress.charts import compress_chart
+from lanescope.studies.compress.blocks import compress_chart
 from lanescope.studies.compress.verdicts import Link
 from tests.studies.compress.made_up import array_result, compressed, measured
 

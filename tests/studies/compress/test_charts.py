@@ -9,7 +9,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.report.chart_files import write_chart
-from lanescope.studies.compress.charts import rate_charts
+from lanescope.studies.compress.blocks import rate_charts
 from lanescope.studies.compress.compressed import read_crossings
 
 MIB = 1 << 20

@@ -15,8 +15,12 @@ from lanescope.document.blocks import Block, Headline
 from lanescope.document.chart import Chart, subtitle
 from lanescope.report.format import count_text
 from lanescope.studies.analysis import AnalysisResult
-from lanescope.studies.compress.blocks import compress_blocks, compress_headline
-from lanescope.studies.compress.charts import compress_chart, drawn_rate_charts
+from lanescope.studies.compress.blocks import (
+    compress_blocks,
+    compress_chart,
+    compress_headline,
+    drawn_rate_charts,
+)
 from lanescope.studies.compress.results import (
     ArrayResult,
     Crossing,
