@@ -2,7 +2,7 @@
 
 An array crosses a link in slabs, each compressed, sent and decompressed while the others are at
 another of these steps. A prediction is made of measured ratios and speeds;
-`lanescope.compression.costs` says what a transfer takes, there with t0 = 0.
+`lanescope.compression.rule` says what a transfer takes, there with t0 = 0.
 
 Of paths that were measured, the rule says from how many bytes on compressing pays there. L and a
 come from the raw copies of the least and the most bytes; C and D are the kernels' speeds on as many
