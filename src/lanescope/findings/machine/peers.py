@@ -1,6 +1,8 @@
-"""Copies between GPUs that do not take the way they should."""
+"""Copies between GPUs: those that do not take the way they should, and the slow of a kind."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 from lanescope.copies import Timing
 from lanescope.copies.limit import route
@@ -12,8 +14,10 @@ from lanescope.findings.machine.evidence import (
     in_order,
     names,
     narrowest_gbs,
+    percent_below,
 )
-from lanescope.machine import LinkKind
+from lanescope.findings.machine.links import slower_than_others
+from lanescope.machine import Link, LinkKind, Machine, NvLink
 from lanescope.machine.part_names import is_numa_node
 from lanescope.results.verdict import EXPECTED_SHARE
 
@@ -24,7 +28,7 @@ _DIRECTION_SHARE = 0.60
 Pairs = frozenset[tuple[str, str]]
 
 
-def peer_copies(matrix: Matrix) -> list[MeasuredCopy]:
+def _peer_copies(matrix: Matrix) -> list[MeasuredCopy]:
     """Return the copies between GPUs that ran alone."""
     return [copy for copy in matrix.alone if not copy.over_host]
 
@@ -37,11 +41,11 @@ def over_nvlink(matrix: Matrix, copy: MeasuredCopy) -> bool:
 
 def staged_through_host(matrix: Matrix) -> tuple[tuple[Finding, ...], Pairs]:
     """Return diagnoses of pairs whose copies go through host memory, and those pairs."""
-    staged = [copy for copy in peer_copies(matrix) if copy.staged]
+    staged = [copy for copy in _peer_copies(matrix) if copy.staged]
     pairs = {copy.ends for copy in staged}
     unused = [
         copy
-        for copy in peer_copies(matrix)
+        for copy in _peer_copies(matrix)
         if copy.ends not in pairs
         and copy.experiment.timing is not Timing.PROCESSES  # memory that is shared is never staged
         and over_nvlink(matrix, copy)
@@ -68,7 +72,7 @@ def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Findi
     """
     slow = [
         copy
-        for copy in peer_copies(matrix)
+        for copy in _peer_copies(matrix)
         if not copy.staged
         and not explained & set(copy.ends)
         and _below_one_switch(matrix, copy)
@@ -146,3 +150,125 @@ def _pairs_text(copies: list[MeasuredCopy]) -> str:
     if len(pairs) == len(gpus) * (len(gpus) - 1) // 2:
         return f"between any two of {names(gpus)}"
     return "of the pairs " + names(f"{a} ⇄ {b}" for a, b in pairs)
+
+
+_Slow = list[tuple[MeasuredCopy, float]]
+
+
+def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple[Finding, ...]:
+    """Return a diagnosis for each slow pair, or for the one GPU that all of them share.
+
+    Parameters
+    ----------
+    explained
+        GPUs whose PCIe rates have a known cause.
+    known
+        Pairs whose rates have a known cause.
+    """
+    groups: dict[Hashable, list[MeasuredCopy]] = {}
+    for copy in _peer_copies(matrix):
+        by_fabric = over_nvlink(matrix, copy)
+        if copy.ends not in known and (by_fabric or not explained & set(copy.ends)):
+            groups.setdefault((copy.route[2], *_route(matrix.machine, copy)), []).append(copy)
+    slow = [pair for likes in groups.values() for pair in slower_than_others(likes)]
+    short = _short_bundles(matrix.machine)
+    found = [_with_short_bundle(matrix, gpu, bundle, slow) for gpu, bundle in short.items()]
+    left = [(copy, usual) for copy, usual in slow if not short.keys() & set(copy.ends)]
+    pairs = sorted({copy.ends for copy, _ in left})
+    common = set.intersection(*(set(pair) for pair in pairs)) if pairs else set()
+    if len(pairs) > 1 and common:
+        return (*found, _of_gpu(matrix, common.pop(), left))
+    return (*found, *(_of_pair(matrix, p, [s for s in left if s[0].ends == p]) for p in pairs))
+
+
+def _route(machine: Machine, copy: MeasuredCopy) -> list[Hashable]:
+    """What pairs must have in common to be compared."""
+    path = route(machine, copy.copy.source.part, copy.copy.destination.part) or ()
+    return sorted((_kind(link) for link, _ in path), key=str)
+
+
+def _kind(link: Link) -> Hashable:
+    if link.nvlink is not None:
+        # Bundles between two GPUs differ in size by design; those to a switch do not.
+        count = link.nvlink.max_count or link.nvlink.count
+        return link.kind, link.nvlink.version, link.nvlink.link_gbs, count
+    # Links that meet in a switch are shorter than those that meet in a node.
+    ends = (link.a[0], link.b[0])
+    if link.pcie is None:
+        return link.kind, ends
+    best = link.pcie.at_best()
+    return link.kind, ends, best.generation, best.width
+
+
+def _short_bundles(machine: Machine) -> dict[str, tuple[NvLink, int]]:
+    """Return GPUs with NVLinks down that GPUs of the same model have up, and how many those are.
+
+    What all GPUs lack belongs to the machine: not every board wires every NVLink.
+    """
+    model = {gpu.id: gpu.name for gpu in machine.gpus}
+    bundles = [(ln.a, ln.nvlink) for ln in machine.links if ln.nvlink and ln.nvlink.max_count]
+    short = {}
+    for gpu, bundle in bundles:
+        most = max(b.count for g, b in bundles if model.get(g) == model.get(gpu))
+        if bundle.count < most:
+            short[gpu] = (bundle, most)
+    return short
+
+
+def _with_short_bundle(
+    matrix: Matrix, gpu: str, bundle: tuple[NvLink, int], slow: _Slow
+) -> Finding:
+    nvlink, most = bundle
+    rates = [(s, usual) for s, usual in slow if gpu in s.ends]
+    lines = _lines(rates) or [s.text for s in _peer_copies(matrix) if gpu in s.ends]
+    return _slow_pair(
+        f"Only {nvlink.count} NVLinks of {gpu} are up, {most} on other GPUs of its model.",
+        [f"NVLinks of {gpu}: {nvlink.count} of {nvlink.max_count} are up", *lines],
+        (gpu,),
+    )
+
+
+def _of_gpu(matrix: Matrix, gpu: str, slow: _Slow) -> Finding:
+    worst, usual = _worst(slow)
+    fault = "NVLinks are" if over_nvlink(matrix, worst) else "PCIe link is"
+    return _slow_pair(
+        f"All slow pairs share {gpu}: its copies with other GPUs are up to "
+        f"{percent_below(worst.gbs, usual)} slower than those of other pairs, so its {fault} at "
+        "fault and not the way between.",
+        _lines(slow),
+        (gpu,),
+    )
+
+
+def _of_pair(matrix: Matrix, pair: tuple[str, str], slow: _Slow) -> Finding:
+    worst, usual = _worst(slow)
+    return _slow_pair(
+        f"Copies between {names(pair)} are up to {percent_below(worst.gbs, usual)} slower than "
+        "those between other pairs that are joined in the same way.",
+        _lines(slow),
+        pair,
+    )
+
+
+def _worst(slow: _Slow) -> tuple[MeasuredCopy, float]:
+    return min(slow, key=lambda pair: pair[0].gbs / pair[1])
+
+
+def _lines(slow: _Slow) -> list[str]:
+    return [f"{copy.text}; the other pairs' median is {usual:.1f} GB/s" for copy, usual in slow]
+
+
+def _slow_pair(sentence: str, evidence: list[str], parts: tuple[str, ...]) -> Finding:
+    parts = in_order(parts)
+    status = "; ".join(f"nvidia-smi nvlink -s -i {gpu[1:]}" for gpu in parts)
+    return Finding(
+        kind="slow-pair",
+        sentence=sentence,
+        evidence=cut(evidence),
+        confirm=f"{status}; nvidia-smi nvlink -e; nvidia-smi topo -m",
+        remedy="Look for NVLinks that are down or count errors, restart the fabric manager where "
+        "there is one, and reseat the GPU or its bridge. Over PCIe, look for other traffic on the "
+        "way.",
+        parts=parts,
+        fault=True,
+    )
