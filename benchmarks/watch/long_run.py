@@ -135,7 +135,7 @@ def manifest(gpus: int, end_ns: int | None):
 
 def finish(folder: Path, gpus: int, records: int) -> None:
     """Print what finishing takes."""
-    from lanescope.findings.trace.evaluate import evaluate_watch
+    from lanescope.findings.trace import evaluate_watch
     from lanescope.store.folder import RunFolder
     from lanescope.studies.watch_report.document import summary_json, watch_page_html
     from lanescope.trace.watch_folder import WatchFolder

@@ -88,9 +88,9 @@ def test_a_summary_that_fails_is_one_sentence_and_the_exit_code_stays(
     broken = tmp_path / "sitecustomize.py"
     broken.write_text(
         "import sys, types\n"
-        "told = types.ModuleType('lanescope.findings.trace.evaluate')\n"
+        "told = types.ModuleType('lanescope.findings.trace')\n"
         f"told.evaluate_watch = told.Evaluation = lambda run: {broken_by}\n"
-        "sys.modules['lanescope.findings.trace.evaluate'] = told\n"
+        "sys.modules['lanescope.findings.trace'] = told\n"
     )
     before = os.environ.get("PYTHONPATH", "")
     paths = f"{tmp_path}{os.pathsep}{before}" if before else str(tmp_path)

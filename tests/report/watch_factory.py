@@ -13,7 +13,7 @@ from rich.console import Console
 
 from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
-from lanescope.findings.trace.evaluate import evaluate_watch
+from lanescope.findings.trace import evaluate_watch
 from lanescope.machine import Machine
 from lanescope.report.blocks_text import renderables
 from lanescope.store.folder import State

@@ -27,7 +27,7 @@ sys.path.insert(0, ".")
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.sources import injection, trace
 from lanescope.trace.store import read_watch
-from lanescope.findings.trace.evaluate import evaluate_watch
+from lanescope.findings.trace import evaluate_watch
 from lanescope.watching.waiting import Launched
 from tests.watching.test_session import MACHINE
 

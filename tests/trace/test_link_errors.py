@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.findings.trace.evaluate import evaluate_watch
+from lanescope.findings.trace import evaluate_watch
 from lanescope.machine import Machine
 from lanescope.studies.watch_report.document import summary_json
 from lanescope.trace import link_error_log

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.findings.trace.evaluate import evaluate_watch
+from lanescope.findings.trace import evaluate_watch
 from lanescope.trace.codes import Direction, MemoryKind, What
 from lanescope.trace.nsys import read_nsys
 from lanescope.trace.ranges import OpenRanges

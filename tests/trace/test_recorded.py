@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.findings.trace.evaluate import evaluate_watch
+from lanescope.findings.trace import evaluate_watch
 from lanescope.trace.codes import Direction
 from lanescope.trace.limits import pcie_links
 from lanescope.trace.rectangles import between

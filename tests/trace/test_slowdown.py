@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.findings.trace.evaluate import evaluate_watch
+from lanescope.findings.trace import evaluate_watch
 from lanescope.studies.watch_report.blocks import end_lines
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Operations, Process, Timeline
@@ -102,7 +102,7 @@ def test_the_summary_says_it_or_how_to_know_it(tmp_path, monkeypatch):
     run = read_watch(Path("benchmarks/results/h200-x1/watch/vector-add").resolve())
     unknown = evaluate_watch(run, tmp_path / "runs").summary
     assert any("lanescope doctor --cost" in note for note in unknown.notes)
-    monkeypatch.setattr("lanescope.findings.trace.evaluate.stored_cost", lambda machine, runs: COST)
+    monkeypatch.setattr("lanescope.findings.trace.stored_cost", lambda machine, runs: COST)
     known = evaluate_watch(run, tmp_path / "runs").summary
     assert not any("lanescope doctor --cost" in note for note in known.notes)
     (line,) = [line for line in end_lines(known) if "Slowdown" in line]

@@ -7,8 +7,8 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.findings.trace import evidence as medians
+from lanescope.findings.trace.copies import BATCH_GAP_NS, batches
 from lanescope.findings.trace.evidence import median
-from lanescope.findings.trace.tiny import BATCH_GAP_NS, batches
 from lanescope.trace import rectangles as intervals
 from lanescope.trace import sorted_rows, stored_columns
 from lanescope.trace.operations import Operations

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lanescope.findings.trace import evidence as finding
-from lanescope.findings.trace.evaluate import find
+from lanescope.findings.trace import find
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.report.perfetto_tracks import counter_track, unknown_spans
 from lanescope.report.timeline_lanes import lanes_of

@@ -56,8 +56,8 @@ LATE = [
     ("lanescope.trace.store", "write_columns"),
     ("lanescope.trace.store", "sync_folder"),
     ("lanescope.trace.store", "read_columns"),
-    ("lanescope.findings.trace.evaluate", "summarise"),
-    ("lanescope.findings.trace.evaluate", "find"),
+    ("lanescope.findings.trace", "summarise"),
+    ("lanescope.findings.trace", "find"),
     ("lanescope.studies.watch_report.document", "watch_page_html"),
 ]
 

@@ -35,7 +35,7 @@ sys.path.insert(0, ".")
 from tests.report.watch_factory import page as watch_page_html
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.sources import injection, trace
-from lanescope.findings.trace.evaluate import evaluate_watch
+from lanescope.findings.trace import evaluate_watch
 from lanescope.watching.waiting import Launched
 from tests.watching.test_session import MACHINE
 import pyarrow.parquet

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.findings.trace.evaluate import find
+from lanescope.findings.trace import find
 from lanescope.machine import Machine
 from lanescope.report.perfetto import write_perfetto
 from lanescope.trace import attribution, rectangles, sorted_rows

@@ -133,7 +133,7 @@ def test_damaged_turns_do_not_read(tmp_path):
 
 
 def test_a_run_has_its_turns_and_its_page_tells_them(tmp_path):
-    from lanescope.findings.trace.evaluate import evaluate_watch
+    from lanescope.findings.trace import evaluate_watch
     from lanescope.trace.store import read_watch
     from lanescope.watching.session import watch
 

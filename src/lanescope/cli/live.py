@@ -230,7 +230,7 @@ def live_view(folder: Path, machine: Machine) -> Iterator[None]:
 
     Whatever becomes of the terminal, the block goes on.
     """
-    from lanescope.findings.trace.evaluate import measured_ceilings
+    from lanescope.findings.trace import measured_ceilings
     from lanescope.watching.live import LiveWatch
 
     watch = LiveWatch(folder, machine, measured_ceilings(machine))

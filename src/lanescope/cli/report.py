@@ -282,7 +282,7 @@ def report_watch(
     import json as encoder
 
     from lanescope.codec.atomic import write_text
-    from lanescope.findings.trace.evaluate import evaluate_watch
+    from lanescope.findings.trace import evaluate_watch
     from lanescope.studies.watch_report.document import summary_json, watch_page_html
 
     if others:

@@ -126,7 +126,7 @@ def show(
 
 def _show_watch(name: str, read: Callable[[], WatchRun], *, exports: bool) -> None:
     from lanescope.cli.output import console
-    from lanescope.findings.trace.evaluate import evaluate_watch
+    from lanescope.findings.trace import evaluate_watch
     from lanescope.report.blocks_text import renderables
     from lanescope.studies.watch_report.document import watch_terminal
 

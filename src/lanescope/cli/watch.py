@@ -19,7 +19,7 @@ from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, W
 
 if TYPE_CHECKING:
     from lanescope.boosting.watched import BoostedLaunch
-    from lanescope.findings.trace.evaluate import Evaluation
+    from lanescope.findings.trace import Evaluation
     from lanescope.trace.run import WatchRun
     from lanescope.trace.watch_folder import WatchManifest
     from lanescope.watching.assertions import Assertion
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lanescope.watching.waiting import Waited
 
 _MAKES_THE_SUMMARY = (
-    "lanescope.findings.trace.evaluate",
+    "lanescope.findings.trace",
     "lanescope.studies.watch_report.document",
     "lanescope.report.blocks_text",
     "lanescope.cli.output",
@@ -293,7 +293,7 @@ def watch(
             raise NotStoredError(f"{fault}; {error}", error.exit_code) from error
         ended = run.manifest.exit_code
         try:
-            from lanescope.findings.trace.evaluate import evaluate_watch
+            from lanescope.findings.trace import evaluate_watch
 
             if boosted is not None:
                 run = boosted.add_to(run)

@@ -115,7 +115,7 @@ class Advise(Analysis):
                     f"leave {argument.predictor} away"
                 )
             return _replaying(parse_edits(self.what_if), self.parameters)
-        from lanescope.findings.trace.evaluate import measured_ceilings
+        from lanescope.findings.trace import measured_ceilings
 
         parameters, predictor = link_parameters(self.parameters), predictor_named(self.predictor)
 

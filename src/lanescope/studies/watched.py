@@ -15,7 +15,7 @@ from lanescope.codec.fields import shown
 from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
 from lanescope.errors import InputError
-from lanescope.findings.trace.evaluate import Evaluation, evaluate_watch
+from lanescope.findings.trace import Evaluation, evaluate_watch
 from lanescope.kinds import StrPath, Word
 from lanescope.store.store import PAGE
 from lanescope.studies.analysis import AnalysisResult

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.findings.trace import Finding, find
-from lanescope.findings.trace.tiny import batches
+from lanescope.document.finding import Finding
+from lanescope.findings.trace import find
+from lanescope.findings.trace.copies import batches
 from lanescope.machine import Machine, PcieLink, machine_named
 from lanescope.machine.machine import Link
 from lanescope.trace.limits import Ceilings

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.findings.trace import Finding, find
-from lanescope.findings.trace.resent import sent_again
-from lanescope.findings.trace.thrashing import BLOCK_BYTES, again_and_again
+from lanescope.document.finding import Finding
+from lanescope.findings.trace import find
+from lanescope.findings.trace.repeated import BLOCK_BYTES, again_and_again, sent_again
 from lanescope.machine import Machine, NumaNode, machine_named
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind, with_addresses

@@ -16,7 +16,7 @@ from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.state import Predict, predicting
 from lanescope.findings.code import CUDA, CUPY, PYTORCH, kernels_of, languages
-from lanescope.findings.trace.far_node import far_by_direction
+from lanescope.findings.trace.links import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
 from lanescope.prediction.stored_parameters import machine_key

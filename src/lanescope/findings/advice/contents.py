@@ -14,7 +14,7 @@ from lanescope.findings.advice.lanes import IN, OUT, Lane
 from lanescope.findings.advice.rounds import Rounds
 from lanescope.findings.advice.schedule import Task
 from lanescope.findings.advice.turns import most_at_once, sent_by_turns
-from lanescope.findings.trace.tiny import LOOKED_AT
+from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.trace.codes import IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import with_addresses

@@ -37,7 +37,7 @@ from lanescope.findings.advice.schedule import (
     ends_after,
     replayed,
 )
-from lanescope.findings.trace.tiny import LOOKED_AT
+from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.seconds import single_seconds
 from lanescope.units.estimate import Estimate

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from lanescope.findings.advice.contents import NEEDLESS, Brings
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Task
-from lanescope.findings.trace.tiny import LOOKED_AT
+from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.trace.codes import MemoryKind
 
 #: Nanoseconds of a copy of pinned memory, by its kind (`IN`, `OUT`) and bytes.

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from lanescope.findings.advice.lanes import IN, OUT, WORK, Lane
-from lanescope.findings.trace.tiny import LOOKED_AT
+from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.results.result import FloatArray
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.rectangles import covered_ns, union

@@ -33,7 +33,7 @@ from lanescope.document.blocks import (
     Tone,
 )
 from lanescope.document.finding import Finding
-from lanescope.findings.trace.evaluate import Evaluation
+from lanescope.findings.trace import Evaluation
 from lanescope.report.column_text import finding_text
 from lanescope.report.document_page import document_page
 from lanescope.report.format import seconds_text, sum_text

@@ -1,4 +1,4 @@
-"""Copies whose host memory lies on another NUMA node than their GPU."""
+"""Links of a machine that cost a watch time: that to a far node, and those trained down."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import numpy as np
 
 from lanescope.document.finding import Finding
 from lanescope.findings.trace.evidence import bytes_text, copies_text, finding
-from lanescope.machine import Machine
+from lanescope.machine import Link, Machine, PcieLink
+from lanescope.machine.pcie import is_outrun, payload_gbs
 from lanescope.trace.codes import Direction, MemoryKind
-from lanescope.trace.limits import DIRECTIONS, Ceilings
+from lanescope.trace.limits import DIRECTIONS, Ceilings, pcie_links
 from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import HostCopies, with_addresses
+from lanescope.trace.summary import DirectionSummary
 from lanescope.trace.timeline import Timeline
 from lanescope.units.bandwidth import transfer_seconds
 
 #: Less than this, or than this share of what is known, is not worth a change.
-LEAST_BYTES = 64 << 20
-LEAST_SHARE = 0.05
+_LEAST_BYTES = 64 << 20
+_LEAST_SHARE = 0.05
 
 
 def far_node(
@@ -45,7 +47,7 @@ def far_by_direction(
             known = mine[called.node[mine] >= 0]
             far = known[called.node[known] != homes[gpu]]
             moved, of = int(rows.bytes[far].sum()), int(rows.bytes[known].sum())
-            if moved >= max(LEAST_BYTES, LEAST_SHARE * of):
+            if moved >= max(_LEAST_BYTES, _LEAST_SHARE * of):
                 unknown = int(rows.bytes[mine].sum()) - of
                 node = homes[gpu]
                 far_rows = (
@@ -57,10 +59,10 @@ def far_by_direction(
                     (of, unknown),
                     ceilings,
                 )
-                yield gpu, DIRECTIONS[direction], _finding(*far_rows)
+                yield gpu, DIRECTIONS[direction], _far_node(*far_rows)
 
 
-def _finding(
+def _far_node(
     far: Operations,
     called: HostCopies,
     gpu: int,
@@ -70,7 +72,7 @@ def _finding(
     ceilings: Ceilings | None,
 ) -> Finding:
     total, (of, unknown) = int(far.bytes.sum()), others
-    gain, basis = _gain(far, called, gpu, direction, home, ceilings)
+    gain, basis = _near_gain(far, called, gpu, direction, home, ceilings)
     nodes = ", ".join(f"h{node}" for node in np.unique(called.node).tolist())
     return finding(
         "far-node",
@@ -94,7 +96,7 @@ def _finding(
     )
 
 
-def _gain(
+def _near_gain(
     far: Operations,
     called: HostCopies,
     gpu: int,
@@ -124,4 +126,58 @@ def _gain(
     return (
         gain,
         f"pinned copies at {near:.3g} instead of {', '.join(parts)}, as measured here before",
+    )
+
+
+def trained_down(machine: Machine, directions: tuple[DirectionSummary, ...]) -> Iterator[Finding]:
+    """Yield a finding for each GPU below a link that is trained down and that saw traffic."""
+    for gpu in dict.fromkeys(one.gpu for one in directions):
+        own = tuple(one for one in directions if one.gpu == gpu)
+        for link in pcie_links(machine, gpu):
+            if link.pcie is not None and link.pcie.trained_down and not _awake(link.pcie, own):
+                yield _trained_down(gpu, link, link.pcie, own)
+
+
+def _peak_gbs(one: DirectionSummary) -> float | None:
+    """The highest rate of a direction over 1 ms or 1 s: shorter ones hold buffered bytes."""
+    windows = () if one.rates is None else one.rates.windows[1:]
+    return max((w.peak_gbs for w in windows if w.peak_gbs is not None), default=None)
+
+
+def _awake(pcie: PcieLink, directions: tuple[DirectionSummary, ...]) -> bool:
+    peaks: list[float | None] = [None] * len(DIRECTIONS)
+    for one in directions:
+        peaks[DIRECTIONS.index(one.direction)] = _peak_gbs(one)
+    return is_outrun(pcie, peaks)
+
+
+def _trained_down(
+    gpu: int, link: Link, pcie: PcieLink, directions: tuple[DirectionSummary, ...]
+) -> Finding:
+    best, now = pcie.at_best(), payload_gbs(pcie)
+    gains = [
+        transfer_seconds(payload, slow) - transfer_seconds(payload, fast)
+        for one in directions
+        if one.rates is not None and (payload := one.rates.payload_bytes) is not None
+        for slow, fast in [
+            (now[i], payload_gbs(best)[i]) for i in [DIRECTIONS.index(one.direction)]
+        ]
+    ]
+    peaks = [
+        f"{one.label} peaked at {peak:.3g} GB/s"
+        for one in directions
+        if (peak := _peak_gbs(one)) is not None
+    ]
+    return finding(
+        "trained-down",
+        f"The link of {link.b} to {link.a} runs at PCIe {pcie.generation}.0 x{pcie.width}, where "
+        f"both ends can do {best.generation}.0 x{best.width}: {now[0]:.3g} instead of "
+        f"{payload_gbs(best)[0]:.3g} GB/s to g{gpu}.",
+        sum(gains) if gains else None,
+        "the watched bytes at the payload limits of both states",
+        (
+            "The state was read while the link was in use: idle links slow down to save power.",
+            "Copies run at the link's limit; those held up by something else gain less.",
+        ),
+        (f"told state: PCIe {pcie.generation}.0 x{pcie.width}", *peaks),
     )
