@@ -27,10 +27,9 @@ from lanescope.document.blocks import (
 )
 from lanescope.document.blocks import Timeline as TimelineBlock
 from lanescope.errors import InputError
-from lanescope.findings.advice.critical_path import Activity, Segment, shares
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Placed
-from lanescope.findings.advice.what_if import PhaseWhatIf, Replay
+from lanescope.findings.advice.what_if import Activity, PhaseWhatIf, Replay, Segment, shares
 from lanescope.kinds import StrPath
 from lanescope.report import format as fmt
 from lanescope.report.palette import FROM_GPU, TO_GPU

@@ -10,13 +10,18 @@ import pytest
 
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import conditions, lines_of
-from lanescope.findings.advice.contents import Brings, Contents, Resident
+from lanescope.findings.advice.contents import (
+    MOST_CONTENTS,
+    Brings,
+    Contents,
+    Resident,
+    most_at_once,
+)
 from lanescope.findings.advice.edited import edits_of
 from lanescope.findings.advice.edits import keep
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import ends_after
-from lanescope.findings.advice.turns import MOST_CONTENTS, most_at_once
 from lanescope.trace.side_tables import HostCopies
 from lanescope.trace.timeline import Timeline
 from tests.findings.advice.made_up import LINK

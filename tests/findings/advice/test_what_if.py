@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.findings.advice.critical_path import Activity, critical_path, shares
 from lanescope.findings.advice.edited import round_seconds
 from lanescope.findings.advice.edits import prefetch
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import Schedule, replayed
-from lanescope.findings.advice.what_if import NAMES, parse_edits, what_if
+from lanescope.findings.advice.what_if import (
+    NAMES,
+    Activity,
+    critical_path,
+    parse_edits,
+    shares,
+    what_if,
+)
 from lanescope.studies.advise import Advise
 from lanescope.trace.codes import MemoryKind
 from tests.findings.advice.made_up import LINK

@@ -1,7 +1,7 @@
-"""What the kernels of a round cost besides their work, which counts where a round is cut in parts.
+"""What like rounds say of kernels and calls: what launches cost, and what kernels slow.
 
-Each part launches all kernels of the round: the host takes its time for each launch, and a kernel
-with little to do takes hardly less than one with more.
+Launches count where a round is cut in parts. Each part launches all kernels of the round: the host
+takes its time for each launch, and a kernel with little to do takes hardly less than one with more.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.findings.advice.lanes import OUT, WORK, Lane
+from lanescope.findings.advice.lanes import IN, OUT, WORK, Lane
 from lanescope.findings.code import CUDA
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.trace.codes import BoolArray, IntArray
+from lanescope.trace.rectangles import covered_ns, union
 from lanescope.units.estimate import Estimate
 
 #: From the begin of the shortest kernels to that of the next on their stream, where rounds show
@@ -29,8 +30,13 @@ CUDA_LAUNCH, LIBRARY_LAUNCH = Estimate(2.2e-6, 2e-6, 3.7e-6), Estimate(5e-6, 4e-
 _FEWEST, _STRETCH, _FEWEST_STRETCHES = 8, 8, 3
 #: A kernel that starts so long after all before it have ended waited for the host.
 _LATE_NS = 5_000
-#: The host does something else where it takes longer from launch to launch.
+#: The host does something else where it takes longer from launch to launch, or from call to call.
 _PAUSE_NS = 50_000
+#: Kernels that overlap for less of their time than this ran one after the other.
+_MOST_OVERLAP = 0.05
+#: Copies of so many bytes overlap with kernels for more than one share of their time, and do not
+#: with less than the other.
+_LONG_COPY, _OVERLAPPED, _ALONE = 1 << 20, 0.4, 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,3 +160,59 @@ def _stretches(lane: Lane, number: IntArray) -> list[float]:
     ahead = lane.call_start_ns[behind] < lane.end_ns[behind - 1]
     each = spent / count
     return [float(one) for one in each[ahead & (each > 0) & (each < _PAUSE_NS)]]
+
+
+def part_seconds(lane: Lane, rounds: int, parts: int) -> float | None:
+    """Return what the kernels of a part of a round take; None: none, or they overlap.
+
+    Parameters
+    ----------
+    lane
+        The operations of so many rounds, each of which is cut into so many parts.
+    """
+    work = lane.kind == WORK
+    start, end = lane.start_ns[work], lane.end_ns[work]
+    summed = int((end - start).sum())
+    covered = covered_ns(*union(start, end))
+    alone = covered >= (1 - _MOST_OVERLAP) * summed > 0
+    return summed * 1e-9 / (rounds * parts) if alone else None
+
+
+def call_gap_seconds(lane: Lane, number: IntArray) -> float | None:
+    """Return the median of the host's times from one copy's call to the next; None of few.
+
+    Parameters
+    ----------
+    number
+        Of the round of each operation: what lies between rounds does not count.
+    """
+    known = (lane.kind <= OUT) & (lane.call_start_ns > 0)
+    gaps = lane.call_start_ns[1:] - lane.call_end_ns[:-1]
+    follow = known[1:] & known[:-1] & (number[1:] == number[:-1])
+    near = gaps[follow & (gaps >= 0) & (gaps < _PAUSE_NS)]
+    return float(np.median(near)) * 1e-9 if near.size >= _FEWEST else None
+
+
+def slowed_by_kernels(lane: Lane) -> float | None:
+    """Return how many times as long copies to the GPU take while kernels run; None of few."""
+    work = lane.kind == WORK
+    if not work.any():
+        return None
+    starts, ends = union(lane.start_ns[work], lane.end_ns[work])
+    worked = np.concatenate(([0], np.cumsum(ends - starts)))
+
+    def until(moment: IntArray) -> IntArray:
+        """Return how long kernels had run in all before a moment."""
+        place = np.searchsorted(starts, moment, "right")
+        last = np.maximum(place - 1, 0)
+        beyond = np.where(place > 0, np.maximum(ends[last] - moment, 0), 0)
+        return np.asarray(worked[place] - beyond)
+
+    copies = lane.rows((lane.kind == IN) & (lane.bytes >= _LONG_COPY))
+    lasted = np.maximum(copies.end_ns - copies.start_ns, 1)
+    share = (until(copies.end_ns) - until(copies.start_ns)) / lasted
+    each = lasted / copies.bytes
+    slow, free = each[share > _OVERLAPPED], each[share < _ALONE]
+    if min(slow.size, free.size) < _FEWEST:
+        return None
+    return float(np.median(slow) / np.median(free))

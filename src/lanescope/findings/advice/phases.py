@@ -10,7 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.findings.advice.contents import Contents, Sends, with_contents
-from lanescope.findings.advice.kernels import kernels_in
+from lanescope.findings.advice.kernels import (
+    call_gap_seconds,
+    kernels_in,
+    part_seconds,
+    slowed_by_kernels,
+)
 from lanescope.findings.advice.lanes import (
     IN,
     MOST_OPERATIONS,
@@ -24,7 +29,6 @@ from lanescope.findings.advice.lanes import (
 from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, round_times, rounds
 from lanescope.findings.advice.schedule import Schedule, schedule_of
-from lanescope.findings.advice.timing import call_gap_seconds, part_seconds, slowed_by_kernels
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 from lanescope.results.result import median_interval
