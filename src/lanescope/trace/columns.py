@@ -17,7 +17,6 @@ from lanescope.codec.fields import Bound, PositiveInt, decode
 from lanescope.codec.files import fields_of, read_json, reading
 from lanescope.codec.tables import metadata_of, open_table, require_short, table_of
 from lanescope.errors import InputError
-from lanescope.trace.belonging import require_own_time
 from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.trace.operations import COLUMNS, Operations, impossible
 from lanescope.trace.operations import RANGES as OPERATION_RANGES
@@ -34,7 +33,7 @@ from lanescope.trace.stored_columns import (
     pieces_of,
     with_stored,
 )
-from lanescope.trace.time_checks import FAR_NS, Span
+from lanescope.trace.time_checks import FAR_NS, Span, require_own_time
 from lanescope.trace.timeline import PCIE, CountedLink, Counters, Process, Timeline
 
 if TYPE_CHECKING:

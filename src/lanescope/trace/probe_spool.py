@@ -21,8 +21,6 @@ from lanescope.trace.counter_spool import read_sidecar
 from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
 from lanescope.trace.spool_header import Damage, header_of
 
-__all__ = ["probe_header", "read_all_probes", "read_probe"]
-
 SOURCE = "probe"
 VERSION = 1
 

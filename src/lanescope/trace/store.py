@@ -38,7 +38,6 @@ from lanescope.codec.files import reading
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
-from lanescope.trace.belonging import require_whole
 from lanescope.trace.call_fallback import Coverages
 from lanescope.trace.call_spool import CALL_SPOOLS, recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
@@ -53,6 +52,7 @@ from lanescope.trace.columns import (
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.operations import Operations
+from lanescope.trace.probe_spool import SOURCE as PROBE_SOURCE
 from lanescope.trace.probe_spool import read_all_probes
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_boost, read_turns
@@ -161,14 +161,7 @@ def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
             timeline = read_spools(folder / SPOOL, manifest.machine, start_ns, end_ns)
         else:
             timeline = read_columns(folder, start_ns, end_ns)
-            require_whole(
-                folder / COUNTERS,
-                folder / PROBE,
-                folder / OPERATIONS,
-                folder / PROCESSES,
-                manifest,
-                timeline,
-            )
+            _require_whole(folder, manifest, timeline)
     timeline = dataclasses.replace(
         timeline,
         impossible=timeline.impossible + manifest.impossible,
@@ -176,6 +169,33 @@ def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
     )
     errors, turns = read_link_errors(folder), read_turns(folder)
     return WatchRun(manifest, timeline, folder, errors, turns, read_boost(folder))
+
+
+def _require_whole(folder: Path, manifest: WatchManifest, timeline: Timeline) -> None:
+    """Refuse files that lack what the manifest, or one of the others, says is there.
+
+    Raises
+    ------
+    InputError
+        If one lacks something.
+    """
+    if manifest.damage:  # it was left out, and that is said
+        return
+    known = {process.pid for process in timeline.processes}
+    if others := sorted(timeline.operations.values("pid") - known):
+        raise InputError(
+            f"{folder / OPERATIONS}: column 'pid' holds {others[0]}, and {folder / PROCESSES} has "
+            "no such process: they do not belong together; name another run"
+        )
+    there = {name for one in timeline.counters for name in (one.source, f"{one.source}.g{one.gpu}")}
+    there |= {f"{PROBE_SOURCE}.g{one.gpu}" for one in timeline.probes}
+    for source in manifest.sources:
+        if source.used and source.samples and source.name not in there:
+            path = folder / (PROBE if source.name.startswith(PROBE_SOURCE) else COUNTERS)
+            raise InputError(
+                f"{path}: 'series' lacks {source.name}, which took {source.samples:,} samples in "
+                "this watch; name another run"
+            )
 
 
 def is_watch(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time_ns
@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from lanescope.errors import InputError
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
@@ -187,6 +188,31 @@ def _in_order(times: IntArray, possible: BoolArray) -> BoolArray:
         found[rows[place]] = True
         place = int(before[place])
     return found
+
+
+def require_own_time(path: Path, stored: Sequence[Sized], possible: Iterable[int]) -> None:
+    """Refuse a file with a part of which no record is of the time of the watch.
+
+    What is stored was looked at before, so single records may be wrong, and not all.
+
+    Parameters
+    ----------
+    stored
+        The records of each part.
+    possible
+        How many of each have a time that can be.
+
+    Raises
+    ------
+    InputError
+        If there is such a part.
+    """
+    for records, count in zip(stored, possible, strict=True):
+        if len(records) and not count:
+            raise InputError(
+                f"{path}: no record is of the time of this watch, so it is another's; name "
+                "another run"
+            )
 
 
 def impossible_note(records: int) -> str:
