@@ -10,8 +10,8 @@ import pytest
 from lanescope._core import native
 from lanescope.machine import discover
 from lanescope.trace.counter_spool import sidecar_of
+from lanescope.trace.probe import Sign, probed_directions
 from lanescope.trace.probe_spool import read_probe
-from lanescope.trace.probed import Sign, probed_directions
 from lanescope.watching.sources.probe import ProbeSource
 from tests.native.test_gpu import DEVICE, GPUS, PINNED, copies, spec
 

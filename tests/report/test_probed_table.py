@@ -4,7 +4,7 @@ import json
 
 from lanescope.studies.watch_report.blocks import PROBED
 from lanescope.studies.watch_report.document import summary_json
-from lanescope.trace.probed import probed_directions
+from lanescope.trace.probe import probed_directions
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline
 from tests.report.watch_factory import summary_text

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.trace.slow_traffic import slow_bytes
 from lanescope.trace.store import read_watch
 from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import DirectionSummary, Summary
 from lanescope.trace.timeline import Counters
 from lanescope.trace.wire import WireModel
+from lanescope.trace.wire_fit import slow_bytes
 
 WATCHES = Path(__file__).parents[1] / "data" / "h100-x2-watch"
 US = 1000

@@ -1,14 +1,21 @@
-"""What a probe found: how long small copies over a GPU's link took, again and again."""
+"""What a probe found, small copies over a GPU's link again and again, and what these show.
+
+They show of each direction when others used the link, and when the GPU was busy; nothing is known
+of who was, only how much longer copies took than they take undisturbed. A round's copies are timed
+by the host, whose own interruptions look the same: so a few slow ones are none that is told.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from lanescope.trace.codes import BoolArray, FloatArray, IntArray
-from lanescope.units.bandwidth import bandwidths_gbs
+from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs
+from lanescope.units.sizes import binary_text
 
 #: Names of directions; their places are the numbers in `Probe.direction`.
 PROBE_DIRECTIONS = ("h2d", "d2h")
@@ -92,3 +99,249 @@ class Probe:
             name: np.asarray(values, np.int64) for name, values in columns.items()
         }
         return cls(gpu=gpu, chunk_bytes=chunk_bytes, period_ns=period_ns, **arrays)
+
+
+#: Undisturbed is the median of the fastest quarter: somewhere the program rests.
+_FASTEST = 0.25
+#: The link counts as used while a copy has less than this share of its undisturbed bandwidth.
+_FALLEN = 0.6
+#: A copy that takes up to so many times the undisturbed time is taken to be undisturbed.
+_JITTER = 1.25
+#: The GPU or its link count as busy while the delay is so many times the undisturbed one.
+_RISEN = 3.0
+#: So many slow copies in a row are an episode, one fast copy between two not counted; fewer are
+#: where they took longer together than the host's interruptions do, which is when somebody
+#: else's large copy or kernel held up a single one.
+_FEWEST = 4
+_BRIDGED = 1
+_LONG_NS = 1_000_000
+
+
+class Sign(Enum):
+    """What an episode was seen by."""
+
+    LINK = "link used"
+    DELAY = "delay raised"
+
+
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """How long copies of one direction take while nobody else uses the link; None if unknown.
+
+    Attributes
+    ----------
+    copy_ns, delay_ns
+        Of the long and of the short copy.
+    """
+
+    copy_ns: float | None
+    delay_ns: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A time in which copies of one direction were held up.
+
+    Attributes
+    ----------
+    start_ns, end_ns
+        From the begin of the first slow record to the end of the last, since 1970.
+    records
+        Slow records in it.
+    slowdown
+        How many times the undisturbed time its slow copies took on average.
+    """
+
+    gpu: int
+    direction: str
+    sign: Sign
+    start_ns: int
+    end_ns: int
+    records: int
+    slowdown: float
+
+
+def undisturbed(probe: Probe) -> Undisturbed:
+    """Return what the fastest copies of a probe took, which holds one direction."""
+    return Undisturbed(_fast(probe.copy_ns), _fast(probe.delay_ns))
+
+
+def episodes(probe: Probe, direction: int) -> tuple[Episode, ...]:
+    """Return when copies of one direction were held up, the earliest first."""
+    own = probe.one_direction(direction)
+    rest = undisturbed(own)
+    signs = (
+        (Sign.LINK, own.copy_ns, rest.copy_ns, 1 / _FALLEN),
+        (Sign.DELAY, own.delay_ns, rest.delay_ns, _RISEN),
+    )
+    found: list[Episode] = []
+    for sign, took, usual, factor in signs:
+        if usual is not None:
+            found += _episodes(own, PROBE_DIRECTIONS[direction], sign, took, usual, factor)
+    return tuple(sorted(found, key=lambda episode: episode.start_ns))
+
+
+def used_by_others(
+    probe: Probe, direction: int, start_ns: int, end_ns: int, window_ns: int
+) -> FloatArray:
+    """Return an estimate of the share of the link that others used, window by window.
+
+    Of the time that copies took, what they would not have taken undisturbed; whoever waits is
+    taken to wait for the link. Without a pause a record weighs as much as it took, as records
+    fill the time; with one all weigh the same. A record counts where its long copy begins.
+    Not a number where no copy began.
+    """
+    own = probe.one_direction(direction)
+    count = max(-(-(end_ns - start_ns) // window_ns), 0)
+    place = (own.begin_ns + own.delay_ns - start_ns) // window_ns
+    inside = (place >= 0) & (place < count)
+    shares, weights = shares_and_weights(own)
+    weighed = np.bincount(place[inside], (shares * weights)[inside], minlength=count)
+    weight = np.bincount(place[inside], weights[inside], minlength=count)
+    found: FloatArray = weighed / np.where(weight > 0, weight, np.nan)
+    return found
+
+
+def shares_and_weights(own: Probe) -> tuple[FloatArray, FloatArray]:
+    """Return what share of the link each record says others used, and what it weighs.
+
+    The probe holds one direction.
+    """
+    usual = undisturbed(own).copy_ns
+    took = own.copy_ns.astype(np.float64)
+    weights = took if own.period_ns == 0 else np.ones(len(own))
+    if usual is None:
+        return np.full(len(own), np.nan), weights
+    shares = np.where(took > usual * _JITTER, 1.0 - usual / np.maximum(took, usual), 0.0)
+    return shares, weights
+
+
+def _fast(times_ns: IntArray) -> float | None:
+    """Median of the fastest quarter of those in which time passed."""
+    passed = times_ns[times_ns > 0]
+    if passed.size == 0:
+        return None
+    quarter = max(int(passed.size * _FASTEST), 1)
+    return float(np.median(np.partition(passed, quarter - 1)[:quarter]))
+
+
+def _episodes(
+    own: Probe, direction: str, sign: Sign, took: IntArray, usual: float, factor: float
+) -> list[Episode]:
+    slow = np.flatnonzero(took > usual * factor)
+    if slow.size == 0:
+        return []
+    begins = np.concatenate(([0], np.flatnonzero(np.diff(slow) > _BRIDGED + 1) + 1))
+    counts = np.diff(np.append(begins, slow.size))
+    sums = np.add.reduceat(took[slow], begins)
+    marked = np.flatnonzero((counts >= _FEWEST) | (sums - counts * usual >= _LONG_NS))
+    starts = own.begin_ns[slow[begins]]
+    ends = own.end_ns[slow[begins + counts - 1]]
+    return [
+        Episode(
+            own.gpu,
+            direction,
+            sign,
+            int(starts[i]),
+            int(ends[i]),
+            int(counts[i]),
+            float(sums[i] / counts[i] / usual),
+        )
+        for i in marked
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedDirection:
+    """One direction of one GPU's link as a probe has seen it; None is unknown.
+
+    Attributes
+    ----------
+    direction
+        ``h2d`` or ``d2h``.
+    period_ns
+        From round to round, as asked for; 0 is without a pause.
+    undisturbed_gbs, undisturbed_delay_seconds
+        Bandwidth of a chunk, and time of 4 bytes, while nobody else uses the link.
+    used_by_others
+        Estimated share of the link that others used, over all of the probe.
+    episodes
+        When copies were held up.
+    probe_bytes
+        What the probe itself moved.
+    probe_busy_share
+        Share of the probe's time in which its own copies occupied the link.
+    """
+
+    gpu: int
+    direction: str
+    chunk_bytes: int
+    period_ns: int
+    records: int
+    undisturbed_gbs: float | None
+    undisturbed_delay_seconds: float | None
+    used_by_others: float | None
+    episodes: tuple[Episode, ...]
+    probe_bytes: int
+    probe_busy_share: float | None
+
+    def seconds_of(self, sign: Sign) -> float:
+        """Return how long the episodes with a sign lasted, in seconds."""
+        return sum(e.end_ns - e.start_ns for e in self.episodes if e.sign is sign) * 1e-9
+
+    def count_of(self, sign: Sign) -> int:
+        """Return how many episodes have a sign."""
+        return sum(e.sign is sign for e in self.episodes)
+
+
+def probed_directions(probes: tuple[Probe, ...]) -> tuple[ProbedDirection, ...]:
+    """Return what each probe has seen of each direction that it has copied in."""
+    directions = (_direction(probe, i) for probe in probes for i in range(len(PROBE_DIRECTIONS)))
+    return tuple(direction for direction in directions if direction.records)
+
+
+def _direction(probe: Probe, direction: int) -> ProbedDirection:
+    own = probe.one_direction(direction)
+    rest = undisturbed(own)
+    usual, delay = rest.copy_ns, rest.delay_ns
+    shares, weights = shares_and_weights(own)
+    span = int(own.end_ns[-1] - own.begin_ns[0]) if len(own) else 0
+    return ProbedDirection(
+        gpu=probe.gpu,
+        direction=PROBE_DIRECTIONS[direction],
+        chunk_bytes=probe.chunk_bytes,
+        period_ns=probe.period_ns,
+        records=len(own),
+        undisturbed_gbs=None if usual is None else bandwidth_gbs(own.chunk_bytes, usual * 1e-9),
+        undisturbed_delay_seconds=None if delay is None else delay * 1e-9,
+        used_by_others=None if usual is None else float(np.average(shares, weights=weights)),
+        episodes=episodes(probe, direction),
+        probe_bytes=len(own) * (own.chunk_bytes + DELAY_BYTES),
+        probe_busy_share=None if usual is None else min(len(own) * usual / span, 1.0),
+    )
+
+
+def probe_notes(directions: tuple[ProbedDirection, ...], *, counted: bool) -> tuple[str, ...]:
+    """Return sentences on what probing cost, and on what its numbers are.
+
+    Parameters
+    ----------
+    counted
+        Whether counters watched, too: they count the probe's own bytes.
+    """
+    notes = []
+    for gpu in dict.fromkeys(direction.gpu for direction in directions):
+        own = [direction for direction in directions if direction.gpu == gpu]
+        moved = " and ".join(f"{binary_text(w.probe_bytes)} {w.direction}" for w in own)
+        busy = max((w.probe_busy_share or 0.0 for w in own), default=0.0)
+        notes.append(
+            f"The probe of g{gpu} itself moved {moved}, which occupied the link for "
+            f"{100 * busy:.2g} % of the time in a direction"
+            + ("; counters count that, too." if counted else ".")
+        )
+    if directions:
+        notes.append(
+            "What a probe says of others is an estimate from how much longer its copies took "
+            "than the fastest quarter of them: a program that never rests looks idle."
+        )
+    return tuple(notes)

@@ -15,7 +15,7 @@ from lanescope.trace.busy import gpu_times, in_copies
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
 from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
 from lanescope.trace.nvlink_rates import nvlink_directions, nvlink_notes
-from lanescope.trace.probed import probe_notes, probed_directions
+from lanescope.trace.probe import probe_notes, probed_directions
 from lanescope.trace.rates import (
     Rates,
     counter_rates,
@@ -27,7 +27,6 @@ from lanescope.trace.rates import (
     without_windows,
 )
 from lanescope.trace.rectangles import bytes_in_known
-from lanescope.trace.slow_traffic import slow_bytes
 from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary, managed_directions
 from lanescope.trace.time_checks import impossible_note, no_room_note
 from lanescope.trace.timeline import (
@@ -41,7 +40,7 @@ from lanescope.trace.timeline import (
 )
 from lanescope.trace.windows import window_text
 from lanescope.trace.wire import RESOLUTION, WireModel
-from lanescope.trace.wire_fit import model_of
+from lanescope.trace.wire_fit import model_of, slow_bytes
 from lanescope.units.sizes import binary_text
 
 #: Sources whose samples show single transfers.

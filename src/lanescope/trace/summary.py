@@ -13,7 +13,7 @@ from lanescope.trace.codes import BoolArray, Direction, What
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.operations import Operations
-from lanescope.trace.probed import ProbedDirection
+from lanescope.trace.probe import ProbedDirection
 from lanescope.trace.rates import Rates, Unexplained
 from lanescope.trace.run import BoostOutcome, Turns
 from lanescope.trace.side_tables import ManagedKind

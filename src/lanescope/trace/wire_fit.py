@@ -1,4 +1,4 @@
-"""A link's own wire model, from traced copies; and what watching causes, from pauses."""
+"""A link's own wire model, from traced copies; what watching causes, from pauses; what is slow."""
 
 from __future__ import annotations
 
@@ -46,6 +46,17 @@ _CHUNK = 1 << 18
 _BLOCK = 1 << 12
 #: A fit takes no more windows than about so many, evenly out of a long watch.
 MOST_WINDOWS = 100_000
+
+#: A window with less payload in a direction is slow.
+_SLOW_BYTES_PER_SECOND = 0.5e9
+#: Long enough for several launches, and shorter than the pauses between copies.
+_SLOW_WINDOW_NS = 100_000
+#: Those of `throughput` are means of 20 ms.
+_LONGEST_INTERVAL_NS = 2_000_000
+#: What is slow goes on while copies run. How much is taken from the windows around.
+_AROUND_NS = 10_000_000
+#: With fewer slow windows around, nothing tells.
+_LEAST_SLOW_SHARE = 0.05
 
 
 def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
@@ -215,20 +226,20 @@ def _block_count(counters: Counters) -> int:
 def _blocks(counters: Counters) -> Iterator[tuple[IntArray, FloatArray]]:
     """Yield windows from the first to the last record, some at a time: edges, and between them.
 
-    The latter has the rows of `in_windows`.
+    The latter has the rows of `_in_windows`.
     """
-    for edges in blocks_of(counters, FIT_WINDOW_NS):
-        yield edges, in_windows(counters, edges)
+    for edges in _edges_of_blocks(counters, FIT_WINDOW_NS):
+        yield edges, _in_windows(counters, edges)
 
 
-def blocks_of(counters: Counters, window_ns: int) -> Iterator[IntArray]:
+def _edges_of_blocks(counters: Counters, window_ns: int) -> Iterator[IntArray]:
     """Yield the edges of whole windows from the first to the last record, some at a time."""
     begin_ns, end_ns = int(counters.end_ns[0]), int(counters.end_ns[-1])
     for part in pieces_of((end_ns - begin_ns - 1) // window_ns, _BLOCK):
         yield begin_ns + np.arange(part.start, part.stop + 1) * window_ns
 
 
-def in_windows(counters: Counters, edges: IntArray) -> FloatArray:
+def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
     """Return bytes (rx, tx), known ns, those that may be the sampler's, and samples of windows."""
     found = np.zeros((5, max(edges.size - 1, 0)))
     first = max(search(counters.end_ns, int(edges[0]), "right") - 1, 0)
@@ -245,4 +256,40 @@ def in_windows(counters: Counters, edges: IntArray) -> FloatArray:
         columns = (counters.rx_bytes[part], counters.tx_bytes[part], lasted, own, samples)
         for row, column in zip(found, columns, strict=True):
             row[low : high - 1] += between(end, np.where(known, column, 0), near)
+    return found
+
+
+def slow_bytes(counters: Counters, model: WireModel) -> tuple[float, float]:
+    """Return payload h2d and d2h that crossed slowly, and as much while copies ran, in bytes.
+
+    What crosses slowly is commands of launches and small reads, which are counted with payload. A
+    launch of a kernel is fetched from host memory, 2 to 3 KB each on an H100. A loop that is bound
+    by launches moves 0.2 GB/s that way, a training loop with 80 kernels each 3.6 ms 0.06 GB/s;
+    copies of some MiB run at 10 GB/s and more. So traffic is slow where a window carries little.
+
+    None of counters that are read so seldom that their means hide copies.
+    """
+    if counters.interval_ns > _LONGEST_INTERVAL_NS:
+        return 0.0, 0.0
+    sums = np.zeros(2)
+    for edges in _edges_of_blocks(counters, _AROUND_NS):
+        sums += _slow_around(counters, model, edges).sum(axis=1)
+    return float(max(sums[0], 0.0)), float(max(sums[1], 0.0))
+
+
+def _slow_around(counters: Counters, model: WireModel, edges: IntArray) -> FloatArray:
+    """Return what crossed slowly between edges that are `_AROUND_NS` apart: rows h2d, d2h."""
+    count = _AROUND_NS // max(_SLOW_WINDOW_NS, counters.interval_ns)
+    inner = np.linspace(0, _AROUND_NS, count + 1).astype(np.int64)[:-1]
+    windows = np.append((edges[:-1, None] + inner).ravel(), edges[-1])
+    rx, tx, known, own, samples = _in_windows(counters, windows)
+    observed = model.observed(known * 1e-9, samples, own * 1e-9)
+    payload = np.stack(model.solve(rx - observed[0], tx - observed[1]))
+    slow = (known > 0) & (payload < _SLOW_BYTES_PER_SECOND * known * 1e-9)
+    by_block = (2, -1, count)
+    carried = np.where(slow, payload, 0.0).reshape(by_block).sum(axis=2)
+    slow_ns = np.where(slow, known, 0.0).reshape(by_block).sum(axis=2)
+    known_ns = known.reshape(-1, count).sum(axis=1)
+    tells = slow_ns > _LEAST_SLOW_SHARE * known_ns
+    found: FloatArray = carried * np.where(tells, known_ns / np.where(tells, slow_ns, 1.0), 1.0)
     return found

@@ -13,8 +13,7 @@ from lanescope.studies.pcie_thesis.plan import Step, moved, moving
 from lanescope.studies.pcie_thesis.results import Pair, SourceResults, pair_of, quantity
 from lanescope.trace.codes import Direction
 from lanescope.trace.operations import Operations
-from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
-from lanescope.trace.probed import Episode, Sign, episodes
+from lanescope.trace.probe import PROBE_DIRECTIONS, Episode, Probe, Sign, episodes
 from lanescope.trace.run import SourceRecord, WatchRun
 from lanescope.trace.timeline import PCIE
 from lanescope.units.bandwidth import bandwidths_gbs

@@ -25,7 +25,7 @@ from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup, LineCopies
 from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.limits import NVLINK_DIRECTIONS
-from lanescope.trace.probed import ProbedDirection, Sign
+from lanescope.trace.probe import ProbedDirection, Sign
 from lanescope.trace.run import FEWEST_FOR_INTERVAL, Turns
 from lanescope.trace.summary import DirectionSummary, ManagedDirection, Summary
 from lanescope.trace.tracing_cost import Slowdown

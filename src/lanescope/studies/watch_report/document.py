@@ -47,7 +47,7 @@ from lanescope.studies.watch_report.blocks import (
     summary_sections,
 )
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK
-from lanescope.trace.probed import Episode, ProbedDirection, Sign
+from lanescope.trace.probe import Episode, ProbedDirection, Sign
 from lanescope.trace.run import SourceRecord, Turns, WatchManifest, WatchRun
 from lanescope.trace.summary import DirectionSummary, Summary
 from lanescope.trace.timeline import CALL_TIMES, GPU_CLOCK, Process

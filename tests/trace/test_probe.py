@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.trace.probe import Probe
-from lanescope.trace.probed import (
+from lanescope.trace.probe import (
+    Probe,
     Sign,
     episodes,
     probe_notes,
