@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.watching.passing_on import passing_on
+from lanescope.watching.signals import passing_on
 from tests.patience import PATIENCE_S, until
 from tests.terminals import AT_TERMINAL
 from tests.watching.test_launcher import LAUNCH, launcher, python

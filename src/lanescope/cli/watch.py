@@ -403,7 +403,7 @@ def reporting_interruptions(*, nothing_begun: bool = False) -> Iterator[None]:
         In place of the interruption.
     """
     from lanescope.interruption import Interrupted
-    from lanescope.watching.interrupting import interruptible
+    from lanescope.watching.signals import interruptible
 
     try:
         with interruptible(ends_process=nothing_begun):

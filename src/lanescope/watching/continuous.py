@@ -20,9 +20,9 @@ from lanescope.store.folder import MACHINE, RunFolder
 from lanescope.store.folders import default_runs_folder, require_new
 from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, stored_bytes
 from lanescope.trace.watch_folder import WATCH, WatchManifest
-from lanescope.watching.interrupting import interruptible
 from lanescope.watching.segment_writer import ContinuousWait, SegmentWriter
 from lanescope.watching.session import Watch, watch
+from lanescope.watching.signals import interruptible
 from lanescope.watching.sources.base import Source
 
 #: Its run if no folder is named.

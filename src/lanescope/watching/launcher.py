@@ -2,7 +2,7 @@
 
 Its streams, its descriptors, its process group and its place in the shell's job are those of
 lanescope, so that pipes, scripts, Ctrl-C and Ctrl-Z do what they would do without it. Signals
-that lanescope gets are the program's: passing_on.py.
+that lanescope gets are the program's: signals.py.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from lanescope.argument_names import argument
 from lanescope.errors import InputError
 from lanescope.interruption import ENDING
 from lanescope.machine.part_names import ORDER_VARIABLE, order_is_ours
-from lanescope.watching.interrupting import handling
-from lanescope.watching.passing_on import passing_on
+from lanescope.watching.signals import handling, passing_on
 
 #: Python sets LC_CTYPE to one of these where the locale is that of C (PEP 538).
 _COERCED = (b"C.UTF-8", b"C.utf8", b"UTF-8")

@@ -32,9 +32,9 @@ from lanescope.trace.segments import (
     write_segment,
 )
 from lanescope.trace.timeline import Counters
-from lanescope.watching.interrupting import handling
 from lanescope.watching.live import LiveDirection, LiveWatch
 from lanescope.watching.live_findings import LiveFindings
+from lanescope.watching.signals import handling
 
 #: How often is looked at what was counted.
 LOOK_SECONDS = 1.0

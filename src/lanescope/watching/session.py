@@ -20,8 +20,8 @@ from lanescope.machine import Machine
 from lanescope.store.folder import State
 from lanescope.store.folders import new_run_folder
 from lanescope.trace.watch_folder import WATCH, SourceRecord, WatchFolder, WatchManifest
-from lanescope.watching.interrupting import deferred
 from lanescope.watching.launcher import Outcome, program_environment
+from lanescope.watching.signals import deferred
 from lanescope.watching.sources.base import Source, start_all
 from lanescope.watching.startup import Starting, Startup
 from lanescope.watching.waiting import Waited

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from lanescope.argument_names import argument
 from lanescope.errors import InputError
-from lanescope.watching.interrupting import handling
 from lanescope.watching.launcher import Outcome, launch, resolve_command
+from lanescope.watching.signals import handling
 
 _ZOMBIE, _DEAD = "Z", "X"
 #: Of /proc/PID/stat, counted from the state on: when the process started.

@@ -1,10 +1,16 @@
-"""Hands the signals that lanescope gets to the program that it runs, as often as they were sent.
+"""Signals of a watch: those that end it in order, and those that are its program's.
 
-The program is in our process group, as it would be without lanescope: what is sent to the group
-(by a terminal, `timeout`, a shell's `kill %1`), or to every process of a job (by systemd, Slurm)
-reaches it anyway, and only what was sent to lanescope alone is passed on. A signal does not say to
-whom it was sent. So a witness stands in the group: a process that blocks all signals. What is
-pending there was sent to more than us.
+While no program takes them the first Ctrl-C or SIGTERM ends what is going on in order, by an
+exception; the second ends lanescope at once, as if nothing handled it. What was measured lies on
+the disk at any time. While a module is being loaded a signal waits: an import that is cut off
+cannot be made again.
+
+While a program runs it gets the signals that lanescope gets, as often as they were sent. It is in
+our process group, as it would be without lanescope: what is sent to the group (by a terminal,
+`timeout`, a shell's `kill %1`), or to every process of a job (by systemd, Slurm) reaches it anyway,
+and only what was sent to lanescope alone is passed on. A signal does not say to whom it was sent.
+So a witness stands in the group: a process that blocks all signals. What is pending there was sent
+to more than us.
 """
 
 from __future__ import annotations
@@ -17,11 +23,13 @@ import subprocess
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
+
+from lanescope.interruption import ENDING, Interrupted, again, is_importing, take
 
 #: They tell of a fault in the process that gets them, of its own limits or its own pipes.
 _OUR_OWN = {
@@ -274,3 +282,71 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def handling(
+    numbers: Sequence[int], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Have `handler` called for some signals, and bring back what was there before.
+
+    Who was told to ignore a signal (nohup, the background of a shell) goes on ignoring it.
+    Threads other than the main one cannot handle signals: nothing changes there.
+    """
+    before = {}
+    try:
+        for number in numbers:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                with suppress(ValueError):  # only the main thread may
+                    before[number] = signal.signal(number, handler)
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextmanager
+def interruptible(*, ends_process: bool = False) -> Iterator[None]:
+    """Have the first signal raise `Interrupted`, and the second end the process.
+
+    Parameters
+    ----------
+    ends_process
+        The first one ends the process, too, where a call of the driver keeps the main thread from
+        it for long: there is nothing yet that would have to be put away.
+    """
+
+    def arrived(number: int, frame: FrameType | None) -> None:
+        if is_importing(frame):
+            return again(number)
+        if ends_process and not take():
+            return  # it is being ended
+        _end_by_the_next()
+        raise Interrupted(number)
+
+    arrived.ends_process = ends_process  # type: ignore[attr-defined]
+
+    with handling(ENDING, arrived):
+        yield
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Raise `Interrupted` at the end of the block only: what it holds must be done whole."""
+    arrived_signals: list[int] = []
+
+    def arrived(number: int, _: FrameType | None) -> None:
+        arrived_signals.append(number)
+        _end_by_the_next()
+
+    with handling(ENDING, arrived):
+        yield
+    if arrived_signals:
+        _end_by_the_next()
+        raise Interrupted(arrived_signals[0])
+
+
+def _end_by_the_next() -> None:
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
