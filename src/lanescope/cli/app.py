@@ -258,7 +258,7 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
-#: Of a thread that goes on when the process has nothing more to do: `lanescope.watching.startup`.
+#: Of a thread that goes on when the process has nothing more to do: `lanescope.watching.session`.
 ABANDONED = "lanescope-startup"
 
 

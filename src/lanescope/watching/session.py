@@ -1,9 +1,18 @@
-"""A watch from its start to its end: sources, what is waited for, and what is stored."""
+"""A watch from its start to its end: sources, what is waited for, and what is stored.
+
+To look at the machine and to get the GPUs' counters ready takes about a second, and most programs
+take longer until they use CUDA. So a program may start meanwhile. The libraries that are loaded
+into it make its first use of CUDA wait for a file, `_READY`, so that no byte crosses a link
+uncounted.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +32,6 @@ from lanescope.trace.watch_folder import WATCH, SourceRecord, WatchFolder, Watch
 from lanescope.watching.launcher import Outcome, program_environment
 from lanescope.watching.signals import deferred
 from lanescope.watching.sources.base import Source, start_all
-from lanescope.watching.startup import Starting, Startup
 from lanescope.watching.waiting import Waited
 
 if TYPE_CHECKING:
@@ -32,6 +40,13 @@ if TYPE_CHECKING:
 
 #: Counters go on for so long after the program's end, so that its last burst is whole.
 _AFTERWARDS_SECONDS = 0.02
+#: Among the spools; is there when counters count, or when it is known that they do not.
+_READY = "ready"
+#: Names the file to the program; as in native/src/inject/ready.hpp.
+_VARIABLE = "LANESCOPE_READY"
+#: Of the thread, which a process that is in a hurry leaves behind.
+_THREAD = "lanescope-startup"
+_LOADING_THREAD = "lanescope-loading"
 
 
 class NotStoredError(InputError):
@@ -101,6 +116,109 @@ class Watch:
     in_hurry: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """What is found out and begun.
+
+    Attributes
+    ----------
+    machine
+        Looks at the machine.
+    sources
+        Makes the sources that count there, which append to files in a folder.
+    needed_later
+        Modules that are loaded when all that is done, so that the end need not.
+    """
+
+    machine: Callable[[], Machine]
+    sources: Callable[[Machine, Path], Sequence[Source]]
+    needed_later: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What came of it.
+
+    Attributes
+    ----------
+    refused
+        By a source's name why it does not watch; None where it does.
+    """
+
+    machine: Machine
+    errors: LinkErrorLog
+    sources: tuple[Source, ...]
+    refused: dict[str, SourceRecord | None]
+
+
+class _Starting:
+    """A startup that goes on in a thread of its own.
+
+    Parameters
+    ----------
+    folder, spool
+        The run's, and where sources append to.
+    """
+
+    def __init__(self, startup: Startup, folder: Path, spool: Path) -> None:
+        self._startup, self._folder, self._spool = startup, folder, spool
+        self._begun: _Begun | None = None
+        self._failure: Exception | None = None
+        self._running: list[Source] = []
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
+        self._thread.start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which a program knows what to wait for."""
+        return {_VARIABLE: str((self._spool / _READY).absolute())}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has come to its end."""
+        return self._done.is_set()
+
+    def result(self) -> _Begun:
+        """Wait for what came of it; raises what stood in the way."""
+        self._done.wait()
+        if self._failure is not None:
+            raise self._failure
+        assert self._begun is not None, "it ends with one of both"
+        return self._begun
+
+    def stop(self) -> None:
+        """End what it began, and nothing else: the watch is given up."""
+        self._done.wait()
+        for source in self._running:
+            source.stop()
+
+    def _run(self) -> None:
+        self._begin()
+        self._thread.name = _LOADING_THREAD
+        for name in self._startup.needed_later:
+            with contextlib.suppress(ImportError, MemoryError):  # whoever needs it says so
+                importlib.import_module(name)
+
+    def _begin(self) -> None:
+        try:
+            from lanescope.trace.link_error_log import LinkErrorLog
+
+            machine = self._startup.machine()
+            errors = LinkErrorLog(self._folder, machine)
+            sources = tuple(self._startup.sources(machine, self._spool))
+            refused = start_all(sources, self._running)
+            self._begun = _Begun(machine, errors, sources, refused)
+        except Exception as error:
+            self._failure = error
+            while self._running:
+                self._running.pop().stop()
+        finally:
+            with contextlib.suppress(OSError):
+                (self._spool / _READY).touch()
+            self._done.set()
+
+
 def watch(request: Watch) -> WatchRun:
     """Watch until what is waited for has ended.
 
@@ -136,7 +254,7 @@ def watch(request: Watch) -> WatchRun:
 
             errors = LinkErrorLog(folder.folder, request.machine)
         else:
-            starting = Starting(request.startup, folder.folder, folder.spool)
+            starting = _Starting(request.startup, folder.folder, folder.spool)
         sources = list(request.sources(folder.spool))
         refused = start_all(sources, running)
         begun = dataclasses.replace(begun, start_ns=native.watch_time_ns())
@@ -210,14 +328,14 @@ def _too_short(refused: Mapping[str, SourceRecord | None]) -> tuple[SourceRecord
     return (SourceRecord("counters", used=False, reason=f"{reason}."),)
 
 
-def _late(starting: Starting | None) -> _Late:
+def _late(starting: _Starting | None) -> _Late:
     if starting is None:
         return _Late()
     begun = starting.result()
     return _Late(begun.machine, begun.errors, begun.sources, begun.refused)
 
 
-def _give_up(running: Sequence[Source], starting: Starting | None) -> None:
+def _give_up(running: Sequence[Source], starting: _Starting | None) -> None:
     for source in running:
         source.stop()
     if starting is not None:
