@@ -10,8 +10,8 @@ from lanescope.trace.counter_spool import RECORD, counter_header, read_all_count
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline
 from lanescope.watching.live import LiveWatch
+from lanescope.watching.requests import SourceRequest
 from lanescope.watching.source_choice import examine, nvlink_text, sources_for
-from lanescope.watching.source_request import SourceRequest
 from lanescope.watching.sources.base import Availability
 from lanescope.watching.sources.counters import CountersSource
 from lanescope.watching.sources.pm import PmSource

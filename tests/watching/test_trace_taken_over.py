@@ -14,7 +14,7 @@ from lanescope._core import native
 from lanescope.machine import Machine
 from lanescope.trace.store import read_spools
 from lanescope.trace.timeline import CALL_TIMES, GPU_CLOCK, Timeline
-from lanescope.watching.source_request import SourceRequest, sources_of_program
+from lanescope.watching.requests import SourceRequest, sources_of_program
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.trace import TraceSource

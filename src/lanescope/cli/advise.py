@@ -159,9 +159,8 @@ def _program(named: list[str]) -> list[str]:
 def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
     """Run a program and trace its copies and kernels."""
     with reporting_interruptions():
-        from lanescope.watching.requests import request_watch
+        from lanescope.watching.requests import SourceRequest, request_watch
         from lanescope.watching.session import watch
-        from lanescope.watching.source_request import SourceRequest
         from lanescope.watching.waiting import Launched
 
         request = SourceRequest(("trace",), kernels=True, contents=True)

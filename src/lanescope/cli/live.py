@@ -287,7 +287,7 @@ def watch_continuously(
     from lanescope.watching.continuous import ContinuousWatch, default_folder
     from lanescope.watching.metrics import metrics_of
     from lanescope.watching.source_choice import counters_for, counters_work, require_usable
-    from lanescope.watching.source_request import SourceRequest
+    from lanescope.watching.requests import SourceRequest
 
     request = SourceRequest(
         names,

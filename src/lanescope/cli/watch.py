@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from lanescope.trace.run import WatchRun
     from lanescope.trace.watch_folder import WatchManifest
     from lanescope.watching.assertions import Assertion
-    from lanescope.watching.requests import LiveView
+    from lanescope.watching.requests import LiveView, SourceRequest
     from lanescope.watching.session import Watch
-    from lanescope.watching.source_request import SourceRequest
     from lanescope.watching.waiting import Waited
 
 _MAKES_THE_SUMMARY = (
@@ -242,10 +241,9 @@ def watch(
         return watch_continuously(keep, names, interval, metrics, out, max_spool, quiet=quiet)
     with reporting_interruptions(nothing_begun=True):
         from lanescope.interruption import Interrupted
-        from lanescope.watching.requests import request_watch
+        from lanescope.watching.requests import DEFAULT_INTERVAL_NS, SourceRequest, request_watch
         from lanescope.watching.session import EndedEarlyError, NotStoredError, summary_interrupted
         from lanescope.watching.session import watch as run_watch
-        from lanescope.watching.source_request import DEFAULT_INTERVAL_NS, SourceRequest
         from lanescope.watching.waiting import waited_for
 
         conditions = _conditions(assertions or ())
@@ -367,7 +365,7 @@ def _require_effect(names: Sequence[str] | None, request: SourceRequest) -> None
     InputError
         If there is one.
     """
-    from lanescope.watching.source_request import SourceRequest
+    from lanescope.watching.requests import SourceRequest
 
     default = SourceRequest()
     options = {"trace": "--trace always", "hashes": "--hash"}

@@ -25,9 +25,8 @@ from lanescope.trace.run import WatchRun
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Seconds as Bounds
 from lanescope.units.words import Seconds
-from lanescope.watching.requests import request_watch
+from lanescope.watching.requests import SourceRequest, request_watch
 from lanescope.watching.session import watch as run_watch
-from lanescope.watching.source_request import SourceRequest
 from lanescope.watching.waiting import waited_for
 
 #: With the bounds of the options on the command line.

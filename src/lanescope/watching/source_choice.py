@@ -11,7 +11,7 @@ from lanescope.argument_names import argument
 from lanescope.errors import MissingPartError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.limits import nvlinked
-from lanescope.watching.source_request import (
+from lanescope.watching.requests import (
     IN_PROGRAMS,
     SourceRequest,
     source_of_program,

@@ -14,9 +14,9 @@ from lanescope.trace.counter_spool import sidecar_of
 from lanescope.trace.probe_spool import read_probe
 from lanescope.trace.store import read_watch
 from lanescope.trace.summarise import summarise
+from lanescope.watching.requests import SourceRequest
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.source_choice import every_source, sources_for
-from lanescope.watching.source_request import SourceRequest
 from lanescope.watching.sources.base import Availability
 from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.counters import CountersSource

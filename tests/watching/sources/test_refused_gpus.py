@@ -10,9 +10,9 @@ from lanescope.findings.trace import evaluate_watch
 from lanescope.report.blocks_text import renderables
 from lanescope.studies.watch_report.document import watch_terminal
 from lanescope.trace.counter_spool import read_all_counters
+from lanescope.watching.requests import SourceRequest
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.source_choice import sources_for
-from lanescope.watching.source_request import SourceRequest
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import calls_library
 from tests.native.mock_gpu import use_mock
