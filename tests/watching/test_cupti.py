@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.watching.cupti import find_cupti
+from lanescope.watching.sources.injection import find_cupti
 
 
 def _make(path: Path) -> Path:

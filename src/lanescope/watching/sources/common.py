@@ -16,8 +16,8 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import sidecar_of
 from lanescope.trace.watch_folder import SampleLearning
-from lanescope.watching.cupti import CUPTI_REMEDY
 from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources.injection import CUPTI_REMEDY
 
 COUNTERS_INSTEAD = "The driver's own counters (source 'counters') remain."
 _AS_ROOT = (
@@ -28,7 +28,7 @@ _AS_ROOT = (
 NO_PRIVILEGES = ("The driver lets administrators alone read hardware counters.", _AS_ROOT)
 NO_CUPTI = (
     "There is no libcupti, the library that samples a GPU's link.",
-    f"{CUPTI_REMEDY[:1].upper()}{CUPTI_REMEDY[1:]}.",
+    CUPTI_REMEDY,
 )
 _NO_DRIVER = (
     "There is no NVIDIA driver that answers.",
@@ -65,7 +65,7 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
     "no PM sampling": ("The GPU is too old to sample its link.", COUNTERS_INSTEAD),
     "no such metrics": ("The GPU does not sample the bytes on its PCIe link.", COUNTERS_INSTEAD),
     "no driver": _NO_DRIVER,
-    "no CUPTI": ("libcupti cannot be opened.", NO_CUPTI[1]),
+    "no CUPTI": ("libcupti cannot be opened.", CUPTI_REMEDY),
     "too old": (
         "The library found is too old: PM sampling came with CUPTI 12.6.",
         "Install a newer one: pip install 'nvidia-cuda-cupti>=13'.",

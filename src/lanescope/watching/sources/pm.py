@@ -14,7 +14,6 @@ from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import counter_header
 from lanescope.trace.timeline import NVLINK
 from lanescope.trace.windows import window_text
-from lanescope.watching.cupti import find_cupti
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.common import (
     COUNTERS_INSTEAD,
@@ -25,6 +24,7 @@ from lanescope.watching.sources.common import (
     tried,
     unusable,
 )
+from lanescope.watching.sources.injection import find_cupti
 
 _ADMIN_ONLY = "RmProfilingAdminOnly"
 #: Bits of the capability set; either is enough.

@@ -10,12 +10,14 @@ from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.trace.call_spool import CALL_SPOOLS
-from lanescope.watching.cupti import CUPTI_REMEDY, CUPTI_VARIABLE, find_cupti
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.injection import (
+    CUPTI_REMEDY,
+    CUPTI_VARIABLE,
     INJECTION_LIBRARY,
     INJECTION_VARIABLE,
     NVTX_VARIABLE,
+    find_cupti,
     has_driver,
     injection_library,
     other_nvtx,
@@ -96,8 +98,7 @@ class TraceSource:
                 False, "There is no NVIDIA driver.", "Install NVIDIA's driver for the GPUs."
             )
         if find_cupti(self._around) is None:
-            remedy = f"{CUPTI_REMEDY[:1].upper()}{CUPTI_REMEDY[1:]}."
-            return Availability(False, self._why_no_cupti(), remedy)
+            return Availability(False, self._why_no_cupti(), CUPTI_REMEDY)
         return Availability(True)
 
     def environment(self) -> dict[str, str]:
