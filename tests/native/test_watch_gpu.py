@@ -7,9 +7,8 @@ import pytest
 from lanescope._core import native
 from lanescope.machine import discover
 from lanescope.trace.counter_spool import read_all_counters
-from lanescope.watching.sources.counters import CountersSource
+from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource
-from lanescope.watching.sources.throughput import ThroughputSource
 from tests.native.test_gpu import DEVICE, GPUS, PINNED, copies, spec
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]

@@ -18,10 +18,9 @@ from lanescope.watching.requests import (
     sources_of_program,
 )
 from lanescope.watching.sources.base import Source, prepare_all
-from lanescope.watching.sources.counters import CountersSource, counts_nvlink
+from lanescope.watching.sources.counters import CountersSource, ThroughputSource, counts_nvlink
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource
-from lanescope.watching.sources.throughput import ThroughputSource
 
 
 def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:

@@ -10,9 +10,8 @@ import pytest
 from lanescope.errors import NotMeasuredError
 from lanescope.trace.counter_spool import read_all_counters, read_counters, sidecar_of
 from lanescope.watching.sources import pm
-from lanescope.watching.sources.counters import CountersSource
+from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource, may_profile
-from lanescope.watching.sources.throughput import ThroughputSource
 from tests.native.mock_gpu import use_mock
 from tests.native.programs import program
 from tests.patience import until

@@ -19,10 +19,9 @@ from lanescope.watching.session import Watch, watch
 from lanescope.watching.source_choice import every_source, sources_for
 from lanescope.watching.sources.base import Availability
 from lanescope.watching.sources.calls import CallsSource
-from lanescope.watching.sources.counters import CountersSource
+from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource
-from lanescope.watching.sources.throughput import ThroughputSource
 from lanescope.watching.sources.trace import TraceSource
 from lanescope.watching.waiting import Launched
 from tests.patience import longer_and_longer

@@ -20,10 +20,9 @@ from lanescope.watching.launcher import Captured, Stopped
 from lanescope.watching.session import NotStoredError, Watch
 from lanescope.watching.session import watch as run_watch
 from lanescope.watching.sources.base import Source
-from lanescope.watching.sources.counters import CountersSource
+from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource
-from lanescope.watching.sources.throughput import ThroughputSource
 from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
 
 _LOOK_SECONDS = 0.05

@@ -1,4 +1,4 @@
-"""The driver's own counters of the bytes on GPUs' links, read again and again."""
+"""What the driver tells of GPUs' links: its counters of bytes, or the mean of the last 20 ms."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from lanescope._core import native
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu, Machine
-from lanescope.trace.counter_spool import counter_header
+from lanescope.trace.counter_spool import RX, TX, counter_header
 from lanescope.trace.timeline import NVLINK
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.common import finish, refusal, together, tried, unusable, uuid_of
 
 #: What is tried; a read costs 160 to 500 us of processor time, so that one GPU takes 16 to
 #: 50 % of a core at this, and at 10 ms, which is short enough for the counters, a tenth of it.
-DEFAULT_PERIOD_NS = 1_000_000
+_DEFAULT_PERIOD_NS = 1_000_000
 #: PCIe 6.0 x16: at this rate the counters begin anew every 34 ms.
-MOST_BYTES_PER_SECOND = 128e9
+_MOST_BYTES_PER_SECOND = 128e9
 #: The counters of NVLink, which have 64 bits and count KiB, need not be read so often.
-NVLINK_PERIOD_NS = 10_000_000
+_NVLINK_PERIOD_NS = 10_000_000
 
 
 class CountersSource:
@@ -49,7 +49,7 @@ class CountersSource:
         gpus: Sequence[Gpu],
         folder: Path,
         *,
-        period_ns: int = DEFAULT_PERIOD_NS,
+        period_ns: int = _DEFAULT_PERIOD_NS,
         nvlinked: Collection[int] = (),
     ) -> None:
         self.gpus = tuple(gpus)
@@ -96,7 +96,7 @@ class CountersSource:
         self._spools = tuple(Path(path) for _, path, _ in (*targets, *nvlinks))
         try:
             self._reader = native.NvmlCounters(
-                targets, self.period_ns, MOST_BYTES_PER_SECOND, nvlinks, NVLINK_PERIOD_NS
+                targets, self.period_ns, _MOST_BYTES_PER_SECOND, nvlinks, _NVLINK_PERIOD_NS
             )
             self._reader.start()
         except native.NativeError as error:
@@ -116,7 +116,7 @@ class CountersSource:
         return {}
 
     def _nvlink_target(self, gpu: Gpu) -> tuple[str, str, str]:
-        header = counter_header(self.name, gpu.index, NVLINK_PERIOD_NS, link=NVLINK)
+        header = counter_header(self.name, gpu.index, _NVLINK_PERIOD_NS, link=NVLINK)
         return uuid_of(gpu), str(self.nvlink_spool(gpu)), header
 
 
@@ -131,3 +131,78 @@ def counts_nvlink(gpu: Gpu) -> bool:
 
 def _query(gpu: Gpu) -> None:
     native.wire_counters(uuid_of(gpu))
+
+
+#: The driver's window, which each call waits for.
+_THROUGHPUT_WINDOW_NS = 20_000_000
+
+#: Ends of the spools' names, the column of each, and the direction as seen from the GPU.
+_DIRECTIONS = (
+    ("rx", RX, native.Direction.received),
+    ("tx", TX, native.Direction.sent),
+)
+
+
+class ThroughputSource:
+    """Asks what one GPU's link carried in the last 20 ms, each direction in a thread of its own.
+
+    The old way, for GPUs whose bytes the driver does not count. Bursts are seen as means over
+    20 ms, and each direction has windows of its own.
+
+    Parameters
+    ----------
+    folder
+        Where the spools go: ``throughput-rx.g0.bin`` and ``throughput-tx.g0.bin`` for GPU 0;
+        `merge_directions` makes one of both.
+    """
+
+    def __init__(self, gpu: Gpu, folder: Path) -> None:
+        self.gpu = gpu
+        self._folder = folder
+        self._readers: list[tuple[Path, native.NvmlThroughput]] = []
+
+    @property
+    def name(self) -> str:
+        """Such as ``throughput.g0``."""
+        return f"throughput.{self.gpu.id}"
+
+    def available(self, machine: Machine, *, thorough: bool = False) -> Availability:
+        """Say whether the driver answers; it is asked once, which takes 20 ms."""
+        if (refused := unusable(machine, self.gpu)) is not None:
+            return refused
+        return tried(lambda: native.link_throughput(uuid_of(self.gpu), native.Direction.received))
+
+    def prepare(self) -> None:
+        """Do nothing: the start takes no time."""
+
+    def start(self) -> None:
+        """Begin to ask.
+
+        Raises
+        ------
+        NotMeasuredError
+            If the driver does not answer.
+        """
+        uuid = uuid_of(self.gpu)
+        try:
+            for end, column, direction in _DIRECTIONS:
+                spool = self._folder / f"throughput-{end}.{self.gpu.id}.bin"
+                header = counter_header(
+                    f"throughput-{end}", self.gpu.index, _THROUGHPUT_WINDOW_NS, [column]
+                )
+                reader = native.NvmlThroughput(uuid, direction, str(spool), header)
+                self._readers.append((spool, reader))
+        except native.NativeError as error:
+            self._readers = []
+            raise refusal(error) from error
+        for _, reader in self._readers:
+            reader.start()
+
+    def stop(self) -> SourceReport:
+        """End after the calls that are under way."""
+        readers, self._readers = self._readers, []
+        return together([finish(reader.stop(), spool) for spool, reader in readers])
+
+    def environment(self) -> Mapping[str, str]:
+        """Return nothing: the program need not know."""
+        return {}
