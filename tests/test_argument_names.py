@@ -20,7 +20,7 @@ SOURCE = Path(lanescope.__file__).parent
 STORED = Path(__file__).parents[1] / "benchmarks/results/h200-x1/model/validate"
 #: What no Python program calls.
 COMMANDS_ALONE = ("cli", "examples", "fleet", "history", "operators", "studies/pcie_thesis")
-COMMANDS_ALONE += ("watching/cost.py", "watching/metrics.py", "watching/continuous.py")
+COMMANDS_ALONE += ("watching/cost.py", "watching/continuous.py")
 COMMANDS_ALONE += ("trace/segments.py",)
 P = Place("g0", Memory.DEVICE)
 LOOP = STORED.parents[1] / "watch/vector-add"

@@ -29,8 +29,7 @@ from live_cost import grow
 
 from lanescope.machine import Gpu, Link, Machine, NumaNode, PcieLink
 from lanescope.trace.segments import read_last, segments_in
-from lanescope.watching.continuous import ContinuousWatch
-from lanescope.watching.metrics import metrics_of, serving
+from lanescope.watching.continuous import ContinuousWatch, metrics_of, serving
 from lanescope.watching.sources.base import Availability, SourceReport
 
 WARM_UP_SECONDS = 65.0

@@ -31,9 +31,8 @@ from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Counters
 from lanescope.trace.watch_folder import WatchManifest
 from lanescope.watching import continuous, segment_writer
-from lanescope.watching.continuous import ContinuousWatch
+from lanescope.watching.continuous import ContinuousWatch, address_of, metrics_of, serving
 from lanescope.watching.live_findings import LiveFindings
-from lanescope.watching.metrics import address_of, metrics_of, serving
 from lanescope.watching.segment_writer import SegmentWriter
 from lanescope.watching.sources.base import Availability, Source, SourceReport
 from tests.patience import PATIENCE_S, until

@@ -11,6 +11,7 @@ import pytest
 from lanescope.machine import Gpu, Link, Machine, NumaNode, PcieLink
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.link_error_log import LinkErrors
+from lanescope.watching.continuous import metrics_of
 from lanescope.watching.live import HISTORY_SECONDS, LiveDirection, LiveRates
 from lanescope.watching.live_findings import (
     ERRORS,
@@ -22,7 +23,6 @@ from lanescope.watching.live_findings import (
     TRAINED_DOWN,
     LiveFindings,
 )
-from lanescope.watching.metrics import metrics_of
 from lanescope.watching.segment_writer import SegmentWriter
 
 BEST = PcieLink(5, 16, 5, 16)

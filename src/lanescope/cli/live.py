@@ -284,8 +284,7 @@ def watch_continuously(
         If the folder is another's, or the address is taken.
     """
     from lanescope.machine import discover
-    from lanescope.watching.continuous import ContinuousWatch, default_folder
-    from lanescope.watching.metrics import metrics_of
+    from lanescope.watching.continuous import ContinuousWatch, default_folder, metrics_of
     from lanescope.watching.source_choice import counters_for, counters_work, require_usable
     from lanescope.watching.requests import SourceRequest
 
@@ -318,7 +317,7 @@ def watch_continuously(
 
 @contextmanager
 def _served(metrics: str | None, text: object) -> Iterator[str]:
-    from lanescope.watching.metrics import DEFAULT_ADDRESS, address_of, serving
+    from lanescope.watching.continuous import DEFAULT_ADDRESS, address_of, serving
 
     if metrics == "off":
         yield ""

@@ -209,7 +209,7 @@ def _watch(
         return run, out or (result_path(Path(name).parent, place, place) if page else None)
     folder = find_run(name)
     if last_ns is not None:
-        from lanescope.watching.continuous import require_continuous
+        from lanescope.trace.segments import require_continuous
 
         require_continuous(folder)
     if not is_watch(folder):

@@ -57,6 +57,12 @@ def is_continuous(folder: Path) -> bool:
     return (folder / SEGMENTS).is_dir()
 
 
+def require_continuous(folder: Path) -> None:
+    """Refuse a folder that is not of a watch without an end; raises InputError."""
+    if not is_continuous(folder):
+        raise InputError(f"{folder} is no watch that keeps the last of it; leave --last out")
+
+
 def was_killed(folder: Path) -> bool:
     """Whether a watch without an end was killed: its session is there, and nobody holds that."""
     spool = folder / SESSION / SPOOL
