@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from lanescope.report import blocks_html
-from lanescope.report import page_frame as page_plots
+from lanescope.report import document_page as page_plots
 from lanescope.store.folder import State
 from lanescope.store.run import Run
 from lanescope.studies.runs import document as page

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lanescope.report import page_frame as page_plots
+from lanescope.report import document_page as page_plots
 
 SOURCE = "window.vegaEmbed = 'ü</script>';"
 

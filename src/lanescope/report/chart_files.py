@@ -14,8 +14,7 @@ from typing import Any
 from lanescope.codec.atomic import write_atomically, write_named
 from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
-from lanescope.report.html import text
-from lanescope.report.page_frame import figure
+from lanescope.report.html import figure, text
 from lanescope.report.vega import specification, theme
 
 FORMATS = ("png", "svg")

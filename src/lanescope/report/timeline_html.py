@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from lanescope.document.blocks import Timeline
-from lanescope.report.html import items, json_data, script, text
-from lanescope.report.page_frame import page_file
+from lanescope.report.html import items, json_data, page_file, script, text
 from lanescope.report.palette import FROM_GPU, TO_GPU
 from lanescope.report.timeline_lanes import HEADING, NO_GPU, Lanes, lanes_of, with_ranges
 from lanescope.report.timeline_rates import RateSeries, rate_series
