@@ -40,7 +40,9 @@ from lanescope.document.blocks import (
 from lanescope.document.chart import AnyChart
 from lanescope.document.finding import Finding
 from lanescope.report import html
-from lanescope.report.column_text import (
+from lanescope.report.html import Markup, text
+from lanescope.report.timeline_html import timeline_html
+from lanescope.report.values import (
     cell_of,
     finding_blocks,
     finding_text,
@@ -50,8 +52,6 @@ from lanescope.report.column_text import (
     pieces,
     value_text,
 )
-from lanescope.report.html import Markup, text
-from lanescope.report.timeline_html import timeline_html
 
 #: Blocks that stand beside each other where there is room.
 _SIDE_BY_SIDE = {Part: "parts", Matrix: "matrices"}

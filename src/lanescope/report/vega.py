@@ -24,9 +24,9 @@ from lanescope.document.chart import (
     HeatMap,
     Span,
 )
-from lanescope.report.chart_ticks import axis_title, ticks, value_text, x_values, y_values
 from lanescope.report.html import plain
 from lanescope.report.palette import DASHES, LIMIT_DASH, MARKERS, colour
+from lanescope.report.values import axis_text, axis_title, ticks, x_values, y_values
 
 Spec = dict[str, Any]
 
@@ -164,9 +164,12 @@ def _curve(chart: Chart, number: int) -> Spec:
 
 
 def _hint(chart: Chart, curve: Curve, i: int) -> str:
-    lines = [curve.name, f"{value_text(chart.x, curve.x[i])}: {value_text(chart.y, curve.y[i])}"]
+    lines = [
+        curve.name,
+        f"{axis_text(chart.x, curve.x[i])}: {axis_text(chart.y, curve.y[i])}",
+    ]
     if curve.low:
-        low, high = value_text(chart.y, curve.low[i]), value_text(chart.y, curve.high[i])
+        low, high = axis_text(chart.y, curve.low[i]), axis_text(chart.y, curve.high[i])
         lines.append(f"{chart.band}: {low} to {high}")
     if curve.hollow and curve.hollow[i]:
         lines.append("unresolved: the clock takes too much of it")
