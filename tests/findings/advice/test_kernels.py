@@ -17,8 +17,8 @@ from lanescope.findings.advice.kernels import (
     Kernels,
     launch_of,
 )
+from lanescope.findings.advice.phase import Predict, best_streams, predicting
 from lanescope.findings.advice.phases import find_phases
-from lanescope.findings.advice.state import Predict, best_streams, predicting
 from lanescope.findings.code import CUDA, PYTORCH
 from lanescope.prediction.workload import Method
 from lanescope.units.estimate import Estimate

@@ -12,8 +12,8 @@ from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.advise import in_language
 from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.judge import calibrate, changes_of
+from lanescope.findings.advice.phase import predicting
 from lanescope.findings.advice.phases import find_phases
-from lanescope.findings.advice.state import predicting
 from lanescope.findings.code import CUDA, CUPY, PYTORCH
 from lanescope.prediction.curves import Curve
 from lanescope.units.estimate import Estimate

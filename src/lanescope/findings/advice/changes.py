@@ -10,9 +10,8 @@ from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
 from lanescope.findings.advice.contents import AGAIN, NEEDLESS, Brings
 from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, is_pageable, look_later, wait_once
-from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
-from lanescope.findings.advice.state import Predict, State, best_streams
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 from lanescope.trace.codes import MemoryKind

@@ -23,8 +23,7 @@ from lanescope.findings.advice.contents import NEEDLESS
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
 from lanescope.findings.advice.kernels import launch_of
 from lanescope.findings.advice.lanes import IN, OUT
-from lanescope.findings.advice.phase import Phase
-from lanescope.findings.advice.state import Predict, State
+from lanescope.findings.advice.phase import Phase, Predict, State
 from lanescope.findings.code import snippets
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.workload import STREAMED, Method
