@@ -13,9 +13,9 @@ import pytest
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.findings.trace import evaluate_watch
 from lanescope.studies.watch_report.blocks import end_lines
+from lanescope.trace.run import TracingCost, slowdown, store_cost, stored_cost
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Operations, Process, Timeline
-from lanescope.trace.tracing_cost import TracingCost, slowdown, store_cost, stored_cost
 from lanescope.watching import cost as tracing_cost
 from lanescope.watching.cost import measure_tracing_cost
 

@@ -69,7 +69,7 @@ def _measure_cost(machine: Machine, as_json: bool) -> None:
     """Measure what tracing costs, and keep it for the summaries of watches."""
     from lanescope.errors import InputError, MissingPartError, NotMeasuredError
     from lanescope.report.format import seconds_text
-    from lanescope.trace.tracing_cost import store_cost
+    from lanescope.trace.run import store_cost
     from lanescope.watching.cost import TRACING_ROUNDS, TRACING_TURNS, measure_tracing_cost
 
     if not machine.gpus:

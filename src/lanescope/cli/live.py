@@ -285,8 +285,8 @@ def watch_continuously(
     """
     from lanescope.machine import discover
     from lanescope.watching.continuous import ContinuousWatch, default_folder, metrics_of
-    from lanescope.watching.source_choice import counters_for, counters_work, require_usable
     from lanescope.watching.requests import SourceRequest
+    from lanescope.watching.source_choice import counters_for, counters_work, require_usable
 
     request = SourceRequest(
         names,

@@ -15,10 +15,9 @@ from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import ProbedDirection
 from lanescope.trace.rates import Rates, Unexplained
-from lanescope.trace.run import BoostOutcome, Turns
+from lanescope.trace.run import BoostOutcome, Slowdown, Turns
 from lanescope.trace.side_tables import ManagedKind
 from lanescope.trace.timeline import Timeline
-from lanescope.trace.tracing_cost import Slowdown
 from lanescope.trace.watch_folder import SampleLearning
 
 _DIRECTIONS = (Direction.H2D, Direction.D2H, Direction.P2P)

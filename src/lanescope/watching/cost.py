@@ -18,8 +18,7 @@ from pathlib import Path
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
-from lanescope.trace.run import Turns, store_turns
-from lanescope.trace.tracing_cost import TracingCost
+from lanescope.trace.run import TracingCost, Turns, store_turns
 from lanescope.watching.launcher import Captured, Stopped, program_environment
 from lanescope.watching.session import NotStoredError, Watch, watch
 from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource

@@ -19,11 +19,10 @@ from lanescope.findings.trace.repeated import resent, thrashing
 from lanescope.machine import Machine
 from lanescope.trace.limits import Ceilings, link_limits, measured_links, measured_nodes, runs_of
 from lanescope.trace.link_error_log import error_notes
-from lanescope.trace.run import WatchRun
+from lanescope.trace.run import WatchRun, slowdown, stored_cost
 from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import Cost, Summary
 from lanescope.trace.timeline import Timeline
-from lanescope.trace.tracing_cost import slowdown, stored_cost
 
 
 def find(

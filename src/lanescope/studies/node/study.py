@@ -50,8 +50,8 @@ from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.studies.options import Option
 from lanescope.studies.running import machine_differences, resolve_machine
 from lanescope.studies.study import Study, Work
-from lanescope.units.words import Seconds
 from lanescope.units.values import OneOf
+from lanescope.units.words import Seconds
 
 #: From so many seconds on there is time for a level.
 _FULL_SECONDS, _LONG_SECONDS = 45, 300

@@ -26,9 +26,8 @@ from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup, LineCopies
 from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.limits import NVLINK_DIRECTIONS
 from lanescope.trace.probe import ProbedDirection, Sign
-from lanescope.trace.run import FEWEST_FOR_INTERVAL, Turns
+from lanescope.trace.run import FEWEST_FOR_INTERVAL, Slowdown, Turns
 from lanescope.trace.summary import DirectionSummary, ManagedDirection, Summary
-from lanescope.trace.tracing_cost import Slowdown
 from lanescope.trace.windows import WindowStatistics, window_text
 from lanescope.units.words import shortened
 
