@@ -30,7 +30,7 @@ import torch
 
 import lanescope
 from lanescope._core import native
-from lanescope.studies.compress.examples import example_arrays
+from lanescope.studies.compress.measuring import example_arrays
 from lanescope.units.bandwidth import bandwidth_gbs
 
 TILE = 16 << 20

@@ -1,4 +1,7 @@
-"""How small codecs make an array, and how fast: measured, and every byte compared."""
+"""How small codecs make an array, and how fast: measured, and every byte compared.
+
+With them stand arrays that are made up, the same each time, for where nobody names any.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.compression.arrays import Entry, Values
+# Now, and not at the first example: a Ctrl-C while NumPy loads this part of it is lost in there.
+from numpy.random import Generator, default_rng
+
+from lanescope.compression.arrays import Entry, Values, storage
 from lanescope.compression.device import Choice, Device
 from lanescope.compression.stream import Codec, Stream, describe
 from lanescope.engine.sampling import Plan, sample_call
@@ -19,6 +25,9 @@ from lanescope.studies.compress.results import ArrayResult, Measured, Timing
 MOST_TIMED_BYTES = 256 << 20
 #: What memory holds that values shall be written to: so none is taken for written that is not.
 _UNWRITTEN = 0xA5
+_SEED = 7
+#: Of each array that is made up.
+DEFAULT_BYTES = 16 << 20
 
 
 class MismatchError(LanescopeError):
@@ -192,3 +201,63 @@ def _require_same(values: Values, out: Values, entry: Entry, choice: Choice, thr
         f"from {choice.name} on {threads} threads as they were, the first at {int(wrong[0])}; do "
         "not use this codec, and report it with the file"
     )
+
+
+def example_arrays(size: int = DEFAULT_BYTES) -> tuple[Entry, ...]:
+    """Return the examples, each of about so many bytes, at least one value."""
+    made: tuple[tuple[str, str, Callable[[int], Values]], ...] = (
+        ("constant fp32", "float32", lambda n: np.full(n, 1.5, np.float32)),
+        ("random bits, fp64", "float64", _random_bits),
+        ("smooth fp32", "float32", lambda n: _smooth(n).astype(np.float32)),
+        ("smooth fp64", "float64", _smooth),
+        ("N(0,1) bf16", "bfloat16", _normal_bf16),
+        ("ReLU of N(0,1) bf16", "bfloat16", _relu_bf16),
+        ("random walk int32", "int32", _walk),
+        ("temperatures fp64", "float64", _temperatures),
+    )
+    entries = []
+    for name, dtype, make in made:
+        count = max(size // storage(dtype).itemsize, 1)
+        entries.append(Entry(name, dtype, (count,), _later(make, count), made_up=True))
+    return tuple(entries)
+
+
+def _later(make: Callable[[int], Values], count: int) -> Callable[[], Values]:
+    return lambda: make(count)
+
+
+def _random() -> Generator:
+    return default_rng(_SEED)
+
+
+def _random_bits(count: int) -> Values:
+    return _random().integers(0, 1 << 64, count, np.uint64).view(np.float64)
+
+
+def _smooth(count: int) -> Values:
+    """Waves of some thousand values, and noise of a millionth as a sensor or a solver has it."""
+    at = np.arange(count)
+    waves = np.sin(at / 1000) + 0.3 * np.sin(at / 77)
+    return np.asarray(waves + 1e-6 * _random().standard_normal(count))
+
+
+def _normal_bf16(count: int) -> Values:
+    bits = _random().standard_normal(count, np.float32).view(np.uint32)
+    # to the nearest, ties to even
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def _relu_bf16(count: int) -> Values:
+    """Activations: every second one is 0."""
+    values = _normal_bf16(count)
+    return np.where(values >> 15 == 0, values, np.uint16(0))
+
+
+def _walk(count: int) -> Values:
+    return np.cumsum(_random().integers(-8, 9, count, np.int32), dtype=np.int32)
+
+
+def _temperatures(count: int) -> Values:
+    """One decimal, of years of days as a weather station has them."""
+    year = 12 * np.sin(np.arange(count) * (2 * np.pi / 365))
+    return np.asarray(np.round(10 + year + 6 * _random().standard_normal(count), 1))

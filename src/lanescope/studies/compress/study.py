@@ -39,8 +39,7 @@ from lanescope.studies.analysis import (
 )
 from lanescope.studies.compress import on_gpus
 from lanescope.studies.compress.compressed import FILE, Compressed, read_compress
-from lanescope.studies.compress.examples import DEFAULT_BYTES, example_arrays
-from lanescope.studies.compress.measuring import array_results
+from lanescope.studies.compress.measuring import DEFAULT_BYTES, array_results, example_arrays
 from lanescope.studies.compress.on_gpus import DEFAULT_LINK_SIZES, DEFAULT_SMS, Gpus, require_sms
 from lanescope.studies.compress.results import ArrayResult
 from lanescope.studies.compress.verdicts import Link
