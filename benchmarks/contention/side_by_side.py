@@ -28,8 +28,8 @@ import lanescope
 from lanescope import Experiment
 from lanescope.engine.sampling import Plan
 from lanescope.studies.running import backend_for
-from lanescope.studies.taruc.contention import memory_points
 from lanescope.studies.taruc.parameters import Contention
+from lanescope.studies.taruc.plan_contention import memory_points
 from lanescope.units.sizes import parse_size
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

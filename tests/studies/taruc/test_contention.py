@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.copies import Memory, Timing
 from lanescope.studies.taruc import Benchmark, Parameters, plan_suite
-from lanescope.studies.taruc.contention import seats, thread_counts
+from lanescope.studies.taruc.plan_contention import seats, thread_counts
 from tests.studies.taruc import machines
 
 

@@ -10,13 +10,14 @@ from lanescope.copies.experiment import Experiment, taken_bytes
 from lanescope.machine import Machine
 from lanescope.studies.taruc import axes
 from lanescope.studies.taruc.axes import EVERYTHING, Only, Planned
-from lanescope.studies.taruc.contention import contention_experiments
-from lanescope.studies.taruc.host import host_experiments
-from lanescope.studies.taruc.host_to_gpu import hostdev_experiments
-from lanescope.studies.taruc.nurma import nurma_experiments
-from lanescope.studies.taruc.overhead import overhead_experiments
 from lanescope.studies.taruc.parameters import Benchmark, Parameters
-from lanescope.studies.taruc.peer import peer_experiments
+from lanescope.studies.taruc.plan_contention import contention_experiments
+from lanescope.studies.taruc.plan_copies import (
+    host_experiments,
+    hostdev_experiments,
+    peer_experiments,
+)
+from lanescope.studies.taruc.plan_memory import nurma_experiments, overhead_experiments
 
 
 @dataclass(frozen=True, slots=True)

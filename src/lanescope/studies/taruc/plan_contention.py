@@ -189,9 +189,6 @@ def _copy(node: NumaNode, gpu: Gpu, down: bool, size: int) -> Copy:
     return Copy(source, destination, size, Engine.CE, access=Access(span_bytes=size))
 
 
-PREFIX = "contention"
-
-
 def contention_experiments(
     machine: Machine,
     parameters: Parameters,
@@ -204,9 +201,9 @@ def contention_experiments(
     free = free_bytes or memory_of(machine)
     section = parameters.contention
     parts = [
-        fitting(memory_points(nodes, section), free, f"{PREFIX}/memory"),
-        fitting(socket_points(nodes, section), free, f"{PREFIX}/sockets"),
-        fitting(pcie_points(machine, nodes, gpus, section), free, f"{PREFIX}/pcie"),
+        fitting(memory_points(nodes, section), free, f"{Purpose.CONTENTION}/memory"),
+        fitting(socket_points(nodes, section), free, f"{Purpose.CONTENTION}/sockets"),
+        fitting(pcie_points(machine, nodes, gpus, section), free, f"{Purpose.CONTENTION}/pcie"),
     ]
     return Planned(
         tuple(e for part in parts for e in part.experiments),
@@ -216,7 +213,8 @@ def contention_experiments(
 
 def _notes(nodes: Iterable[NumaNode]) -> tuple[str, ...]:
     return tuple(
-        f"{PREFIX}: {node.id} has memory but no core that may be used: no thread runs there."
+        f"{Purpose.CONTENTION}: {node.id} has memory but no core that may be used: no thread runs "
+        "there."
         for node in nodes
         if not node.cores
     )
