@@ -17,7 +17,7 @@ from lanescope.results.result import Verdict
 from lanescope.store.run import Run
 from lanescope.studies.taruc.contended import Scaling, Step, suite_of
 from lanescope.studies.taruc.parameters import TITLES, Benchmark
-from lanescope.studies.taruc.points import Point, Series
+from lanescope.studies.taruc.points import Point, Series, field_text, fields_text
 from lanescope.studies.taruc.views import (
     LOAD,
     RATE,
@@ -28,7 +28,6 @@ from lanescope.studies.taruc.views import (
     View,
     panels,
 )
-from lanescope.studies.taruc.words import field_text, fields_text
 
 _SIZE = Axis("Size", "B", log=True)
 _ACCESSED = Axis("Bytes accessed", "B", log=True)

@@ -37,8 +37,7 @@ from lanescope.studies.taruc.charts import taruc_charts
 from lanescope.studies.taruc.contended import Scaling, Suite, suite_of
 from lanescope.studies.taruc.findings import findings
 from lanescope.studies.taruc.parameters import TITLES, Benchmark
-from lanescope.studies.taruc.points import Point, Series, Setting, is_suite
-from lanescope.studies.taruc.words import field_text
+from lanescope.studies.taruc.points import Point, Series, Setting, field_text, is_suite
 
 #: So many findings are on the first screen.
 MOST_FINDINGS = 12

@@ -20,8 +20,7 @@ from lanescope.studies.taruc.compare import (
 )
 from lanescope.studies.taruc.contended import Suite
 from lanescope.studies.taruc.parameters import Benchmark
-from lanescope.studies.taruc.points import Point, Series, Setting
-from lanescope.studies.taruc.words import field_text, percent
+from lanescope.studies.taruc.points import Point, Series, Setting, field_text, percent
 from lanescope.units.sizes import size_text
 from lanescope.units.words import rate_text
 

@@ -18,10 +18,9 @@ from lanescope.studies.taruc.compare import (
 )
 from lanescope.studies.taruc.contended import Suite
 from lanescope.studies.taruc.parameters import Benchmark
-from lanescope.studies.taruc.points import Series
-from lanescope.studies.taruc.words import field_text, percent, times_text
+from lanescope.studies.taruc.points import Series, field_text, percent
 from lanescope.units.sizes import size_text
-from lanescope.units.words import time_text
+from lanescope.units.words import three_digits, time_text
 
 
 def load_findings(suite: Suite) -> list[Finding]:
@@ -51,7 +50,7 @@ def _pages(series: Sequence[Series]) -> Iterable[Finding]:
             yield finding(
                 f"tlb-{operation}",
                 Benchmark.NURMA,
-                f"Small pages make {field_text('operation', operation)} {times_text(top.ratio)} "
+                f"Small pages make {field_text('operation', operation)} {_times_text(top.ratio)} "
                 f"huge pages do: {time_text(other)} and not {time_text(base)} a load "
                 f"({_accessed(top)}); {percent(top.loss)} of the time is the TLB's"
                 f"{how_many(found)}.",
@@ -77,7 +76,7 @@ def _random(series: Sequence[Series]) -> Iterable[Finding]:
         yield finding(
             "random-loads",
             Benchmark.NURMA,
-            f"A dependent load at random takes {time_text(other)}, {times_text(top.ratio)} one in "
+            f"A dependent load at random takes {time_text(other)}, {_times_text(top.ratio)} one in "
             f"order ({time_text(base)}; {top.other.setting.memory} memory of "
             f"{top.other.setting.source}, {_accessed(top)}){how_many(found)}.",
             top.evidence,
@@ -105,7 +104,7 @@ def _far_loads(series: Sequence[Series]) -> Iterable[Finding]:
                 "far-loads",
                 Benchmark.NURMA,
                 f"A load from memory of {node} by a thread on {thread} takes {time_text(other)}, "
-                f"{times_text(top.ratio)} one from its own node ({time_text(base)}; "
+                f"{_times_text(top.ratio)} one from its own node ({time_text(base)}; "
                 f"{field_text('operation', setting.operation)}, {setting.memory}, "
                 f"{_accessed(top)}){how_many(found)}{_spared(found)}.",
                 top.evidence,
@@ -143,7 +142,7 @@ def _strides(series: Sequence[Series]) -> Iterable[Finding]:
             f"{field_text('operation', setting.operation)[:1].upper()}"
             f"{field_text('operation', setting.operation)[1:]} that lie "
             f"{size_text(setting.stride)} apart take {time_text(other)} each, "
-            f"{times_text(top.ratio)} those {size_text(strides[0])} apart ({time_text(base)}; "
+            f"{_times_text(top.ratio)} those {size_text(strides[0])} apart ({time_text(base)}; "
             f"{setting.memory} memory of {setting.source}){how_many(found)}.",
             top.evidence,
             top.ratio - 1,
@@ -184,7 +183,7 @@ def _kinds(series: Sequence[Series]) -> Iterable[Finding]:
             f"{setting.operation}-{setting.memory}",
             Benchmark.OVERHEAD,
             f"{_DOES[setting.operation]} {size_text(comparison.b.bytes)} of {setting.memory} "
-            f"memory takes {time_text(other)}, {times_text(comparison.ratio)} pageable memory "
+            f"memory takes {time_text(other)}, {_times_text(comparison.ratio)} pageable memory "
             f"({time_text(base)}){touch}.",
             comparison.evidence,
             comparison.ratio,
@@ -232,7 +231,7 @@ def _pools(series: Sequence[Series]) -> Iterable[Finding]:
             "allocate-pool",
             Benchmark.OVERHEAD,
             f"Allocating {size_text(top.b.bytes)} on {top.other.setting.source} takes "
-            f"{time_text(other)}, {times_text(top.ratio)} from the driver's pool "
+            f"{time_text(other)}, {_times_text(top.ratio)} from the driver's pool "
             f"({time_text(base)}){how_many(found)}.",
             top.evidence,
             top.ratio,
@@ -289,8 +288,19 @@ def _far_overhead(series: Sequence[Series]) -> Iterable[Finding]:
                 Benchmark.OVERHEAD,
                 f"{_DOES[operation]} {size_text(top.b.bytes)} of {setting.memory} memory of "
                 f"{setting.source} by a thread on {setting.thread} takes {time_text(other)}, "
-                f"{times_text(top.ratio)} memory of its own node ({time_text(base)})"
+                f"{_times_text(top.ratio)} memory of its own node ({time_text(base)})"
                 f"{how_many(found)}.",
                 top.evidence,
                 top.ratio - 1,
             )
+
+
+def _times_text(ratio: float) -> str:
+    """Return how much longer: a percentage up to twice, then a factor.
+
+    >>> _times_text(1.38), _times_text(300.4)
+    ('38 % longer than', '300 times as long as')
+    """
+    if ratio < 2:
+        return f"{(ratio - 1) * 100:.0f} % longer than"
+    return f"{three_digits(ratio)} times as long as"

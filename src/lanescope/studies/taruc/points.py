@@ -1,9 +1,9 @@
-"""Measured points of a suite, gathered into series that differ in size alone."""
+"""Measured points of a suite, gathered into series that differ in size alone; both in words."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
@@ -12,11 +12,28 @@ from lanescope.machine import Machine
 from lanescope.results.result import CopyResult, Result, Status, Verdict
 from lanescope.studies.taruc.parameters import WORD_BYTES, Benchmark
 from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import size_text
 
 #: By name: a suite asks for them a million times.
 _BENCHMARKS = {
     **{Purpose(bench): bench for bench in Benchmark},
     Purpose.SOCKETS: Benchmark.CONTENTION,
+}
+_OPERATIONS = {
+    Operation.ALLOCATE: "allocation",
+    Operation.TOUCH: "first touch",
+    Operation.RELEASE: "release",
+    Operation.CHASE: "dependent loads in order",
+    Operation.CHASE_RANDOM: "dependent loads at random",
+    Operation.GATHER: "independent loads",
+}
+
+_FIELDS = {
+    "source": "place",
+    "gpu": "GPU",
+    "memory": "kind of memory",
+    "who": "participants",
+    "where": "near and far memory",
 }
 
 
@@ -228,3 +245,49 @@ def _setting(
 
 def _memory(source: Place, destination: Place) -> Memory:
     return source.memory if source.is_host or not destination.is_host else destination.memory
+
+
+def fields_text(fields: Sequence[str]) -> str:
+    """Return what tells curves apart, for a title: ``by path and thread``; empty for nothing."""
+    *first, last = [_FIELDS.get(f, f) for f in fields] or [""]
+    return f" by {', '.join(first)} and {last}" if first else f" by {last}" if last else ""
+
+
+def field_text(field: str, value: Hashable) -> str:
+    """Return a field's value for a legend or a title, such as ``thread on h1``."""
+    match field:
+        case "thread":
+            return "thread anywhere" if value is None else f"thread on {value}"
+        case "operation":
+            return _operation_text(str(value))
+        case "stride":
+            return f"every {size_text(float(str(value)))}" if value else "one by one"
+        case "source":
+            return f"in {value}"
+        case "node":
+            return f"memory of {value}"
+        case "direction":
+            return {"h2d": "to the GPU", "d2h": "from the GPU", "both": "both ways"}.get(
+                str(value), str(value)
+            )
+        case "where":
+            return {"near": "near memory", "far": "far memory"}.get(
+                str(value), f"memory of {value}"
+            )
+        case "pattern":
+            return f"{value} blocks"
+        case "caches":
+            return f"caches {value}"
+        case "route":
+            return str(value) or "driver's choice"
+    return str(value)
+
+
+def _operation_text(operation: str) -> str:
+    """Return an operation for people; ``allocate`` is an allocation."""
+    return _OPERATIONS.get(Operation(operation), operation)
+
+
+def percent(share: float) -> str:
+    """Return a share as a whole percentage, with a decimal where it is small."""
+    return f"{share * 100:.0f} %" if abs(share) >= 0.0995 else f"{share * 100:.1f} %"
