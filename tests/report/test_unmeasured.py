@@ -7,7 +7,7 @@ from lanescope.copies.operation import Access
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.store.run import Manifest, Run
-from lanescope.studies.runs.sentences import unmeasured
+from lanescope.studies.runs.tables import unmeasured
 from lanescope.studies.taruc.document import taruc_overview
 from tests.fake_backend import FakeBackend
 from tests.findings.machine.simulator import nvswitched

@@ -36,14 +36,16 @@ from lanescope.studies.runs.export import run_csv
 from lanescope.studies.runs.machine import machine_blocks
 from lanescope.studies.runs.outcome import Word, headline_rows, outcome
 from lanescope.studies.runs.paths import PathRow, bandwidth_rows, swept_results
-from lanescope.studies.runs.sentences import open_points, total_sentences, unmeasured
 from lanescope.studies.runs.sweep import sweep_series
 from lanescope.studies.runs.tables import (
     latency_rows,
     latency_table,
+    open_points,
     paths_table,
     raw_table,
     sweep_table,
+    total_sentences,
+    unmeasured,
 )
 from lanescope.studies.taruc.document import taruc_findings, taruc_sections
 from lanescope.studies.taruc.points import is_suite, plain_results

@@ -32,7 +32,7 @@ from lanescope.report.format import (
 )
 from lanescope.results.result import MIN_SAMPLES
 from lanescope.store.run import Run
-from lanescope.studies.runs.sentences import unmeasured
+from lanescope.studies.runs.tables import unmeasured
 from lanescope.studies.taruc.charts import taruc_charts
 from lanescope.studies.taruc.contended import Scaling, Suite, suite_of
 from lanescope.studies.taruc.findings import findings
