@@ -5,26 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lanescope.document.blocks import (
+    Badge,
     Banner,
     Block,
     Bullets,
+    Cell,
     Code,
+    Column,
     Details,
     Document,
     Download,
     Drawing,
     Facts,
     Findings,
+    Group,
     Headline,
+    Kind,
     Section,
+    Table,
     Text,
     Tone,
+    Value,
+    Words,
     charts_of,
 )
 from lanescope.document.chart import AnyChart
 from lanescope.findings.machine import diagnose
+from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
 from lanescope.report.document_page import document_page
-from lanescope.report.format import count_text
+from lanescope.report.format import MISSING, bytes_text, count_text, gbs_text
+from lanescope.report.topology_layout import trained_down_text
 from lanescope.report.topology_svg import topology_svg
 from lanescope.results.result import Result
 from lanescope.store.folder import state_sentence
@@ -33,7 +43,6 @@ from lanescope.studies.registry import study_named
 from lanescope.studies.runs.cases import case_blocks
 from lanescope.studies.runs.charts import run_charts
 from lanescope.studies.runs.export import run_csv
-from lanescope.studies.runs.machine import machine_blocks
 from lanescope.studies.runs.outcome import Word, headline_rows, outcome
 from lanescope.studies.runs.paths import PathRow, bandwidth_rows, swept_results
 from lanescope.studies.runs.sweep import sweep_series
@@ -85,7 +94,7 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
 )
 
 
-def method_bullets(results: Sequence[Result]) -> Bullets:
+def _method_bullets(results: Sequence[Result]) -> Bullets:
     """Return each method of timing once, with the experiments that used it."""
     users: dict[str, list[str]] = {}
     for result in results:
@@ -101,7 +110,7 @@ def _method(method: str, names: Sequence[str]) -> str:
 
 #: More paths than this, all in the cells of cases, start folded and are not plotted: the
 #: plots of a thousand paths keep a browser busy for minutes.
-MOST_PATHS_BESIDE_CASES = 100
+_MOST_PATHS_BESIDE_CASES = 100
 
 
 def diagnosis_section(run: Run) -> Section:
@@ -144,7 +153,7 @@ def _paths(run: Run, *, verbose: bool) -> Sequence[Block]:
     blocks = [paths_table(paths), *([Bullets(totals)] if totals else ())]
     if not run.manifest.cases:
         return blocks
-    crowded = len(paths) > MOST_PATHS_BESIDE_CASES
+    crowded = len(paths) > _MOST_PATHS_BESIDE_CASES
     summary = count_text(len(paths), "path") if crowded else ""
     return [Details(blocks, summary, on_terminal=verbose)]
 
@@ -174,15 +183,15 @@ def page_html(run: Run, *, strict: bool = False, static: bool = False) -> str:
     static
         See `document_page`.
     """
-    return document_page(run_document(run, strict=strict), static=static)
+    return document_page(_run_document(run, strict=strict), static=static)
 
 
 def run_plots(run: Run) -> list[AnyChart]:
     """Return all charts of a run's document."""
-    return list(charts_of(run_document(run).sections))
+    return list(charts_of(_run_document(run).sections))
 
 
-def run_document(run: Run, *, strict: bool = False) -> Document:
+def _run_document(run: Run, *, strict: bool = False) -> Document:
     """Return all that is known of a run: what it comes to first, how it was timed last."""
     manifest, machine = run.manifest, run.manifest.machine
     study = study_named(manifest.verb)
@@ -195,7 +204,7 @@ def run_document(run: Run, *, strict: bool = False) -> Document:
         *result_sections(run),
         Section("plots", "Plots", _charts(run, rows)),
         *taruc_sections(run),
-        Section("machine", "Machine", machine_blocks(machine)),
+        Section("machine", "Machine", _machine_blocks(machine)),
         Section("raw", "Raw numbers, predicted" if run.predicted else "Raw numbers", _raw(run)),
         Section("method", "How each was timed", _methods(run)),
         Section("definitions", "What the numbers mean", [Facts(DEFINITIONS)]),
@@ -243,7 +252,7 @@ def _topology(run: Run) -> list[Block]:
 
 def _charts(run: Run, rows: Sequence[PathRow]) -> list[AnyChart]:
     """The charts of paths; those of suites and of the run's study stand in their sections."""
-    crowded = bool(run.manifest.cases) and len(rows) > MOST_PATHS_BESIDE_CASES
+    crowded = bool(run.manifest.cases) and len(rows) > _MOST_PATHS_BESIDE_CASES
     series = sweep_series(swept_results(plain_results(run.results)))
     return run_charts(() if crowded else rows, series)
 
@@ -262,5 +271,115 @@ def _raw(run: Run) -> list[Block]:
 
 
 def _methods(run: Run) -> list[Block]:
-    methods = method_bullets(run.results)
+    methods = _method_bullets(run.results)
     return [Details([methods], count_text(len(methods.items), "method"))] if methods.items else []
+
+
+def _machine_blocks(machine: Machine) -> list[Block]:
+    """Return the parts of a machine, its links, and what is not known of it."""
+    blocks: list[Block] = []
+    if machine.described:
+        blocks.append(Text("Described in a file, not measured here."))
+    blocks.append(_machine_parts(machine))
+    if machine.links:
+        blocks.append(_machine_links(machine))
+    if machine.notes:
+        blocks += [Text("What is not known, and why:"), Bullets(machine.notes)]
+    return blocks
+
+
+def _machine_parts(machine: Machine) -> Facts:
+    pairs: list[tuple[str, Words]] = [("CPU", machine.cpu or "not known")]
+    pairs += [(f"NUMA node {n.id}", _node_words(n)) for n in machine.nodes]
+    pairs += [(f"GPU {g.id}", _gpu_words(g)) for g in machine.gpus]
+    if not machine.gpus:
+        pairs.append(("GPUs", "none"))
+    pairs.append(("NVIDIA driver", machine.driver or MISSING))
+    pairs.append(("CUDA", machine.cuda_version or MISSING))
+    if machine.latencies.source is not None:
+        pairs.append(("Latencies for predictions", machine.latencies.source))
+    return Facts(pairs)
+
+
+def _machine_links(machine: Machine) -> Table:
+    columns = (
+        Column("link"),
+        Column("kind"),
+        Column("generation", Kind.COUNT),
+        Column("width", Kind.COUNT, "Lanes of PCIe, links of NVLink"),
+        Column("raw GB/s", Kind.GBS, "What the wire carries one way after the line code"),
+        Column("payload there GB/s", Kind.GBS, "From the first to the second part"),
+        Column("payload back GB/s", Kind.GBS, "From the second to the first part"),
+        Column("state"),
+    )
+    rows = [_link_cells(link) for link in machine.links]
+    return Table("Links and their limits, in each direction", columns, [Group(rows)])
+
+
+def _node_words(node: NumaNode) -> str:
+    parts = [count_text(len(node.cores), "core") if node.cores else "no cores"]
+    if node.memory_bytes is not None:
+        size = f"{bytes_text(node.memory_bytes)} of " if node.memory_bytes else "no "
+        parts.append(f"{size}memory")
+    if node.cache_bytes is not None:
+        parts.append(f"{bytes_text(node.cache_bytes)} of last-level cache")
+    if node.memory_gbs is not None:
+        parts.append(f"memory limit {gbs_text(node.memory_gbs)} GB/s")
+    else:
+        parts.append("memory limit not known")
+    if node.memory_detail is not None:
+        parts[-1] += f" ({node.memory_detail})"
+    return ", ".join(parts)
+
+
+def _gpu_words(gpu: Gpu) -> Words:
+    parts = [gpu.name]
+    if gpu.memory_bytes is not None:
+        parts.append(bytes_text(gpu.memory_bytes))
+    if gpu.compute_capability is not None:
+        parts.append("compute capability {}.{}".format(*gpu.compute_capability))
+    if gpu.multiprocessors is not None:
+        parts.append(f"{gpu.multiprocessors} multiprocessors")
+    if gpu.copy_engines is not None:
+        parts.append(count_text(gpu.copy_engines, "copy engine"))
+    if gpu.pci_address is not None:
+        parts.append(gpu.pci_address)
+    parts.append("nearest node not known" if gpu.node is None else f"near h{gpu.node}")
+    if gpu.unavailable is None:
+        return ", ".join(parts)
+    return (", ".join(parts), "; ", Badge("not available", Tone.BAD), f": {gpu.unavailable}")
+
+
+def _link_cells(link: Link) -> list[Value | Cell]:
+    generation, width = None, None
+    if link.pcie is not None:
+        generation, width = link.pcie.generation, f"x{link.pcie.width}"
+    elif link.nvlink is not None:
+        generation, width = link.nvlink.version, f"x{link.nvlink.count}"
+    there, back = (None, None) if link.payload_gbs is None else link.payload_gbs
+    kinds = {LinkKind.PCIE: "PCIe", LinkKind.NVLINK: "NVLink", LinkKind.SOCKET: "socket"}
+    return [
+        f"{link.a} – {link.b}",
+        kinds[link.kind],
+        generation,
+        width,
+        link.raw_gbs,
+        there,
+        back,
+        _link_state(link),
+    ]
+
+
+def _link_state(link: Link) -> Value | Cell:
+    if (warning := trained_down_text(link)) is not None:
+        return Cell(warning, tone=Tone.BAD)
+    nvlink = link.nvlink
+    if nvlink is not None and nvlink.max_count is not None and nvlink.count < nvlink.max_count:
+        return Cell(f"{nvlink.count} of {nvlink.max_count} links up", tone=Tone.BAD)
+    return "as fast as both ends allow" if _best_known(link) else None
+
+
+def _best_known(link: Link) -> bool:
+    if link.pcie is not None:
+        return link.pcie.max_generation is not None and link.pcie.max_width is not None
+    return link.nvlink is not None and link.nvlink.max_count is not None
