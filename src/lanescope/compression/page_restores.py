@@ -70,7 +70,6 @@ class PageRestores(PageCopies):
         """
         self._require_host()
         self._require_open()
-        self._log.settle()
         wanted = (
             np.arange(len(parcel))
             if which is None
@@ -79,6 +78,7 @@ class PageRestores(PageCopies):
         sizes = parcel.sizes[wanted]
         with Unjoined(self._core) as unjoined:
             begun = self._begin_first(parcel, out, unjoined) if which is None else []
+            self._log.settle()  # while the first pages are on their way
             found, room = self._places(parcel.framework, runs_of(parcel, wanted), out, pages, sizes)
             if len(wanted) == 0:
                 return found
