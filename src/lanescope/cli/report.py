@@ -141,7 +141,7 @@ def _report_reproduction(name: str, out: Path | None, *, others: bool, static: b
     from lanescope.cli.reproduce import write_page
     from lanescope.store.folders import find_run
     from lanescope.store.store import PAGE
-    from lanescope.studies.pcie_thesis.store import CHAPTERS, is_reproduction
+    from lanescope.studies.pcie_thesis.reproduction import CHAPTERS, is_reproduction
 
     if is_capture(name) or not is_reproduction(folder := find_run(name)):
         return False

@@ -20,15 +20,14 @@ from lanescope.units.values import Folder, Sizes, Whole, Words
 if TYPE_CHECKING:
     from lanescope.machine import Machine
     from lanescope.studies.pcie_thesis.carry_out import Progress
-    from lanescope.studies.pcie_thesis.plan import Program, Turn
+    from lanescope.studies.pcie_thesis.reproduction import Program, ReproductionFolder, Turn
     from lanescope.studies.pcie_thesis.results import ReproductionResults
-    from lanescope.studies.pcie_thesis.store import ReproductionFolder
 
 STUDIES = ("pcie-thesis",)
 
 
 def _program_names() -> Sequence[str]:
-    from lanescope.studies.pcie_thesis.plan import NAMES
+    from lanescope.studies.pcie_thesis.reproduction import NAMES
 
     return NAMES
 
@@ -76,7 +75,7 @@ def reproduce(
     """
     from lanescope.machine import discover
     from lanescope.studies.pcie_thesis.carry_out import carry_out
-    from lanescope.studies.pcie_thesis.plan import programs_for, turns
+    from lanescope.studies.pcie_thesis.reproduction import programs_for, turns
 
     if study not in STUDIES:
         raise InputError(f"there is no study {study!r}; use {', '.join(STUDIES)}")
@@ -123,8 +122,8 @@ def write_page(
     from lanescope.store.store import PAGE
     from lanescope.studies.pcie_thesis.document import chapters_page_html
     from lanescope.studies.pcie_thesis.evaluate import evaluate
+    from lanescope.studies.pcie_thesis.reproduction import CHAPTERS, read_reproduction
     from lanescope.studies.pcie_thesis.results import reproduction_json
-    from lanescope.studies.pcie_thesis.store import CHAPTERS, read_reproduction
 
     results = evaluate(read_reproduction(folder))
     if numbers:
@@ -139,7 +138,7 @@ def write_page(
 def _named(
     programs: Sequence[str] | None, sizes: Sequence[int] | None
 ) -> tuple[Sequence[str], Sequence[str]]:
-    from lanescope.studies.pcie_thesis.plan import NAMES, SIZES
+    from lanescope.studies.pcie_thesis.reproduction import NAMES, SIZES
 
     chosen = NAMES if programs is None else programs
     if sizes is not None and "vector-add" not in chosen:
@@ -162,7 +161,7 @@ def _folder(
 ) -> ReproductionFolder:
     from lanescope._version import __version__
     from lanescope.store.folders import new_run_folder
-    from lanescope.studies.pcie_thesis.store import (
+    from lanescope.studies.pcie_thesis.reproduction import (
         REPRODUCE,
         ReproductionFolder,
         ReproductionRequest,

@@ -92,7 +92,11 @@ def show(
     from lanescope.cli.report import is_capture
     from lanescope.store.folders import find_run
     from lanescope.store.store import read_run
-    from lanescope.studies.pcie_thesis.store import CHAPTERS, is_reproduction, read_reproduction
+    from lanescope.studies.pcie_thesis.reproduction import (
+        CHAPTERS,
+        is_reproduction,
+        read_reproduction,
+    )
     from lanescope.studies.registry import stored_analysis
     from lanescope.trace.store import is_watch, read_watch
 

@@ -10,8 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from lanescope.store.folder import State
-from lanescope.studies.pcie_thesis.plan import Mode, Program, Step, Turn, programs_for, turns
-from lanescope.studies.pcie_thesis.store import Done, ReproductionFolder, ReproductionRequest
+from lanescope.studies.pcie_thesis.reproduction import (
+    Done,
+    Mode,
+    Program,
+    ReproductionFolder,
+    ReproductionRequest,
+    Step,
+    Turn,
+    programs_for,
+    turns,
+)
 from lanescope.trace.codes import Direction
 from lanescope.trace.columns import write_columns
 from lanescope.trace.operations import Operations

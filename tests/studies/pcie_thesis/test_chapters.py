@@ -10,9 +10,14 @@ from lanescope.errors import InputError
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.counted import counted_steps, payload_of, windows
 from lanescope.studies.pcie_thesis.evaluate import evaluate
-from lanescope.studies.pcie_thesis.plan import Mode, Step, moving
+from lanescope.studies.pcie_thesis.reproduction import (
+    Mode,
+    Step,
+    is_reproduction,
+    moving,
+    read_reproduction,
+)
 from lanescope.studies.pcie_thesis.results import reproduction_json
-from lanescope.studies.pcie_thesis.store import is_reproduction, read_reproduction
 from lanescope.trace.store import is_watch, read_watch
 from tests.studies.pcie_thesis.reproductions import (
     CAPTURES,

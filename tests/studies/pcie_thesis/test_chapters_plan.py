@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.studies.pcie_thesis.plan import (
+from lanescope.studies.pcie_thesis.reproduction import (
     NAMES,
     SIZES,
     Mode,

@@ -11,11 +11,13 @@ import pytest
 
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis import carry_out as carrying
-from lanescope.studies.pcie_thesis.plan import Mode, programs_for, turns
-from lanescope.studies.pcie_thesis.store import (
+from lanescope.studies.pcie_thesis.reproduction import (
+    Mode,
     ReproductionFolder,
     ReproductionRequest,
+    programs_for,
     read_reproduction,
+    turns,
 )
 from lanescope.watching.launcher import Captured, Stopped
 from tests.patience import PATIENCE_S

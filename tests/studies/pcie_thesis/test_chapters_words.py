@@ -6,7 +6,12 @@ import pytest
 
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.evaluate import program_sentences
-from lanescope.studies.pcie_thesis.plan import Mode, programs_for
+from lanescope.studies.pcie_thesis.reproduction import (
+    Mode,
+    Reproduction,
+    ReproductionRequest,
+    programs_for,
+)
 from lanescope.studies.pcie_thesis.results import (
     NoticedResults,
     ProgramResults,
@@ -15,7 +20,6 @@ from lanescope.studies.pcie_thesis.results import (
     SourceResults,
     StepResults,
 )
-from lanescope.studies.pcie_thesis.store import Reproduction, ReproductionRequest
 from lanescope.trace.limits import LinkLimit
 from tests.studies.pcie_thesis.reproductions import MACHINE
 

@@ -14,8 +14,17 @@ from lanescope.errors import InputError
 from lanescope.interruption import Interrupted
 from lanescope.machine import Gpu
 from lanescope.store.folder import State
-from lanescope.studies.pcie_thesis.plan import IDLE_SECONDS, Mode, Program, Turn, parse_steps, turns
-from lanescope.studies.pcie_thesis.store import Done, ReproductionFolder, ReproductionRequest
+from lanescope.studies.pcie_thesis.reproduction import (
+    IDLE_SECONDS,
+    Done,
+    Mode,
+    Program,
+    ReproductionFolder,
+    ReproductionRequest,
+    Turn,
+    parse_steps,
+    turns,
+)
 from lanescope.watching.launcher import Captured, Stopped
 from lanescope.watching.session import NotStoredError, Watch
 from lanescope.watching.session import watch as run_watch

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.studies.pcie_thesis.plan import Step
+from lanescope.studies.pcie_thesis.reproduction import Step
 from lanescope.trace.codes import FloatArray, IntArray
 from lanescope.trace.limits import pcie_links
 from lanescope.trace.rectangles import between

@@ -37,7 +37,7 @@ from lanescope.report.format import (
 )
 from lanescope.store.folder import state_sentence
 from lanescope.studies.pcie_thesis.charts import probe_charts, source_charts
-from lanescope.studies.pcie_thesis.plan import Mode
+from lanescope.studies.pcie_thesis.reproduction import Mode
 from lanescope.studies.pcie_thesis.results import (
     Pair,
     ProgramResults,

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lanescope.machine import Machine
-from lanescope.studies.pcie_thesis.plan import (
+from lanescope.studies.pcie_thesis.reproduction import (
+    Done,
     Mode,
     Program,
+    Reproduction,
     Step,
     moved,
     moving,
@@ -42,7 +44,6 @@ from lanescope.studies.pcie_thesis.sources import (
     source_of,
     watched_once,
 )
-from lanescope.studies.pcie_thesis.store import Done, Reproduction
 from lanescope.trace.limits import link_limits
 from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
 from lanescope.trace.run import WatchRun

@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lanescope.studies.pcie_thesis.counted import Payload
-from lanescope.studies.pcie_thesis.plan import Mode, Program, Step
-from lanescope.studies.pcie_thesis.store import Reproduction
+from lanescope.studies.pcie_thesis.reproduction import Mode, Program, Reproduction, Step
 from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe

@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.machine import Machine
 from lanescope.studies.pcie_thesis.counted import CountedSteps, Payload, counted_steps, payload_of
-from lanescope.studies.pcie_thesis.plan import Step, moved, moving
+from lanescope.studies.pcie_thesis.reproduction import Step, moved, moving
 from lanescope.studies.pcie_thesis.results import Pair, SourceResults, pair_of, quantity
 from lanescope.trace.codes import Direction
 from lanescope.trace.operations import Operations

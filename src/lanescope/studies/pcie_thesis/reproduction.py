@@ -1,15 +1,36 @@
-"""What is run, in which order: programs and their steps, ways of watching them, repetitions."""
+"""A reproduction: what is run, in which order, and the folder that holds all of it.
+
+Programs and their steps, ways of watching them, repetitions; a folder for each turn, which is a
+watch's where it was watched. Layout::
+
+    manifest.json              what was asked, on which GPU, how far it came
+    machine.toml               the machine, as a machine file
+    PROGRAM/plain-1/           steps.json
+    PROGRAM/sources-1/         a watch, and steps.json
+    PROGRAM/probe-1/           a watch, and steps.json
+    idle/probe-1/              a watch of the idle link
+    chapters.json              what all of them tell
+    report.html                the page
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
-from lanescope.codec.fields import build
+from lanescope.codec.atomic import writing_to
+from lanescope.codec.fields import FieldError, Moment, build
+from lanescope.codec.files import fields_of
 from lanescope.errors import InputError
+from lanescope.machine import Machine
+from lanescope.store.folder import MANIFEST, RunFolder, State, read_manifest, read_stored, verb_of
+from lanescope.trace.run import WatchRun
+from lanescope.trace.store import is_watch, read_watch
+from lanescope.trace.stored_columns import in_memory
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import parse_size, size_text
 
@@ -19,7 +40,7 @@ SIZES = ("25MB", "50MB", "100MB", "200MB", "400MB")
 NAMES = ("vector-add", "matmul", "concurrent-copies", "load-with-copies")
 #: A probe of the idle link lasts so long.
 IDLE_SECONDS = 1.0
-IDLE = "idle"
+_IDLE = "idle"
 
 _PARTS = {
     "vector-add": "chapters 4 and 5",
@@ -27,6 +48,11 @@ _PARTS = {
     "concurrent-copies": "outlook",
     "load-with-copies": "outlook",
 }
+#: The verb of such runs.
+REPRODUCE = "reproduce"
+STEPS = "steps.json"
+_MOST_REPETITIONS = 10_000
+CHAPTERS = "chapters.json"
 
 
 class Mode(StrEnum):
@@ -78,7 +104,7 @@ class Turn:
     @property
     def folder(self) -> str:
         """Where it is stored, below the folder of all of them."""
-        key = IDLE if self.program is None else self.program.key
+        key = _IDLE if self.program is None else self.program.key
         return f"{key}/{self.mode}-{self.repetition}"
 
     @property
@@ -219,3 +245,160 @@ def moved(steps: Iterable[Step]) -> tuple[int, int]:
     """Return the bytes that steps move to the GPU, and from it."""
     pairs = [step.moved for step in steps]
     return sum(down for down, _ in pairs), sum(up for _, up in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class ReproductionRequest:
+    """What was asked for.
+
+    Attributes
+    ----------
+    gpu
+        The machine's number of the GPU.
+    started
+        ISO 8601 with the offset from UTC.
+    """
+
+    command: str
+    started: Moment
+    tool_version: str
+    machine: Machine
+    gpu: int
+    repetitions: int
+    programs: tuple[Program, ...]
+    state: State = State.RUNNING
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A turn that is over.
+
+    Attributes
+    ----------
+    folder
+        Where it is stored.
+    steps
+        As the program told them; empty for the idle link, and where it failed.
+    error
+        Why there are no steps, as a sentence; None when all is well.
+    """
+
+    turn: Turn
+    folder: Path
+    steps: tuple[Step, ...] = ()
+    error: str | None = None
+
+    def watch(self) -> WatchRun | None:
+        """Return what was watched; None where nobody watched.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read.
+        """
+        there = (self.folder / MANIFEST).is_file()
+        if not there or not is_watch(self.folder):
+            return None
+        run = read_watch(self.folder)
+        timeline = run.timeline  # of some seconds
+        counters = tuple(in_memory(one) for one in timeline.counters)
+        operations = in_memory(timeline.operations)
+        whole = replace(timeline, counters=counters, operations=operations)
+        return replace(run, timeline=whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What was asked, and what is done of it."""
+
+    asked: ReproductionRequest
+    done: tuple[Done, ...]
+    folder: Path
+
+
+class ReproductionFolder:
+    """The folder of a reproduction that goes on.
+
+    Raises
+    ------
+    InputError
+        From any method, if it cannot be written.
+    """
+
+    def __init__(self, folder: Path, request: ReproductionRequest) -> None:
+        self.folder, self.asked = folder, request
+        self._opened = RunFolder.begin(folder, REPRODUCE, request)
+
+    def update(self, request: ReproductionRequest) -> None:
+        """Store how far it came."""
+        self.asked = request
+        self._opened.update(request)
+
+    def place(self, turn: Turn) -> Path:
+        """Return where a turn goes; nothing is there yet."""
+        folder = self.folder / turn.folder
+        with writing_to(folder):
+            folder.parent.mkdir(exist_ok=True)
+        return folder
+
+    def finish(self, done: Done) -> None:
+        """Store what a program told of a turn."""
+        with writing_to(done.folder):
+            done.folder.mkdir(exist_ok=True)
+        content = {"steps": steps_json(done.steps), "error": done.error}
+        self._opened.write_json(f"{done.turn.folder}/{STEPS}", content)
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the folder."""
+        self._opened.write(name, text.encode())
+
+
+def is_reproduction(folder: Path) -> bool:
+    """Whether a run folder holds a reproduction."""
+    return verb_of(folder) == REPRODUCE
+
+
+def read_reproduction(folder: Path) -> Reproduction:
+    """Read a reproduction, finished or not.
+
+    Raises
+    ------
+    InputError
+        If it is none, of another schema version, or damaged.
+    """
+    request = read_manifest(ReproductionRequest, folder)
+    with fields_of(folder / MANIFEST, "name another run"):
+        _require_possible(request)
+    return Reproduction(
+        request, _done(folder, turns(request.programs, request.repetitions)), folder
+    )
+
+
+def _require_possible(request: ReproductionRequest) -> None:
+    """Check what a manifest tells; raises `FieldError`."""
+    if request.gpu not in {gpu.index for gpu in request.machine.gpus}:
+        raise FieldError(f"its machine.toml has no g{request.gpu}", "gpu")
+    if not 1 <= request.repetitions <= _MOST_REPETITIONS:
+        raise FieldError(f"field 'repetitions' is {request.repetitions}, which cannot be", "gpu")
+    keys = [program.key for program in request.programs]
+    if len(set(keys)) < len(keys) or any(Path(key).name != key for key in keys):
+        raise FieldError("the 'key' of a program is there twice or names no folder", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredSteps:
+    """What a program told of a turn; see `Done`."""
+
+    steps: tuple[Step, ...]
+    error: str | None
+
+
+def _done(folder: Path, planned: Sequence[Turn]) -> tuple[Done, ...]:
+    found = []
+    for turn in planned:
+        place = folder / turn.folder
+        if (place / STEPS).is_file():
+            stored = read_stored(_StoredSteps, folder, f"{turn.folder}/{STEPS}")
+            found.append(Done(turn, place, stored.steps, stored.error))
+    return tuple(found)
