@@ -19,12 +19,11 @@ from lanescope.studies.pcie_thesis.charts import (
     source_charts,
     traced_line,
 )
-from lanescope.studies.pcie_thesis.counted import payload_of
 from lanescope.studies.pcie_thesis.document import chapters_page_html, overview
 from lanescope.studies.pcie_thesis.evaluate import evaluate
 from lanescope.studies.pcie_thesis.reproduction import programs_for, read_reproduction
 from lanescope.studies.pcie_thesis.results import ReproductionResults
-from lanescope.studies.pcie_thesis.sources import probed
+from lanescope.studies.pcie_thesis.sources import payload_of, probed
 from lanescope.trace.store import read_watch
 from tests.report import test_browser, watch_factory
 from tests.report.conftest import Document

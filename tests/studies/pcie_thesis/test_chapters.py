@@ -8,7 +8,6 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.store.folder import State
-from lanescope.studies.pcie_thesis.counted import counted_steps, payload_of, windows
 from lanescope.studies.pcie_thesis.evaluate import evaluate
 from lanescope.studies.pcie_thesis.reproduction import (
     Mode,
@@ -18,6 +17,7 @@ from lanescope.studies.pcie_thesis.reproduction import (
     read_reproduction,
 )
 from lanescope.studies.pcie_thesis.results import reproduction_json
+from lanescope.studies.pcie_thesis.sources import counted_steps, payload_of, windows
 from lanescope.trace.store import is_watch, read_watch
 from tests.studies.pcie_thesis.reproductions import (
     CAPTURES,

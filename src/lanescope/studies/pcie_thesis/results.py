@@ -8,11 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lanescope.studies.pcie_thesis.counted import Payload
+import numpy as np
+
 from lanescope.studies.pcie_thesis.reproduction import Mode, Program, Reproduction, Step
+from lanescope.trace.codes import FloatArray, IntArray
 from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
+from lanescope.trace.wire import RESOLUTION, settle
+from lanescope.units.bandwidth import bandwidths_gbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,36 @@ def pair_of(values: Iterable[Quantity | None]) -> Pair:
     """Return two values, to the GPU and from it, as a pair."""
     down, up = values
     return down, up
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Payload:
+    """Payload of one counter, record by record; both directions in one clock.
+
+    Attributes
+    ----------
+    end_ns
+        End of each record, nanoseconds since 1970; the first has no start.
+    bytes
+        A row for each direction (h2d, d2h); below zero where the model takes off too much.
+    known_ns
+        How much of each record is known.
+    """
+
+    source: str
+    end_ns: IntArray
+    bytes: FloatArray
+    known_ns: FloatArray
+
+    @property
+    def interval_ns(self) -> int:
+        """From record to record, the median; 0 with fewer than two."""
+        return int(np.median(np.diff(self.end_ns))) if self.end_ns.size > 1 else 0
+
+    def gbs(self) -> FloatArray:
+        """Rate of each record in GB/s, a row for each direction; not a number where unknown."""
+        settled = settle(self.bytes[0], self.bytes[1], RESOLUTION)
+        return np.stack([bandwidths_gbs(direction, self.known_ns * 1e-9) for direction in settled])
 
 
 @dataclass(frozen=True, slots=True)
