@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lanescope.api import sms as sms
     from lanescope.api import streams as streams
     from lanescope.api import sweep as sweep
+    from lanescope.api import topo as topo
     from lanescope.api import validate as validate
     from lanescope.boosting.arrays import to_gpu as to_gpu
     from lanescope.boosting.arrays import to_host as to_host
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from lanescope.store.store import read_run as read_run
     from lanescope.studies.node.study import node as node
     from lanescope.studies.taruc.study import taruc as taruc
-    from lanescope.studies.topology import topo as topo
     from lanescope.studies.watched import watch as watch
 
 _HOME = {
@@ -74,6 +74,7 @@ _HOME = {
     "streams": "api",
     "nccl": "api",
     "sweep": "api",
+    "topo": "api",
     "validate": "api",
     "to_gpu": "boosting.arrays",
     "to_host": "boosting.arrays",
@@ -100,7 +101,6 @@ _HOME = {
     "read_run": "store.store",
     "node": "studies.node.study",
     "taruc": "studies.taruc.study",
-    "topo": "studies.topology",
     "watch": "studies.watched",
 }
 
