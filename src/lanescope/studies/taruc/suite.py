@@ -12,12 +12,13 @@ from lanescope.studies.taruc import axes
 from lanescope.studies.taruc.axes import EVERYTHING, Only, Planned
 from lanescope.studies.taruc.parameters import Benchmark, Parameters
 from lanescope.studies.taruc.plan_contention import contention_experiments
-from lanescope.studies.taruc.plan_copies import (
+from lanescope.studies.taruc.plans import (
     host_experiments,
     hostdev_experiments,
+    nurma_experiments,
+    overhead_experiments,
     peer_experiments,
 )
-from lanescope.studies.taruc.plan_memory import nurma_experiments, overhead_experiments
 
 
 @dataclass(frozen=True, slots=True)
