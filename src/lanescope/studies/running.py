@@ -27,7 +27,7 @@ from lanescope.store.folder import MANIFEST, SCHEMA_VERSION, State
 from lanescope.store.folders import new_or_temporary_folder
 from lanescope.store.run import Manifest, Run, command_line
 from lanescope.store.store import RunWriter, read_run
-from lanescope.studies.taruc.suite import SUITE
+from lanescope.studies.taruc.parameters import SUITE
 
 #: Told before each experiment: the experiment, its number from 1, and how many there are.
 Progress = Callable[[Experiment, int, int], None]

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from lanescope.copies import Memory, Timing
-from lanescope.studies.taruc import Benchmark, Parameters, plan_suite
+from lanescope.studies.taruc import Benchmark, Parameters
 from lanescope.studies.taruc.plan_contention import seats, thread_counts
+from lanescope.studies.taruc.study import plan_suite
 from tests.studies.taruc import machines
 
 

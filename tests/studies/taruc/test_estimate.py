@@ -3,8 +3,8 @@
 import dataclasses
 
 from lanescope.machine.files import machine_named
-from lanescope.studies.taruc import Parameters, plan_suite
-from lanescope.studies.taruc.suite import suite_seconds
+from lanescope.studies.taruc import Parameters
+from lanescope.studies.taruc.study import plan_suite, suite_seconds
 from tests.studies.taruc import machines
 
 

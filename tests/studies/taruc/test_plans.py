@@ -8,10 +8,10 @@ import pytest
 from lanescope.copies import Caches, Engine, Memory, Operation, Pattern, Timing
 from lanescope.copies.experiment import taken_bytes
 from lanescope.copies.place import HOST_TIMED
-from lanescope.studies.taruc import Benchmark, Only, Parameters, Sizes, plan_suite
+from lanescope.studies.taruc import Benchmark, Only, Parameters, Sizes
 from lanescope.studies.taruc.axes import memory_of
 from lanescope.studies.taruc.parameters import Nurma
-from lanescope.studies.taruc.suite import machine_notes
+from lanescope.studies.taruc.study import machine_notes, plan_suite
 from tests.studies.taruc import machines
 
 PARAMETERS = Parameters()

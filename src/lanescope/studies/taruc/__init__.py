@@ -7,9 +7,7 @@ from lanescope.studies.taruc.parameters import (
     Nurma,
     Parameters,
     Sizes,
-    require_sound,
 )
-from lanescope.studies.taruc.suite import Section, plan_suite
 
 __all__ = [
     "Benchmark",
@@ -17,8 +15,5 @@ __all__ = [
     "Nurma",
     "Only",
     "Parameters",
-    "Section",
     "Sizes",
-    "plan_suite",
-    "require_sound",
 ]

@@ -38,8 +38,8 @@ TITLES = {
     Benchmark.NURMA: "Random and strided access",
     Benchmark.CONTENTION: "Contention",
 }
-
-
+#: The verb of runs of whole suites.
+SUITE = "taruc"
 WORD_BYTES = 8
 #: Beyond, neighbouring sizes differ by a few per cent.
 _MOST_STEPS = 100

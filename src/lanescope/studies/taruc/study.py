@@ -1,14 +1,16 @@
-"""A suite of the micro-benchmarks of TARUC, by a parameter file."""
+"""A suite of the micro-benchmarks of TARUC, by a parameter file: its sections, and its time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from lanescope.argument_names import command
 from lanescope.calls import shown
 from lanescope.codec.fields import FieldError
+from lanescope.copies.copy import Engine
+from lanescope.copies.experiment import Experiment, taken_bytes
 from lanescope.copies.requirements import missing_part
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError
@@ -18,23 +20,44 @@ from lanescope.machine.free_memory import free_bytes
 from lanescope.store.run import Run
 from lanescope.studies.running import Progress
 from lanescope.studies.study import Listing, Study, Work, run_study
-from lanescope.studies.taruc import Benchmark, Only, Parameters, Section, plan_suite, require_sound
+from lanescope.studies.taruc import axes
+from lanescope.studies.taruc.axes import EVERYTHING, Only, Planned
 from lanescope.studies.taruc.parameter_file import (
     DEFAULT,
     ParameterFile,
     parameters_named,
     parameters_text,
 )
-from lanescope.studies.taruc.suite import (
-    SUITE,
-    machine_notes,
-    point_seconds,
-    seconds_text,
-    suite_seconds,
+from lanescope.studies.taruc.parameters import SUITE, Benchmark, Parameters, require_sound
+from lanescope.studies.taruc.plan_contention import contention_experiments
+from lanescope.studies.taruc.plans import (
+    host_experiments,
+    hostdev_experiments,
+    nurma_experiments,
+    overhead_experiments,
+    peer_experiments,
 )
 
 #: Points are many, and each is known well enough soon.
 PLAN = Plan(target=0.01, budget_seconds=0.03)
+_Planner = Callable[[Machine, Parameters, Only, Mapping[str, int] | None], Planned]
+_PLANNERS: dict[Benchmark, _Planner] = {
+    Benchmark.OVERHEAD: overhead_experiments,
+    Benchmark.HOST: host_experiments,
+    Benchmark.HOSTDEV: hostdev_experiments,
+    Benchmark.PEER: peer_experiments,
+    Benchmark.NURMA: nurma_experiments,
+    Benchmark.CONTENTION: contention_experiments,
+}
+#: Beside its sampling, a point is made ready, checked and stored.
+_POINT_SECONDS = 0.02
+#: Memory is touched first at about this rate by one thread.
+_TOUCH_BYTES_A_SECOND = 2e9
+#: And gone through like this, a few times at least.
+_USE_BYTES_A_SECOND = 10e9
+_FEWEST_SAMPLES = 6
+#: More of them are no faster together.
+_THREADS_THAT_FILL_MEMORY = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +88,7 @@ class Suite(Study):
         sections = self._sections(machine)
         return Work(
             stages=tuple((s.experiments, s.samples) for s in sections),
-            notes=suite_notes(machine, sections),
+            notes=_suite_notes(machine, sections),
             parameters=self.file.text,
         )
 
@@ -73,16 +96,16 @@ class Suite(Study):
         """Return a line for each point, with what it may take."""
         sections, budget = self._sections(machine), plan.budget_seconds
         lines = [
-            f"{one.name:56} {point_seconds(machine, one, budget, s.samples):7.2f} s  {one.title}"
+            f"{one.name:56} {_point_seconds(machine, one, budget, s.samples):7.2f} s  {one.title}"
             for s in sections
             for one in s.experiments
         ]
-        notes = [f"note: {note}" for note in suite_notes(machine, sections)]
-        seconds = seconds_text(suite_seconds(machine, sections, budget))
+        notes = [f"note: {note}" for note in _suite_notes(machine, sections)]
+        seconds = _duration_text(suite_seconds(machine, sections, budget))
         return Listing(lines, [*notes, f"{len(lines)} points, {seconds} by rule of thumb"])
 
     def _sections(self, machine: Machine) -> tuple[Section, ...]:
-        return suite_sections(machine, self.file.parameters, self.benchmarks, self.only)
+        return _suite_sections(machine, self.file.parameters, self.benchmarks, self.only)
 
 
 def taruc(
@@ -154,7 +177,7 @@ def parameter_file(parameters: Parameters | StrPath | None) -> ParameterFile:
     return ParameterFile(parameters, parameters_text(parameters))
 
 
-def suite_sections(
+def _suite_sections(
     machine: Machine,
     parameters: Parameters,
     benchmarks: Sequence[Benchmark] | None = None,
@@ -172,11 +195,11 @@ def suite_sections(
     sections = plan_suite(machine, parameters, benchmarks, only, free_bytes(machine))
     if not any(section.experiments for section in sections):
         requested = benchmarks or tuple(s.benchmark for s in sections)
-        raise _why_nothing(machine, requested, suite_notes(machine, sections))
+        raise _why_nothing(machine, requested, _suite_notes(machine, sections))
     return sections
 
 
-def suite_notes(machine: Machine, sections: Sequence[Section]) -> tuple[str, ...]:
+def _suite_notes(machine: Machine, sections: Sequence[Section]) -> tuple[str, ...]:
     """Return what is left out of a suite, in sentences."""
     notes = list(machine_notes(machine))
     if not machine.gpus:
@@ -224,3 +247,112 @@ def _require_parts(machine: Machine, only: Only) -> None:
                 raise missing_part(
                     machine, f"there is no {what} {index} in machine {machine.name!r}; it has {has}"
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One micro-benchmark of a suite.
+
+    Attributes
+    ----------
+    samples
+        Samples of each point; None is as many as it takes.
+    """
+
+    benchmark: Benchmark
+    experiments: tuple[Experiment, ...]
+    notes: tuple[str, ...]
+    samples: int | None
+
+
+def plan_suite(
+    machine: Machine,
+    parameters: Parameters,
+    benchmarks: Sequence[Benchmark] | None = None,
+    only: Only = EVERYTHING,
+    free_bytes: Mapping[str, int] | None = None,
+) -> tuple[Section, ...]:
+    """Return the sections of a suite.
+
+    Parameters
+    ----------
+    benchmarks
+        Those to plan, whatever the parameters say; None is those that they run.
+    free_bytes
+        Memory that may be taken, by part; None is all that the machine has.
+    """
+    requested = [b for b in Benchmark if benchmarks is None or b in benchmarks]
+    wanted = [b for b in requested if benchmarks is not None or getattr(parameters, b).run]
+    return tuple(
+        Section(b, planned.experiments, notes + planned.notes, _samples(b, parameters))
+        for b in wanted
+        for planned in (_PLANNERS[b](machine, parameters, only, free_bytes),)
+        for notes in (_no_sizes(b, parameters),)
+    )
+
+
+def machine_notes(machine: Machine) -> tuple[str, ...]:
+    """Return what a machine has not that suites go through."""
+    notes = [
+        f"{node.id} has no memory: nothing is placed there, its cores are measured all the same."
+        for node in machine.nodes
+        if node.memory_bytes == 0
+    ]
+    notes += [
+        f"{node.id} has no core that this process may use: its memory is measured from elsewhere."
+        for node in machine.nodes
+        if not node.cores
+    ]
+    if not axes.core_nodes(machine):
+        notes.append("no node has a core that this process may use: no thread can be placed.")
+    return tuple(notes)
+
+
+def _no_sizes(benchmark: Benchmark, parameters: Parameters) -> tuple[str, ...]:
+    if parameters.burst or parameters.range or benchmark is Benchmark.CONTENTION:
+        return ()
+    return (f"{benchmark}: burst and range are both false, which leaves no sizes to measure.",)
+
+
+def _samples(benchmark: Benchmark, parameters: Parameters) -> int | None:
+    if not parameters.sustained:
+        return 1
+    if benchmark is Benchmark.CONTENTION:
+        return parameters.contention.repeats
+    return parameters.repeats
+
+
+def suite_seconds(machine: Machine, sections: Sequence[Section], budget_seconds: float) -> float:
+    """Return the seconds that a suite may take."""
+    return sum(
+        _point_seconds(machine, experiment, budget_seconds, section.samples)
+        for section in sections
+        for experiment in section.experiments
+    )
+
+
+def _point_seconds(
+    machine: Machine, experiment: Experiment, budget_seconds: float, samples: int | None
+) -> float:
+    """Return the seconds that one point may take; threads share the touching of memory."""
+    moved = sum(copy.counted_bytes for copy in experiment.copies) / _USE_BYTES_A_SECOND
+    touching = sum(taken_bytes(experiment).values()) / _TOUCH_BYTES_A_SECOND
+    if experiment.copies[0].engine is Engine.CPU:
+        cores = sum(len(node.cores) for node in machine.nodes)
+        threads = min(len({copy.cpus for copy in experiment.copies}), cores)
+        touching /= threads
+        moved /= min(threads, _THREADS_THAT_FILL_MEMORY)
+    enough = moved * (samples or _FEWEST_SAMPLES)
+    sampling = enough if samples else max(budget_seconds, enough)
+    return _POINT_SECONDS + touching + sampling
+
+
+def _duration_text(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> _duration_text(40), _duration_text(300), _duration_text(9000)
+    ('about 40 s', 'about 5 min', 'about 2.5 h')
+    """
+    if seconds < 100:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
