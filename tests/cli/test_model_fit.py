@@ -14,7 +14,7 @@ from lanescope.prediction.fit_run import CONTENTION, Sets, facts_of, store_sampl
 from lanescope.prediction.samples import read_measured
 from lanescope.prediction.stored_parameters import FILE, load, newest_fit, save
 from lanescope.report.document_page import document_page
-from lanescope.studies.analysis import analysis_document, analysis_folder
+from lanescope.studies.analysis_run import analysis_document, analysis_folder
 from lanescope.studies.fit import Fit
 from tests.prediction.made_up_points import measured
 from tests.prediction.test_contention import MEMORY, sets_of

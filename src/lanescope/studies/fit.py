@@ -39,7 +39,8 @@ from lanescope.report.format import (
     time_spread_text,
 )
 from lanescope.store.folders import default_runs_folder, result_place
-from lanescope.studies.analysis import Analysis, AnalysisResult, Observer, analysis_folder
+from lanescope.studies.analysis import Analysis, AnalysisResult, Observer
+from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.fit_contention import ROUNDS, contention_blocks, measure_sets, sets_by_round
 from lanescope.studies.options import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.bandwidth import bandwidth_gbs
