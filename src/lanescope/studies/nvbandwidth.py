@@ -19,7 +19,7 @@ from lanescope.machine.free_memory import free_bytes
 from lanescope.results.result import Result
 from lanescope.store.run import Run
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose, is_of_processes
-from lanescope.studies.runs.case_values import CellValue, cell_values
+from lanescope.studies.runs.values import CellValue, cell_values
 from lanescope.studies.study import Study, Work
 
 #: Whose shape it is.

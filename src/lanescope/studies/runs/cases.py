@@ -30,15 +30,15 @@ from lanescope.report import format as fmt
 from lanescope.report.format import count_text, gbs_text, percent_text
 from lanescope.results.result import Result, Status, Verdict
 from lanescope.store.run import Run
-from lanescope.studies.runs.case_values import (
+from lanescope.studies.runs.tables import badge
+from lanescope.studies.runs.values import (
     CellValue,
     case_values,
     cell_values,
+    source_word,
     sum_of,
     worst_verdict,
 )
-from lanescope.studies.runs.paths import source_word
-from lanescope.studies.runs.tables import badge
 
 #: Verdicts that ask for nothing to be done or explained.
 _GOOD = (Status.HEALTHY, Status.UNJUDGED, Status.PREDICTED)

@@ -29,7 +29,7 @@ from lanescope.report.format import (
 )
 from lanescope.results.result import Result
 from lanescope.store.run import Run
-from lanescope.studies.runs.paths import PathRow, path_rows
+from lanescope.studies.runs.values import PathRow, path_rows
 
 _NOTE = (
     "Effect: of B on A; above 0 is faster. The interval is that of the ratio of both medians, from "

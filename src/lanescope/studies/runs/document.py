@@ -44,7 +44,6 @@ from lanescope.studies.runs.cases import case_blocks
 from lanescope.studies.runs.charts import run_charts
 from lanescope.studies.runs.export import run_csv
 from lanescope.studies.runs.outcome import Word, headline_rows, outcome
-from lanescope.studies.runs.paths import PathRow, bandwidth_rows, swept_results
 from lanescope.studies.runs.sweep import sweep_series
 from lanescope.studies.runs.tables import (
     latency_rows,
@@ -56,6 +55,7 @@ from lanescope.studies.runs.tables import (
     total_sentences,
     unmeasured,
 )
+from lanescope.studies.runs.values import PathRow, bandwidth_rows, swept_results
 from lanescope.studies.taruc.document import taruc_findings, taruc_sections
 from lanescope.studies.taruc.points import is_suite, plain_results
 

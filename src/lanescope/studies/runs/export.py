@@ -18,8 +18,8 @@ from lanescope.report.format import safe_cells
 from lanescope.results.result import Result, Status
 from lanescope.store.folder import State
 from lanescope.store.run import COLUMNS, ResultRow, Run, rows_of
-from lanescope.studies.runs.case_values import CellValue, cell_values
 from lanescope.studies.runs.outcome import Word, outcome
+from lanescope.studies.runs.values import CellValue, cell_values
 from lanescope.studies.taruc.findings import findings
 
 

@@ -17,8 +17,8 @@ from lanescope.store.folder import state_sentence
 from lanescope.store.run import Run
 from lanescope.studies.runs.document import diagnosis_section, result_sections
 from lanescope.studies.runs.outcome import outcome
-from lanescope.studies.runs.paths import bandwidth_rows
 from lanescope.studies.runs.tables import latency_rows, latency_table, paths_table
+from lanescope.studies.runs.values import bandwidth_rows
 
 #: Confined to the class, because a notebook shares one document among all cells.
 #: Colours are mixed from the notebook's own text colour, so that they suit its theme.

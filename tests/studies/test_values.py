@@ -1,5 +1,7 @@
 """What cells are worth: sums, the worst verdict, the least certain copy."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
@@ -10,7 +12,7 @@ from lanescope.copies.place import Memory, Place
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import Status, Verdict
-from lanescope.studies.runs.case_values import cell_values, sum_of, worst_verdict
+from lanescope.studies.runs.values import cell_values, sum_of, worst_verdict
 from tests.conftest import gpu_to_host, host_to_gpu
 from tests.fake_backend import FakeBackend
 
