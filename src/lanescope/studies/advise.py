@@ -48,7 +48,7 @@ from lanescope.studies.what_if import WhatIf
 from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Unread, Value
-from lanescope.units.words import shortened
+from lanescope.units.words import enumeration, shortened
 
 _MOST_COMMAND = 60
 _UNREAD = (
@@ -397,7 +397,7 @@ def _in_words(one: PhaseAdvice, changes: Sequence[Change]) -> Iterator[str]:
         yield f"{number}. {remedy}: a round takes {then} in place of {now}."
     apart = [str(n) for n, c in enumerate(changes, 1) if any(map(c.excludes, changes))]
     if apart:
-        yield f"Of {', '.join(apart[:-1])} and {apart[-1]} a program can take one."
+        yield f"Of {enumeration(apart)} a program can take one."
     yield from (
         f"Predicted by {line}." for line in _grouped(changes, lambda c: c.evidence, after=True)
     )

@@ -12,6 +12,7 @@ from lanescope.copies.place import Memory
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.studies.taruc.parameters import Nurma, Parameters, Sizes
 from lanescope.units.sizes import binary_text
+from lanescope.units.words import enumeration
 
 _MIB = 1 << 20
 #: Host memory that a GPU's driver makes.
@@ -118,8 +119,8 @@ def without_driver(
     missing = [str(m) for m in wanted if m in _BY_DRIVER]
     if not missing:
         return left, ()
-    listed = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
-    return left, (f"{what}: no {listed} memory, which a GPU's driver makes; there is no GPU.",)
+    kinds = enumeration(missing)
+    return left, (f"{what}: no {kinds} memory, which a GPU's driver makes; there is no GPU.",)
 
 
 def cache_bytes(node: NumaNode) -> int:

@@ -165,9 +165,3 @@ def how_many(found: Sequence[Comparison]) -> str:
     """Return in how many of some comparisons the other is slower; empty for one alone."""
     slower = sum(c.slower for c in found)
     return "" if len(found) == 1 else f"; slower in {slower} of {len(found)} such pairs"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return names as a list in words."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

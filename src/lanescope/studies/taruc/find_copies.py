@@ -14,7 +14,6 @@ from lanescope.studies.taruc.compare import (
     comparisons,
     finding,
     how_many,
-    listed,
     points_differ,
     worst,
 )
@@ -22,7 +21,7 @@ from lanescope.studies.taruc.contended import Suite
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import Point, Series, Setting, field_text, percent
 from lanescope.units.sizes import size_text
-from lanescope.units.words import rate_text
+from lanescope.units.words import enumeration, rate_text
 
 #: A fall of the bandwidth by less than this is no step out of a cache.
 _STEP = 0.15
@@ -56,7 +55,7 @@ def _far_host(series: Sequence[Series]) -> Iterable[Finding]:
             continue
         spared = [str(c.other.setting.memory) for c in found if not c.counts]
         verb = "is" if len(spared) == 1 else "are"
-        rest = f"; {listed(spared)} {verb} unaffected" if spared else ""
+        rest = f"; {enumeration(spared)} {verb} unaffected" if spared else ""
         yield finding(
             "far-host-memory",
             Benchmark.HOST,

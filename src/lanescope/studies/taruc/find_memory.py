@@ -12,7 +12,6 @@ from lanescope.studies.taruc.compare import (
     comparisons,
     finding,
     how_many,
-    listed,
     points_differ,
     worst,
 )
@@ -20,7 +19,7 @@ from lanescope.studies.taruc.contended import Suite
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import Series, field_text, percent
 from lanescope.units.sizes import size_text
-from lanescope.units.words import three_digits, time_text
+from lanescope.units.words import enumeration, three_digits, time_text
 
 
 def load_findings(suite: Suite) -> list[Finding]:
@@ -116,7 +115,7 @@ def _spared(found: Sequence[Comparison]) -> str:
     hit = {c.other.setting.memory for c in found if c.counts}
     spared = sorted({str(c.other.setting.memory) for c in found} - {str(m) for m in hit})
     verb = "is" if len(spared) == 1 else "are"
-    return f"; {listed(spared)} {verb} unaffected" if spared else ""
+    return f"; {enumeration(spared)} {verb} unaffected" if spared else ""
 
 
 def _strides(series: Sequence[Series]) -> Iterable[Finding]:

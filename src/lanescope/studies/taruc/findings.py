@@ -14,7 +14,6 @@ from lanescope.results.result import CopyResult, Result
 from lanescope.studies.taruc.compare import (
     LEAST,
     finding,
-    listed,
     steps_differ,
     sums_differ,
     total_gbs,
@@ -24,7 +23,7 @@ from lanescope.studies.taruc.find_copies import device_findings, host_findings
 from lanescope.studies.taruc.find_memory import load_findings, overhead_findings
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import field_text, percent
-from lanescope.units.words import rate_text
+from lanescope.units.words import enumeration, rate_text
 
 #: What comes first among findings of different kinds; all others follow.
 _FIRST = (
@@ -115,7 +114,7 @@ def _saturation(scalings: Sequence[Scaling]) -> Iterable[Finding]:
             "saturation",
             Benchmark.CONTENTION,
             f"{enough.count} {'thread fills' if enough.count == 1 else 'threads fill'} the memory "
-            f"of {listed(scaling.contention.members)}: {rate_text(total_gbs([enough]))} of "
+            f"of {enumeration(scaling.contention.members)}: {rate_text(total_gbs([enough]))} of "
             f"{scaling.contention.operation}; {last.count} threads get "
             f"{rate_text(total_gbs([last]))}{_limit_words(last)}.",
             (enough.experiment, last.experiment),
@@ -199,7 +198,7 @@ def _shared(mine: Contention, step: Step, steps: Sequence[Step], loss: float) ->
     return finding(
         "shared-link" if len(mine.members) == 2 else "all-gpus",
         Benchmark.CONTENTION,
-        f"{listed(mine.members)} share a link or memory: together they get "
+        f"{enumeration(mine.members)} share a link or memory: together they get "
         f"{rate_text(total_gbs([step]))} ({how}, {step.count} a GPU), {percent(loss)} less than "
         f"alone in sum ({rate_text(total_gbs(steps))}); {_bottleneck(step)}.",
         (step.experiment, *(s.experiment for s in steps)),
@@ -246,7 +245,7 @@ def _far(scalings: Sequence[Scaling]) -> Iterable[Finding]:
             one = finding(
                 "far-pcie",
                 Benchmark.CONTENTION,
-                f"Far memory costs {listed(mine.members)} {percent(1 - there / here)}: "
+                f"Far memory costs {enumeration(mine.members)} {percent(1 - there / here)}: "
                 f"{rate_text(here)} to {rate_text(there)} ("
                 f"{field_text('direction', mine.direction)}, {scaling.best.count} "
                 f"{'stream' if scaling.best.count == 1 else 'streams'} a GPU).",
