@@ -31,38 +31,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <class T>
-T* above(size_t count) {
-  void* found = nullptr;
-  CHECK(cudaMalloc(&found, count * sizeof(T)));
-  CHECK(cudaMemset(found, 0, count * sizeof(T)));
-  return static_cast<T*>(found);
-}
-
-template <class T>
-T* above(const std::vector<T>& values) {
-  T* found = above<T>(values.size());
-  CHECK(cudaMemcpy(found, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-  return found;
-}
-
-template <class T>
-T* below(bool pinned, size_t count) {
-  return reinterpret_cast<T*>(host(pinned, count * sizeof(T)));
-}
-
-cudaStream_t new_stream() {
-  cudaStream_t stream = nullptr;
-  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return stream;
-}
-
-cudaEvent_t new_event() {
-  cudaEvent_t event = nullptr;
-  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  return event;
-}
-
 // Numbers that look random, from a linear congruence whose high bits are used.
 class Random {
  public:

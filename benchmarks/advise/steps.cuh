@@ -1,5 +1,5 @@
-// What the CUDA C++ programs of the closed loop have in common: host memory, and steps that are
-// timed.
+// What the CUDA C++ programs of the closed loop have in common: memory, streams and events, and
+// steps that are timed.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,41 @@ inline float* host(bool pinned, size_t bytes) {
     found = std::malloc(bytes);
   std::memset(found, 0, bytes);
   return static_cast<float*>(found);
+}
+
+// Memory of the GPU, filled with zeros.
+template <class T>
+T* above(size_t count) {
+  void* found = nullptr;
+  CHECK(cudaMalloc(&found, count * sizeof(T)));
+  CHECK(cudaMemset(found, 0, count * sizeof(T)));
+  return static_cast<T*>(found);
+}
+
+// The same, filled with values.
+template <class T>
+T* above(const std::vector<T>& values) {
+  T* found = above<T>(values.size());
+  CHECK(cudaMemcpy(found, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+  return found;
+}
+
+// Memory of the host, filled with zeros.
+template <class T>
+T* below(bool pinned, size_t count) {
+  return reinterpret_cast<T*>(host(pinned, count * sizeof(T)));
+}
+
+inline cudaStream_t new_stream() {
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+inline cudaEvent_t new_event() {
+  cudaEvent_t event = nullptr;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return event;
 }
 
 // Runs kWarming steps and those to time; prints their median and the checksum of the last.

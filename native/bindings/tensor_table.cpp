@@ -73,9 +73,9 @@ const ExchangeApi* api_of(nb::handle capsule) {
   return api != nullptr && api->major == ExchangeApi::kMajor ? api : nullptr;
 }
 
-/// Brings tensors to the cache before they are asked for. A long list is cold: each tensor is a
-/// chain of three objects (Python's, the tensor, its storage), and waiting for each takes longer
-/// than all else. Where they lie is only a hint: nothing but addresses is read, of what is alive.
+/// Fetches tensors into the cache before they are looked at. A tensor is a chain of three objects
+/// (Python's, the tensor, its storage), and in a list that was not used lately each is a cache
+/// miss. Where they lie is only a hint: nothing but addresses is read, of objects that are alive.
 class TensorPrefetch {
  public:
   explicit TensorPrefetch(const nb::list& tensors)
@@ -92,8 +92,8 @@ class TensorPrefetch {
     word_ = 0;
   }
 
-  /// To be called before each, in order. Inline: GCC drops calls of a function that but prefetches.
-  [[gnu::always_inline]] void beyond(std::size_t i) const {
+  /// Fetches parts of the next ones. Inline, as GCC drops calls of a function that only prefetches.
+  [[gnu::always_inline]] void after(std::size_t i) const {
     if (word_ == 0) return;
     if (i + 3 * kDistance < count_) __builtin_prefetch(object(i + 3 * kDistance));
     if (const char* tensor = tensor_of(i + 2 * kDistance))
@@ -199,7 +199,7 @@ std::optional<std::size_t> TensorTable::fill(const ExchangeApi& api, const nb::l
   TensorPrefetch prefetch(tensors);
   std::size_t runs = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    prefetch.beyond(i);
+    prefetch.after(i);
     PyObject* const one = PyList_GetItem(tensors.ptr(), static_cast<Py_ssize_t>(i));
     if (Py_TYPE(one) != Py_TYPE(PyList_GetItem(tensors.ptr(), 0))) return std::nullopt;
     DlTensor tensor{};
