@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                       \
-  do {                                                                    \
-    cudaError_t error = (call);                                           \
-    if (error != cudaSuccess) {                                           \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error)); \
-      std::exit(1);                                                       \
-    }                                                                     \
+#define CHECK(call)                                                              \
+  do {                                                                           \
+    const cudaError_t check_result = (call);                                     \
+    if (check_result != cudaSuccess) {                                           \
+      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(check_result)); \
+      std::exit(1);                                                              \
+    }                                                                            \
   } while (0)
