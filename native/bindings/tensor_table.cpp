@@ -1,9 +1,11 @@
 #include "tensor_table.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <vector>
 
 #include "bindings.hpp"
@@ -127,13 +129,16 @@ class TensorPrefetch {
   std::size_t count_, word_ = 0;
 };
 
-std::optional<std::size_t> tensor_table(nb::handle capsule, const nb::list& tensors, int gpu,
-                                        const Room& pointers, const Room& sizes,
-                                        const Room& begins) {
+using Summary = std::tuple<std::size_t, std::uint64_t, std::uint64_t>;
+
+std::optional<Summary> tensor_table(nb::handle capsule, const nb::list& tensors, int gpu,
+                                    const Room& pointers, const Room& sizes, const Room& begins) {
   const std::size_t count = tensors.size();
   TensorTable table{room_for(pointers, count), room_for(sizes, count), room_for(begins, count)};
   const auto* api = api_of(capsule);
-  return api == nullptr ? std::nullopt : table.fill(*api, tensors, gpu);
+  const auto found = api == nullptr ? std::nullopt : table.fill(*api, tensors, gpu);
+  if (!found) return std::nullopt;
+  return Summary{found->runs, found->address_bits, found->size_bits};
 }
 
 /// Slices of a tensor along its first dimension.
@@ -170,8 +175,10 @@ std::int64_t slice_number(PyObject* given, std::int64_t count) {
   return number >= 0 && number < count ? number : -1;
 }
 
-std::optional<std::uint64_t> slice_table(nb::handle capsule, nb::handle tensor,
-                                         const nb::list& numbers, int gpu, const Room& pointers) {
+using SliceSummary = std::tuple<std::uint64_t, std::uint64_t>;
+
+std::optional<SliceSummary> slice_table(nb::handle capsule, nb::handle tensor,
+                                        const nb::list& numbers, int gpu, const Room& pointers) {
   const auto out = room_for(pointers, numbers.size());
   const auto* api = api_of(capsule);
   DlTensor lent{};
@@ -188,16 +195,16 @@ std::optional<std::uint64_t> slice_table(nb::handle capsule, nb::handle tensor,
     if (number < 0) return std::nullopt;
     out[i] = slices->first + static_cast<std::uint64_t>(number) * slices->stride;
   }
-  return slices->bytes;
+  return SliceSummary{slices->bytes, slices->first | slices->stride};
 }
 
 }  // namespace
 
-std::optional<std::size_t> TensorTable::fill(const ExchangeApi& api, const nb::list& tensors,
-                                             int gpu) {
+std::optional<TensorSummary> TensorTable::fill(const ExchangeApi& api, const nb::list& tensors,
+                                               int gpu) {
   Kind kind;
   TensorPrefetch prefetch(tensors);
-  std::size_t runs = 0;
+  TensorSummary found;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     prefetch.after(i);
     PyObject* const one = PyList_GetItem(tensors.ptr(), static_cast<Py_ssize_t>(i));
@@ -212,9 +219,11 @@ std::optional<std::size_t> TensorTable::fill(const ExchangeApi& api, const nb::l
     if (!bytes || *bytes <= kShortBytes || gpu_of(tensor) != gpu) return std::nullopt;
     pointers[i] = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
     sizes[i] = *bytes;
-    if (!kind.becomes(tensor) || i == 0) begins[runs++] = i;
+    found.address_bits |= pointers[i];
+    found.size_bits |= *bytes;
+    if (!kind.becomes(tensor) || i == 0) begins[found.runs++] = i;
   }
-  return runs;
+  return found;
 }
 
 void bind_tensor_table(nb::module_& module) {
@@ -222,14 +231,15 @@ void bind_tensor_table(nb::module_& module) {
       "slice_table", &slice_table, "api"_a, "tensor"_a, "numbers"_a, "gpu"_a,
       "pointers"_a.noconvert(),
       nb::sig("def slice_table(api: object, tensor: object, numbers: list[int], gpu: int, "
-              "pointers: object) -> int | None"),
+              "pointers: object) -> tuple[int, int] | None"),
       "Find where numbered slices of a tensor along its first dimension lie; returns the bytes of "
-      "each, or None where they have to be looked at one by one.");
+      "each, and all bits of their addresses, or None where they have to be looked at one by one.");
   module.def(
       "tensor_table", &tensor_table, "api"_a, "tensors"_a, "gpu"_a, "pointers"_a.noconvert(),
       "sizes"_a.noconvert(), "begins"_a.noconvert(),
       nb::sig("def tensor_table(api: object, tensors: list[object], gpu: int, pointers: object, "
-              "sizes: object, begins: object) -> int | None"),
+              "sizes: object, begins: object) -> tuple[int, int, int] | None"),
       "Find where tensors lie, by DLPack's interface in C, and where their type or shape "
-      "changes; returns how often, or None where one has to be looked at by itself.");
+      "changes; returns how often, and all bits of their addresses and of their sizes, or None "
+      "where one has to be looked at by itself.");
 }

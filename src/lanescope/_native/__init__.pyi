@@ -1157,14 +1157,14 @@ PAGE_CTAS: int = 2048
 
 PAGE_CTAS_TO_PEER: int = 192
 
-def slice_table(api: object, tensor: object, numbers: list[int], gpu: int, pointers: object) -> int | None:
+def slice_table(api: object, tensor: object, numbers: list[int], gpu: int, pointers: object) -> tuple[int, int] | None:
     """
-    Find where numbered slices of a tensor along its first dimension lie; returns the bytes of each, or None where they have to be looked at one by one.
+    Find where numbered slices of a tensor along its first dimension lie; returns the bytes of each, and all bits of their addresses, or None where they have to be looked at one by one.
     """
 
-def tensor_table(api: object, tensors: list[object], gpu: int, pointers: object, sizes: object, begins: object) -> int | None:
+def tensor_table(api: object, tensors: list[object], gpu: int, pointers: object, sizes: object, begins: object) -> tuple[int, int, int] | None:
     """
-    Find where tensors lie, by DLPack's interface in C, and where their type or shape changes; returns how often, or None where one has to be looked at by itself.
+    Find where tensors lie, by DLPack's interface in C, and where their type or shape changes; returns how often, and all bits of their addresses and of their sizes, or None where one has to be looked at by itself.
     """
 
 class PeerSender:

@@ -74,6 +74,8 @@ class PageList:
         The type by which codecs know their values: ``uint8`` where they are of several.
     each
         Bytes of every page, where all have as many and that is known.
+    blocks
+        Whether all are whole blocks, as `are_blocks` says; None: not known.
     """
 
     framework: str
@@ -83,6 +85,7 @@ class PageList:
     runs: tuple[PageRun, ...]
     kind: str
     each: int | None = None
+    blocks: bool | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -119,7 +122,8 @@ class PageList:
             return self
         runs = _runs_within(self.runs, first, last)
         places, sizes = self.pointers[first:last], self.sizes[first:last]
-        return PageList(self.framework, self.gpu, places, sizes, runs, self.kind, self.each)
+        blocks = self.blocks or None  # some may be where not all are
+        return PageList(self.framework, self.gpu, places, sizes, runs, self.kind, self.each, blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +224,19 @@ def padded(sizes: Numbers) -> Numbers:
 
 def are_blocks(given: PageList) -> bool:
     """Whether all pages are whole blocks, which a kernel can code where they lie."""
-    sizes = given.sizes if given.each is None else np.uint64(given.each)
-    if (sizes & np.uint64(BLOCK_BYTES - 1)).any():
-        return False
-    return not (np.bitwise_or.reduce(given.pointers) & np.uint64(ALIGNMENT - 1)).any()
+    if given.blocks is not None:
+        return given.blocks
+    return _bits_are_blocks(_bits_of(given.pointers), _bits_of(given.sizes))
+
+
+def _bits_of(numbers: Numbers) -> int:
+    """Return every bit that one of some numbers has."""
+    return int(np.bitwise_or.reduce(numbers, initial=0))
+
+
+def _bits_are_blocks(addresses: int, sizes: int) -> bool:
+    """Whether pages are whole blocks, by every bit of their addresses and of their sizes."""
+    return addresses % ALIGNMENT == 0 and sizes % BLOCK_BYTES == 0
 
 
 def offsets_of(sizes: Numbers) -> Numbers:
@@ -382,12 +395,14 @@ def _slices_by_table(values: Any, pages: Any, gpu: int) -> PageList | None:
     if api is None:
         return None
     pointers = np.empty(len(pages), np.uint64)
-    each = native.slice_table(api, values, pages, gpu, pointers)
-    if each is None:
+    found = native.slice_table(api, values, pages, gpu, pointers)
+    if found is None:
         return None
+    each, address_bits = found
     runs = (PageRun(len(pages), values.dtype, tuple(values.shape[1:])),)
     sizes = np.full(len(pages), each, np.uint64)
-    return PageList("torch", gpu, pointers, sizes, runs, coded_dtype(values.dtype), each)
+    blocks = _bits_are_blocks(address_bits, each)
+    return PageList("torch", gpu, pointers, sizes, runs, coded_dtype(values.dtype), each, blocks)
 
 
 def _slices_in_parts(
@@ -500,9 +515,15 @@ def _by_table(arrays: list[Any], gpu: int) -> PageList | None:
     if api is None:
         return None
     pointers, sizes, begins = np.empty((3, len(arrays)), np.uint64)
-    count = native.tensor_table(api, arrays, gpu, pointers, sizes, begins)
-    if count is None:
+    found = native.tensor_table(api, arrays, gpu, pointers, sizes, begins)
+    if found is None:
         return None
+    count, address_bits, size_bits = found
+    blocks = _bits_are_blocks(address_bits, size_bits)
+    if count == 1:  # most lists: all bits are those of one
+        run = PageRun(len(arrays), arrays[0].dtype, tuple(arrays[0].shape))
+        kind = coded_dtype(run.dtype)
+        return PageList("torch", gpu, pointers, sizes, (run,), kind, size_bits, blocks)
     ends = [*begins[1:count].tolist(), len(arrays)]
     runs = tuple(
         PageRun(end - begin, arrays[begin].dtype, tuple(arrays[begin].shape))
@@ -510,8 +531,7 @@ def _by_table(arrays: list[Any], gpu: int) -> PageList | None:
     )
     kinds = {coded_dtype(run.dtype) for run in runs}
     kind_of_all = kinds.pop() if len(kinds) == 1 else "uint8"
-    each = int(sizes[0]) if len(runs) == 1 else None
-    return PageList("torch", gpu, pointers, sizes, runs, kind_of_all, each)
+    return PageList("torch", gpu, pointers, sizes, runs, kind_of_all, None, blocks)
 
 
 def _table_of(kind: type) -> Any:
