@@ -182,8 +182,18 @@ class Copier:
     def __init__(self, gpu):
         self.gpu = gpu
 
-    def copy(self, sources, targets, sizes, fill_up, ctas, stream):
+    def copy(self, sources, targets, sizes, ctas, stream):
         for source, target, size in zip(sources, targets, sizes, strict=True):
             memory(int(target), int(size))[:] = memory(int(source), int(size))
-            if fill_up:
-                memory(int(target + size), -int(size) % 16)[:] = 0
+
+    def gather(self, sources, sizes, room, ctas, stream):
+        for source, size in zip(sources.tolist(), sizes.tolist(), strict=True):
+            memory(room, size)[:] = memory(source, size)
+            gap = -size % 16
+            memory(room + size, gap)[:] = 0
+            room += size + gap
+
+    def scatter(self, room, targets, sizes, ctas, stream):
+        for target, size in zip(targets.tolist(), sizes.tolist(), strict=True):
+            memory(target, size)[:] = memory(room, size)
+            room += size + -size % 16

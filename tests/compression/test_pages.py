@@ -158,11 +158,20 @@ def test_pages_that_are_smaller_than_blocks_travel_as_they_are(gpus):
 
 
 def copies_of(monkeypatch):
-    """How many pages each kernel copies from here on."""
-    copied, copy = [], Copier.copy
-    monkeypatch.setattr(
-        Copier, "copy", lambda self, *given, **_: copied.append(len(given[2])) or copy(self, *given)
-    )
+    """How each kernel copies pages from here on, and how many."""
+    copied = []
+
+    def count(how, sizes_at):
+        usual = getattr(Copier, how)
+
+        def counted(self, *given):
+            copied.append((how, len(given[sizes_at])))
+            usual(self, *given)
+
+        monkeypatch.setattr(Copier, how, counted)
+
+    for how, sizes_at in (("copy", 2), ("gather", 1), ("scatter", 2)):
+        count(how, sizes_at)
     return copied
 
 
@@ -189,7 +198,7 @@ def test_the_first_pages_leave_where_they_lie_and_others_are_gathered_meanwhile(
     _, more, last = gpus.cores[0].moved[2:]
     assert more == ("offload", 240 * 64 * KIB)
     assert last == ("offload", 80 * 64 * KIB)
-    assert sum(copied) == 320
+    assert sum(count for how, count in copied if how == "gather") == 320
     same(channel.restore_many(parcel), given)
 
 
@@ -251,10 +260,28 @@ def test_pages_of_one_size_are_laid_out_as_others_are(each):
     same = pages_module.PageList("torch", 0, *np.full((2, 40), each, np.uint64), (), "uint8", each)
     known = dataclasses.replace(same, each=None)
     assert same.bytes == known.bytes
-    assert same.offsets.tolist() == known.offsets.tolist()
     for first in (0, 1, 38):
         for most in (0, each, 3 * each, 1 << 30):
             assert same.end_within(first, most) == known.end_within(first, most)
+
+
+@pytest.mark.parametrize(
+    ("begins", "sizes", "share"),
+    [
+        ([], [], False),
+        ([64, 0, 32], [32, 32, 32], False),
+        ([64, 0, 32], [32, 33, 32], True),
+        ([0, 96, 8], [128, 8, 4], True),  # the second is within the first, behind the third
+        ([32, 0, 32], [0, 32, 32], False),
+    ],
+)
+def test_places_that_share_bytes_are_refused(begins, sizes, share):
+    given = np.array(begins, np.uint64), np.array(sizes, np.uint64)
+    if not share:
+        pages_module.require_apart(*given)
+        return
+    with pytest.raises(InputError, match="the same bytes"):
+        pages_module.require_apart(*given)
 
 
 def test_pages_side_by_side_come_back_without_a_copy(gpus, monkeypatch):
@@ -262,12 +289,11 @@ def test_pages_side_by_side_come_back_without_a_copy(gpus, monkeypatch):
     given = made_up([64 * KIB] * 5)
     channel, there = host(), lanescope.Channel(0, 1, compression="off")
     parcel = channel.offload_many(given)
-    copied = []
-    monkeypatch.setattr(Copier, "copy", lambda self, *given: copied.append(given[3]))
+    copied = copies_of(monkeypatch)
     same(channel.restore_many(parcel), given)
     assert copied == []
     there.send_many(given)
-    assert copied == [True]  # side by side, before they leave
+    assert copied == [("gather", 5)]  # side by side, before they leave
 
 
 def test_a_transfer_begins_before_it_is_known_where_pages_go(gpus, monkeypatch):

@@ -1148,10 +1148,19 @@ class PageCopier:
 
     def __init__(self, gpu: int) -> None: ...
 
-    def copy(self, sources: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], targets: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], fill_up: bool, ctas: int, stream: int) -> None:
+    def copy(self, sources: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], targets: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], ctas: int, stream: int) -> None:
+        """Copy from addresses to addresses, behind a stream."""
+
+    def gather(self, sources: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], room: int, ctas: int, stream: int) -> None:
         """
-        Copy from addresses to addresses, behind a stream; fill_up puts zeros behind each page up to a multiple of 16 bytes.
+        Copy pages side by side to an address, each with zeros behind it up to a multiple of 16 bytes.
         """
+
+    def scatter(self, room: int, targets: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], ctas: int, stream: int) -> None:
+        """Copy pages that lie side by side so to their addresses."""
+
+def share_bytes(begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)], sizes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), writable=False)]) -> bool:
+    """Whether two of some pages have bytes in common."""
 
 PAGE_CTAS: int = 2048
 

@@ -52,8 +52,8 @@ class PageSample:
 
     MOST_BLOCKS = 8  # as many as are looked at of an array
 
-    def __init__(self, pages: PageList, copy: Callable[..., None]) -> None:
-        self._pages, self._copy = pages, copy
+    def __init__(self, pages: PageList, gather: Callable[..., None]) -> None:
+        self._pages, self._gather = pages, gather
         self._room: GpuArray | None = None  # which stays as long as this does
 
     @property
@@ -83,7 +83,7 @@ class PageSample:
         with out_of_memory():
             room = self._room = scratch(self._pages.framework, self.gpu, self.bytes)
         sizes = np.full(count, BLOCK_BYTES, np.uint64)
-        self._copy(sources, np.uint64(room.pointer) + offsets_of(sizes), sizes, room)
+        self._gather(sources, sizes, room)
         return room.pointer
 
 
@@ -120,8 +120,7 @@ class PageCopies:
     def _gathered(self, pages: PageList, room_for: Callable[[str, int, int], GpuArray]) -> GpuArray:
         """Return pages side by side. Raises `NoMemoryError`."""
         room = room_for(pages.framework, self._source, pages.bytes)
-        targets = pages.offsets + np.uint64(room.pointer)
-        self._copy(pages.pointers, targets, pages.sizes, room, fill_up=True)
+        self._gather(pages.pointers, pages.sizes, room)
         room.dtype = pages.kind
         return room
 
@@ -174,19 +173,32 @@ class PageCopies:
         )
 
     def _scatter(self, room: GpuArray, targets: Numbers, sizes: Numbers) -> None:
-        if room.values is not None:
-            self._copy(np.uint64(room.pointer) + offsets_of(sizes), targets, sizes, room)
-
-    def _copy(
-        self, sources: Numbers, targets: Numbers, sizes: Numbers, room: GpuArray, *,
-        fill_up: bool = False,
-    ) -> None:  # fmt: skip
-        """Copy pages within a GPU, on the current stream of the framework that owns `room`."""
-        stream = current_stream(room.framework, room.gpu)
+        """Put pages that lie side by side to their places, unless those are `room`."""
+        if room.values is None:
+            return
         with core_errors():
-            copier = self._copiers.get(room.gpu) or native.PageCopier(room.gpu)
-            self._copiers[room.gpu] = copier
-            copier.copy(sources, targets, sizes, fill_up, native.PAGE_CTAS, stream)
+            self._copier(room.gpu).scatter(
+                room.pointer, targets, sizes, native.PAGE_CTAS, _stream_of(room)
+            )
+
+    def _gather(self, sources: Numbers, sizes: Numbers, room: GpuArray) -> None:
+        """Bring pages side by side."""
+        with core_errors():
+            self._copier(room.gpu).gather(
+                sources, sizes, room.pointer, native.PAGE_CTAS, _stream_of(room)
+            )
+
+    def _copy(self, sources: Numbers, targets: Numbers, sizes: Numbers, room: GpuArray) -> None:
+        """Copy pages from somewhere in `room`."""
+        with core_errors():
+            self._copier(room.gpu).copy(sources, targets, sizes, native.PAGE_CTAS, _stream_of(room))
+
+    def _copier(self, gpu: int) -> native.PageCopier:
+        """Return what copies pages within a GPU. Raises `NativeError`."""
+        found = self._copiers.get(gpu)
+        if found is None:
+            found = self._copiers[gpu] = native.PageCopier(gpu)
+        return found
 
     def _decide(self, transfer: Transfer, array: LookedAt, stream: int) -> Decision:
         raise NotImplementedError
@@ -196,6 +208,11 @@ class PageCopies:
 
     def _require_host(self) -> None:
         raise NotImplementedError
+
+
+def _stream_of(room: GpuArray) -> int:
+    """Return the current stream of the framework that owns memory."""
+    return current_stream(room.framework, room.gpu)
 
 
 def coded(decision: Decision, dtype: str) -> tuple[native.Codec | None, native.Dtype, int]:

@@ -21,7 +21,6 @@ from lanescope.compression.pages import (
     PageParcel,
     numbers_of,
     offsets_of,
-    padded,
     runs_of,
 )
 from lanescope.compression.transfers import Record, core_errors
@@ -70,15 +69,12 @@ class PageRestores(PageCopies):
         """
         self._require_host()
         self._require_open()
-        wanted = (
-            np.arange(len(parcel))
-            if which is None
-            else numbers_of(which, len(parcel), "which", "the parcel")
-        )
-        sizes = parcel.sizes[wanted]
+        chosen = None if which is None else numbers_of(which, len(parcel), "which", "the parcel")
         with Unjoined(self._core) as unjoined:
-            begun = self._begin_first(parcel, out, unjoined) if which is None else []
+            begun = self._begin_first(parcel, out, unjoined) if chosen is None else []
             self._log.settle()  # while the first pages are on their way
+            wanted = np.arange(len(parcel)) if chosen is None else chosen
+            sizes = parcel.sizes[wanted]
             found, room = self._places(parcel.framework, runs_of(parcel, wanted), out, pages, sizes)
             if len(wanted) == 0:
                 return found
@@ -107,7 +103,7 @@ class PageRestores(PageCopies):
         begun: list[Transferring] = []
         left = page_memory.GROUP_BYTES
         for group in parcel.groups:
-            size = int(padded(parcel.sizes[group.first : group.first + group.count]).sum())
+            size = int(group.held.bytes)
             left -= size
             if left < 0 and begun:
                 break
@@ -196,7 +192,7 @@ class _Some:
         self.group, self.parcel, self.framework = group, parcel, framework
         all_sizes = parcel.sizes[group.first : group.first + group.count]
         offsets = offsets_of(all_sizes)
-        self.group_bytes = int(padded(all_sizes).sum())
+        self.group_bytes = int(group.held.bytes)
         self.sizes, self.offsets, self.targets = all_sizes[numbers], offsets[numbers], targets
         self.is_whole = np.array_equal(numbers, np.arange(group.count))
         self.is_coded = bool(group.held.compressed)

@@ -102,13 +102,6 @@ class PageList:
             return len(self) * self.stride
         return int(padded(self.sizes).sum())
 
-    @property
-    def offsets(self) -> Numbers:
-        """Where each begins in that array."""
-        if self.stride is not None:
-            return np.arange(0, self.bytes, self.stride, dtype=np.uint64)
-        return offsets_of(self.sizes)
-
     def end_within(self, first: int, most: int) -> int:
         """Return up to which one those from `first` on have so many bytes there, one at least."""
         if self.stride is not None:
@@ -360,9 +353,7 @@ def _whole_numbers(given: Any) -> NDArray[np.int64] | None:
 
 def require_apart(targets: Numbers, sizes: Numbers) -> None:
     """Refuse places for pages that have bytes in common. Raises `InputError`."""
-    order = np.argsort(targets, kind="stable")
-    begins, ends = targets[order], (targets + sizes)[order]
-    if len(begins) > 1 and (begins[1:] < np.maximum.accumulate(ends[:-1])).any():
+    if native.share_bytes(targets, sizes):
         raise InputError("two pages would be put to the same bytes; give each a place of its own")
 
 

@@ -254,7 +254,7 @@ class PageTransfers(PageRestores):
         """Bring pages to the host as one array; return how, and the core's parcel."""
         stream = current_stream(pages.framework, self._source)
         transfer = Transfer(tag, f"g{self._source}>host", pages.kind, pages.bytes)
-        looked_at = room or PageSample(pages, self._copy)
+        looked_at = room or PageSample(pages, self._gather)
         decision = _AS_THEY_ARE if small else self._decide(transfer, looked_at, stream)
         how = (*coded(decision, pages.kind), stream)
         if room is None and not decision.compress and not leads:
