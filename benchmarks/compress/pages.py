@@ -11,18 +11,20 @@ Pages of 16 KiB, 64 KiB and 1 MiB (bf16, N(0, 1)), 1000 of each, by
 - ``list``: the same of a list of separate tensors;
 - ``torch``: ``copy_`` of each page to pinned memory of its own and back, ``non_blocking``;
 
-the first three raw and compressed (by ``exponent``). Times are those of the host's clock, from the
-call until the GPU has ended all, so that what a call costs counts. Of pages of 16 KiB the
-compressed ones are offloaded ``together``, as they would not be compressed otherwise; every second
-one of them comes back of pages that were not. The table has GB/s of the
-medians with the range, and what that is of ``one`` and of ``torch``; FILE every second. Then, of
-every second page: what crossed the link, and how fast. Needs one GPU and PyTorch.
+the first three raw and compressed (by ``exponent``), in an order that is shuffled in each turn, as
+who comes behind ``torch`` finds the host's caches full of other things. Times are those of the
+host's clock, from the call until the GPU has ended all, so that what a call costs counts. Of pages
+of 16 KiB the compressed ones are offloaded ``together``, as they would not be compressed otherwise;
+every second one of them comes back of pages that were not. The table has GB/s of the medians with
+the range, and what that is of ``one`` and of ``torch``; FILE every second. Then, of every second
+page: what crossed the link, and how fast. Needs one GPU and PyTorch.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -121,8 +123,10 @@ def measure(size: int, pages: int, turns: int) -> dict[str, Any]:
             ways |= lanescope_ways(channel, cache, numbers, label)
         ways |= torch_ways(cache, numbers)
         taken: dict[str, dict[str, list[float]]] = {name: {"d2h": [], "h2d": []} for name in ways}
+        order = random.Random(turns)
         for turn in range(WARM_UP + turns):
-            for name in list(ways)[:: 1 if turn % 2 == 0 else -1]:
+            # What ran before decides what is in the host's caches: each follows every other.
+            for name in order.sample(list(ways), len(ways)):
                 there, back = ways[name]
                 out, parcel = timed(there)
                 home, _ = timed(lambda back=back, parcel=parcel: back(parcel))

@@ -17,7 +17,6 @@ from lanescope.compression.page_memory import NoMemoryError, Transferring, Unjoi
 from lanescope.compression.page_restores import PageRestores
 from lanescope.compression.pages import (
     BLOCK_BYTES,
-    LEAD_BYTES,
     PageGroup,
     PageList,
     PageParcel,
@@ -30,9 +29,6 @@ from lanescope.compression.transfers import Parcel, Record, core_errors
 from lanescope.errors import InputError
 from lanescope.units.sizes import Size, size_of
 
-#: Pages that are not compressed leave where they lie, by a kernel, which is slower than the copy
-#: engine: the first ones, as others cannot be gathered sooner.
-_LEADING_BYTES = LEAD_BYTES * 5 // 4
 _AS_THEY_ARE = Decision(
     False, "raw", 1, None, None, "blocks would hold several pages, which may come back apart"
 )
@@ -52,7 +48,7 @@ class PageTransfers(PageRestores):
         the current stream. Pages of whole 64 KiB are read where they lie, if they are compressed or
         go first. Of others a kernel makes one array first: up to 256 MiB of the GPU's memory hold
         them side by side meanwhile; more go in several transfers, and so they do where there is
-        less memory. The first 8 to 20 and the last 8 MiB are transfers of their own: they cross the
+        less memory. The first 8 to 16 and the last 8 MiB are transfers of their own: they cross the
         link while others are gathered, or put to their places.
 
         Parameters
@@ -81,7 +77,6 @@ class PageTransfers(PageRestores):
         self._require_open()
         groups: list[PageGroup] = []
         parts: list[PageList] = []
-        under_way = 0
         with Unjoined(self._core) as unjoined:
             found = collect_in_parts(arrays, pages, self._source, "the arrays to offload")
             for given, is_last in found:
@@ -89,11 +84,9 @@ class PageTransfers(PageRestores):
                 parts.append(given)
                 for first, some, room in self._to_offload(given, unjoined, ends=is_last):
                     small = not together and len(some) > 1 and some.bytes < len(some) * BLOCK_BYTES
-                    leads = not under_way or under_way + some.bytes <= _LEADING_BYTES
                     decision, held = self._offload_group(
-                        some, room, tag or "", small, unjoined, leads=leads
+                        some, room, tag or "", small, unjoined, leads=not groups
                     )
-                    under_way += some.bytes
                     groups.append(PageGroup(before + first, len(some), decision, held))
                 if is_last:
                     self._log.settle()  # while the pages are on their way
@@ -258,7 +251,8 @@ class PageTransfers(PageRestores):
         decision = _AS_THEY_ARE if small else self._decide(transfer, looked_at, stream)
         how = (*coded(decision, pages.kind), stream)
         if room is None and not decision.compress and not leads:
-            # While others cross the link there is time to gather them: the copy engine is faster.
+            # While the first ones cross the link there is time to gather them: the copy engine is
+            # faster than a kernel that reads them where they lie.
             with suppress(NoMemoryError):
                 room = self._gathered(pages, unjoined.scratch)
         with core_errors():
