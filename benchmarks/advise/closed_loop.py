@@ -12,7 +12,8 @@ with the programs, this list before `advise` was changed for them: what fails st
 blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu, ``--programs sixth`` those of
 sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu,
 ``--programs eighth`` those of eighth.py and eighth.cu, ``--programs ninth`` those of ninth.py and
-ninth.cu, ``--programs tenth`` those of tenth.py and tenth.cu.
+ninth.cu, ``--programs tenth`` those of tenth.py and tenth.cu, ``--programs eleventh`` those of
+eleventh.py and eleventh.cu.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from types import ModuleType
 
 import blind
 import eighth
+import eleventh
 import fresh
 import later
 import ninth
@@ -117,7 +119,7 @@ SETS = {
     "unseen": set_of(unseen, one_name(unseen.CHANGES)),
 } | {
     module.__name__: set_of(module, module.CHANGES)
-    for module in (later, blind, fresh, sixth, seventh, eighth, ninth, tenth)
+    for module in (later, blind, fresh, sixth, seventh, eighth, ninth, tenth, eleventh)
 }
 
 

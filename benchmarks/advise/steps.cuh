@@ -1,9 +1,10 @@
-// What the CUDA C++ programs of the closed loop have in common: memory, streams and events, and
-// steps that are timed.
+// What the CUDA C++ programs of the closed loop have in common: memory, streams and events, random
+// numbers, and steps that are timed.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 // Steps before those that are timed.
 constexpr int kWarming = 5;
+constexpr size_t kMiB = 1 << 20;
 
 inline float* host(bool pinned, size_t bytes) {
   void* found = nullptr;
@@ -58,6 +60,28 @@ inline cudaEvent_t new_event() {
   CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   return event;
 }
+
+// Numbers that look random, by shifts and a product.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15u) {}
+
+  uint32_t next() {
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return static_cast<uint32_t>((state * 0x2545f4914f6cdd1du) >> 32);
+  }
+
+  int below(int limit) { return static_cast<int>(next() % static_cast<uint32_t>(limit)); }
+
+  float between(float low, float high) {
+    return low + (high - low) * static_cast<float>(next() >> 8) / 16777216.0f;
+  }
+
+ private:
+  uint64_t state;
+};
 
 // Runs kWarming steps and those to time; prints their median and the checksum of the last.
 template <class Step>

@@ -29,29 +29,6 @@
 namespace {
 
 constexpr int kThreads = 256;
-constexpr size_t kMiB = 1 << 20;
-
-// Numbers that look random, by shifts and a product.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15u) {}
-
-  uint32_t next() {
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    return static_cast<uint32_t>((state * 0x2545f4914f6cdd1du) >> 32);
-  }
-
-  int below(int limit) { return static_cast<int>(next() % static_cast<uint32_t>(limit)); }
-
-  float between(float low, float high) {
-    return low + (high - low) * static_cast<float>(next() >> 8) / 16777216.0f;
-  }
-
- private:
-  uint64_t state;
-};
 
 // ---- extsort ----
 //
