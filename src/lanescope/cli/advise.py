@@ -37,51 +37,41 @@ def advise(
         str | None,
         option(
             Value("--parameters"),
+            "Whose link parameters predict; default: the fit that is kept for this machine.",
             metavar="NAME|FILE|RUN",
-            help="Whose link parameters predict; default: the fit that is kept for this machine.",
         ),
     ] = None,
     machine: Annotated[
         str | None, typer.Option("--machine", parser=Value("--machine"), hidden=True)
     ] = None,
     predictor: Annotated[
-        str,
-        option(
-            Value("--predictor"),
-            metavar="NAME",
-            help="replay, equations or equations-shared.",
-            shown="replay",
-        ),
+        str, option(Value("--predictor"), "replay, equations or equations-shared.", shown="replay")
     ] = "replay",
     what_if: Annotated[
         str | None,
         option(
             Unread("--what-if"),
+            "Replay the measured rounds under edits: pin, async, prefetch, batch[=SIZE], defer, "
+            "keep, copies=FACTOR, kernels=FACTOR, joined by commas.",
             metavar="EDITS",
-            help="Replay the measured rounds under edits: pin, async, prefetch, batch[=SIZE], "
-            "defer, keep, copies=FACTOR, kernels=FACTOR, joined by commas.",
         ),
     ] = None,
     page: Annotated[
         Path | None,
         option(
             File("--page", PAGES),
-            metavar="FILE",
-            help="Write it as a page; with --what-if: both schedules and their critical path.",
+            "Write it as a page; with --what-if: both schedules and their critical path.",
         ),
     ] = None,
     perfetto: Annotated[
         Path | None,
         option(
-            File("--perfetto", TRACES),
-            metavar="FILE",
-            help="With --what-if: write both schedules for ui.perfetto.dev.",
+            File("--perfetto", TRACES), "With --what-if: write both schedules for ui.perfetto.dev."
         ),
     ] = None,
     json: JsonOption = False,
     out: Annotated[
-        Path | None,
-        option(Folder("--out"), metavar="DIR", help="With a program: the run's folder."),
+        Path | None, option(Folder("--out"), "With a program: the run's folder.")
     ] = None,
 ) -> None:
     """Say what pinned memory, streams, mapped memory or batches would gain, and when not.

@@ -64,8 +64,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "validate": (Excludes("RUN", ("--gpu", "--grid", "--out", *_OF_RUNS), "was measured already"),),
 }
 _PLOTS = Annotated[
-    Path | None,
-    option(Folder("--plots"), metavar="DIR", help="Write the charts there, as SVG and PNG."),
+    Path | None, option(Folder("--plots"), "Write the charts there, as SVG and PNG.")
 ]
 _PLOT, _PLOT_RATE = (
     Annotated[Path | None, typer.Option(name, parser=File(name, (".svg", ".png")), hidden=True)]

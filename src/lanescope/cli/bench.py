@@ -33,6 +33,7 @@ from lanescope.cli.options import (
     WithinOption,
     budget_option,
     combines,
+    flag,
     given_options,
     keeping_rules,
     once_each,
@@ -156,7 +157,7 @@ def bench(
             "-p", "--testcasePrefixes", metavar="PREFIX...", help="Cases to run, by beginning."
         ),
     ] = None,
-    list_cases: Annotated[bool, typer.Option("-l", "--list", help="List the cases.")] = False,
+    list_cases: Annotated[bool, flag("--list", "List the cases.", "-l")] = False,
     size: Annotated[
         int | None, size_option("--size", "Bytes of each copy; default 512MiB.")
     ] = None,
@@ -164,36 +165,31 @@ def bench(
         int | None,
         option(
             Whole("--bufferSize", 1, 1 << 30, "up to 1 PiB"),
+            "The same as a number of MiB.",
             "-b",
             metavar="MIB",
-            help="The same as a number of MiB.",
         ),
     ] = None,
     samples: Annotated[int | None, samples_option("-i", "--testSamples")] = None,
-    mean: Annotated[
-        bool, typer.Option("-m", "--useMean", "--mean", help="Show means and not medians.")
-    ] = False,
+    mean: Annotated[bool, flag("--useMean", "Show means and not medians.", "--mean", "-m")] = False,
     skip_verification: Annotated[
-        bool,
-        typer.Option(
-            "-s", "--skipVerification", "--skip-verification", help="Do not compare the bytes."
-        ),
+        bool, flag("--skipVerification", "Do not compare the bytes.", "--skip-verification", "-s")
     ] = False,
     no_affinity: Annotated[
         bool,
-        typer.Option(
-            "-d",
+        flag(
             "--disableAffinity",
+            "Do not bind threads to the CPUs next to the memory.",
             "--no-affinity",
-            help="Do not bind threads to the CPUs next to the memory.",
+            "-d",
         ),
     ] = False,
     memory: Annotated[
         str,
         option(
             OneOf("--memory", _memories),
+            "Host memory: pinned, pageable, write-combined, mapped, managed or huge.",
             metavar="KIND",
-            help="Host memory: pinned, pageable, write-combined, mapped, managed or huge.",
             shown="pinned",
         ),
     ] = "pinned",
@@ -204,8 +200,7 @@ def bench(
         int | None,
         option(
             Whole("--pairs", 1, 1 << 20, "more GPUs are in no machine"),
-            metavar="N",
-            help="Draw so many pairs of GPUs; default: all.",
+            "Draw so many pairs of GPUs; default: all.",
         ),
     ] = None,
     pair: Annotated[
@@ -220,24 +215,22 @@ def bench(
         str,
         option(
             OneOf("--format", lambda: ("lanescope", "nvbandwidth")),
-            metavar="NAME",
-            help="lanescope, or nvbandwidth for the "
-            "shape of its text, and with --json of its JSON.",
+            "lanescope, or nvbandwidth for the shape of its text, and with --json of its JSON.",
             shown="lanescope",
         ),
     ] = "lanescope",
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every copy.")] = False,
+    verbose: Annotated[bool, flag("--verbose", "Show every copy.", "-v")] = False,
     params: Annotated[
         str | None,
         option(
             Value("--params"),
+            "Run the suite of a parameter file (TOML, or TARUC's .in), or one that ships: default, "
+            "taruc.",
             metavar="FILE_OR_NAME",
-            help="Run the suite of a parameter file (TOML, or TARUC's .in), or one that ships: "
-            "default, taruc.",
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="With --params: go on with the run in --out.")
+        bool, flag("--resume", "With --params: go on with the run in --out.")
     ] = False,
     budget: Annotated[
         float, budget_option("Sampling time for one set of copies, at most.", "0.4")
@@ -248,7 +241,7 @@ def bench(
     out: OutOption = None,
     no_page: NoPageOption = False,
     no_store: NoStoreOption = False,
-    json: Annotated[bool, typer.Option("-j", "--json", help="Print the run as JSON.")] = False,
+    json: Annotated[bool, flag("--json", "Print the run as JSON.", "-j")] = False,
     csv: CsvOption = False,
     strict: StrictOption = False,
     baseline: BaselineOption = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.options import Excludes, combines, option, size_option
+from lanescope.cli.options import Excludes, combines, flag, option, size_option
 from lanescope.cli.process import ProgramEnded
 from lanescope.errors import LanescopeError
 from lanescope.units.values import File, OneOf, Whole
@@ -23,16 +23,14 @@ if TYPE_CHECKING:
 )
 def boost(
     program: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", help="What to run."),
+        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", help="What to run.")
     ] = None,
     threads: Annotated[
         int | None,
         option(
             Whole("--threads", 1, 64, "more copy no faster"),
-            metavar="N",
-            help="Threads that copy; default: three of four CPUs near the GPU, 12 at most, and "
-            "nothing is carried where there are less than four CPUs.",
+            "Threads that copy; default: three of four CPUs near the GPU, 12 at most, and nothing "
+            "is carried where there are less than four CPUs.",
         ),
     ] = None,
     ring: Annotated[
@@ -46,54 +44,45 @@ def boost(
         ),
     ] = 256 << 20,
     from_size: Annotated[
-        int,
-        size_option("--from", "Least copies that are carried.", shown="256KiB", least=64 << 10),
+        int, size_option("--from", "Least copies that are carried.", shown="256KiB", least=64 << 10)
     ] = 256 << 10,
     only: Annotated[
         str | None,
         option(
             OneOf("--only", lambda: ("h2d", "d2h")),
+            "Carry copies to GPUs, or from them, alone.",
             metavar="h2d|d2h",
-            help="Carry copies to GPUs, or from them, alone.",
         ),
     ] = None,
     always: Annotated[
         bool,
-        typer.Option(
-            "--always", help="Carry what can be, and do not compare with the driver's own copies."
-        ),
+        flag("--always", "Carry what can be, and do not compare with the driver's own copies."),
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Carry nothing, and say what would be carried."),
+        bool, flag("--dry-run", "Carry nothing, and say what would be carried.")
     ] = False,
     batch: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--batch",
-            help="Gather small asynchronous copies to GPUs that follow each other in one stream, "
-            "and issue them together.",
+            "Gather small asynchronous copies to GPUs that follow each other in one stream, and "
+            "issue them together.",
         ),
     ] = False,
     turns: Annotated[
         int,
         option(
             Whole("--turns", 0, 1000, "each runs the program twice"),
-            metavar="N",
-            help="Then run the program N times more with and without, in turns, and tell what the "
-            "boost gains; what it prints then is dropped.",
+            "Then run the program N times more with and without, in turns, and tell what the boost "
+            "gains; what it prints then is dropped.",
             shown="0",
         ),
     ] = 0,
     json: Annotated[
         Path | None,
-        option(
-            File("--json", (".json",)),
-            metavar="FILE.json",
-            help="Write what became of its copies there as JSON.",
-        ),
+        option(File("--json", (".json",)), "Write what became of its copies there as JSON."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing at the end.")] = False,
+    quiet: Annotated[bool, flag("--quiet", "Say nothing at the end.", "-q")] = False,
 ) -> None:
     """Run a program, unchanged, with its large copies of pageable memory carried faster.
 

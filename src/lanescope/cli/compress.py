@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.options import Excludes, combines, option
+from lanescope.cli.options import Excludes, combines, flag, option
 from lanescope.errors import InputError
 from lanescope.units.values import File, Folder, OneOf, Value, Whole
 
@@ -34,32 +34,26 @@ FilesArgument = Annotated[
     typer.Argument(metavar="FILE", help="Files; they stay as they are.", parser=_Given("FILE")),
 ]
 ToOption = Annotated[
-    Path | None,
-    option(Folder("--to"), metavar="DIR", help="Folder to write to; default: that of each file."),
+    Path | None, option(Folder("--to"), "Folder to write to; default: that of each file.")
 ]
-OutOption = Annotated[
-    Path | None,
-    option(File("--out"), metavar="FILE", help="File to write, where one is given."),
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+OutOption = Annotated[Path | None, option(File("--out"), "File to write, where one is given.")]
+ForceOption = Annotated[bool, flag("--force", "Replace files that are there.")]
 ThreadsOption = Annotated[
     int,
     option(
         Whole("--threads", 1, 256, "default: one for each CPU at hand, 16 at most"),
-        metavar="N",
-        help="Threads to work on; default: one for each CPU at hand, 16 at most.",
+        "Threads to work on; default: one for each CPU at hand, 16 at most.",
     ),
 ]
 BaseOption = Annotated[
     Path | None,
     option(
         File("--base"),
-        metavar="FILE",
-        help="An earlier file: only what differs from its arrays is stored, and it is needed to "
-        "get the file back.",
+        "An earlier file: only what differs from its arrays is stored, and it is needed to get the "
+        "file back.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")]
+JsonOption = Annotated[bool, flag("--json", "Print what was found as JSON.")]
 ONE_PLACE = Excludes("--out", ("--to",), "names the file itself")
 
 
@@ -84,8 +78,7 @@ def compress(
         str,
         option(
             OneOf("--codec", _codecs),
-            metavar="NAME",
-            help="How values are coded; arrays of other types are stored as they are.",
+            "How values are coded; arrays of other types are stored as they are.",
             shown="auto, the smallest",
         ),
     ] = "auto",
@@ -93,9 +86,9 @@ def compress(
         str | None,
         option(
             OneOf("--dtype", _dtypes),
+            "What the values of files without a header are; default: what the end of the name "
+            "says, such as .f32, else bytes.",
             metavar="TYPE",
-            help="What the values of files without a header are; default: what the end of the "
-            "name says, such as .f32, else bytes.",
         ),
     ] = None,
     base: BaseOption = None,

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from lanescope.cli.compress import (
     ONE_PLACE,
     BaseOption,
@@ -26,7 +24,7 @@ from lanescope.cli.compress import (
     targets_of,
     to_folder,
 )
-from lanescope.cli.options import Alone, Excludes, Needs, combines, option, size_option
+from lanescope.cli.options import Alone, Excludes, Needs, combines, flag, option, size_option
 from lanescope.errors import InputError
 from lanescope.units.values import Value
 
@@ -49,18 +47,16 @@ def decompress(
         str | None,
         option(
             Value("--tensor"),
-            metavar="NAME",
-            help="Write this tensor of a .safetensors file alone, as a .safetensors file.",
+            "Write this tensor of a .safetensors file alone, as a .safetensors file.",
         ),
     ] = None,
     info: Annotated[
-        bool, typer.Option("--info", help="List what is in the files, with ratio and codec.")
+        bool, flag("--info", "List what is in the files, with ratio and codec.")
     ] = False,
     max_size: Annotated[
         int | None,
         size_option(
-            "--max-size",
-            "Refuse a file that becomes larger than this, for files from strangers.",
+            "--max-size", "Refuse a file that becomes larger than this, for files from strangers."
         ),
     ] = None,
     base: BaseOption = None,

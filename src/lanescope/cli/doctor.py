@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.options import JsonOption
+from lanescope.cli.options import JsonOption, flag
 from lanescope.cli.terminal_text import wrapped
 from lanescope.errors import ExitCode
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def doctor(
     as_json: JsonOption = False,
     cost: Annotated[
-        bool,
-        typer.Option("--cost", help="Also measure what tracing costs a program here, in a minute."),
+        bool, flag("--cost", "Also measure what tracing costs a program here, in a minute.")
     ] = False,
 ) -> None:
     """Say which sources of watch work on this machine, and for each other why not and what to do.

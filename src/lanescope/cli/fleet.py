@@ -21,6 +21,7 @@ from lanescope.cli.options import (
     NoStoreOption,
     StrictOption,
     combines,
+    flag,
     option,
 )
 from lanescope.units.values import File, Folder, InFile, OneOf
@@ -28,15 +29,14 @@ from lanescope.units.values import File, Folder, InFile, OneOf
 if TYPE_CHECKING:
     from lanescope.fleet.report import FleetReport
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+JsonOption = Annotated[bool, flag("--json", "Print the report as JSON.")]
 
 
 RacksOption = Annotated[
     Path | None,
     option(
         InFile("--racks"),
-        metavar="FILE",
-        help="Slurm's topology.conf, or lines 'NODE RACK'; default: by the nodes' names.",
+        "Slurm's topology.conf, or lines 'NODE RACK'; default: by the nodes' names.",
     ),
 ]
 
@@ -51,18 +51,13 @@ FormatOption = Annotated[
     str | None,
     option(
         OneOf("--format", _formats),
-        metavar="NAME",
-        help="jsonl (an object in a line for each node), suspects (names of nodes with a fault), "
-        "slurm (the same with a reason each) or prometheus (for node_exporter's text files).",
+        "jsonl (an object in a line for each node), suspects (names of nodes with a fault), slurm "
+        "(the same with a reason each) or prometheus (for node_exporter's text files).",
     ),
 ]
 ToOption = Annotated[
     Path | None,
-    option(
-        File("--to", ()),
-        metavar="FILE",
-        help="Write what --format says to this file, whole or not at all.",
-    ),
+    option(File("--to", ()), "Write what --format says to this file, whole or not at all."),
 ]
 _ONE_FORM = Excludes("--json", ("--format",), "is a format of its own")
 _TO = Needs(("--to",), ("--format",), "is where a format goes")
@@ -92,9 +87,9 @@ def check(
         int | None,
         option(
             WITHIN,
+            "For each node, as of 'lanescope node'; the report is there 15 s later, and 50 ms for "
+            "each rank.",
             metavar="TIME",
-            help="For each node, as of 'lanescope node'; the report is there 15 s later, and 50 ms "
-            "for each rank.",
             shown="1min",
         ),
     ] = None,
@@ -104,28 +99,27 @@ def check(
         Path | None,
         option(
             Folder("--out"),
-            metavar="DIR",
-            help="A new folder that all nodes see: each node's report and run. Several nodes need "
-            "it to be stored; default for one: a new run folder.",
+            "A new folder that all nodes see: each node's report and run. Several nodes need it to "
+            "be stored; default for one: a new run folder.",
         ),
     ] = None,
     pairs: Annotated[
         str | None,
         option(
             OneOf("--pairs", _plans),
+            "Have pairs of nodes exchange data over the network, too: all (N - 1 rounds), sample "
+            "(a few partners each, by rack), bisection (log2 N rounds), opposite (one round); "
+            "default: none.",
             metavar="PLAN",
-            help="Have pairs of nodes exchange data over the network, too: all (N - 1 rounds), "
-            "sample (a few partners each, by rack), bisection (log2 N rounds), opposite (one "
-            "round); default: none.",
         ),
     ] = None,
     over: Annotated[
         str | None,
         option(
             OneOf("--over", _media),
-            metavar="MEDIUM",
-            help="What pairs exchange it through: host memory by MPI (host), the first GPU of each "
+            "What pairs exchange it through: host memory by MPI (host), the first GPU of each "
             "through host memory by MPI (gpu), or every GPU with its counterpart by NCCL (nccl).",
+            metavar="MEDIUM",
             shown="host",
         ),
     ] = None,
@@ -134,17 +128,16 @@ def check(
         Path | None,
         option(
             File("--history", ()),
-            metavar="FILE",
-            help="Compare each node with its own earlier runs in this history, and add these: see "
+            "Compare each node with its own earlier runs in this history, and add these: see "
             "'lanescope history'.",
         ),
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--resume",
-            help="Go on with the check that --out names: only nodes that have no report, or none "
-            "with numbers, are measured.",
+            "Go on with the check that --out names: only nodes that have no report, or none with "
+            "numbers, are measured.",
         ),
     ] = False,
     no_store: NoStoreOption = False,
@@ -235,8 +228,7 @@ def import_results(
         ),
     ],
     out: Annotated[
-        Path | None,
-        option(Folder("--out"), metavar="DIR", help="A new folder for the report and its page."),
+        Path | None, option(Folder("--out"), "A new folder for the report and its page.")
     ] = None,
     racks: RacksOption = None,
     json: JsonOption = False,

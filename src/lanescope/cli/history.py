@@ -21,10 +21,7 @@ AboutArgument = Annotated[
     ),
 ]
 ThresholdOption = Annotated[
-    float,
-    option(
-        Percent("--threshold"), metavar="PERCENT", help="Smaller effects count as none.", shown="2%"
-    ),
+    float, option(Percent("--threshold"), "Smaller effects count as none.", shown="2%")
 ]
 
 

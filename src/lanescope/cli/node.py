@@ -60,9 +60,9 @@ def node(
         int | None,
         option(
             WITHIN,
+            "The report is there by then, whatever happens: below 45s each GPU with the host and "
+            "the next GPU, below 5min all paths, else all cases of nvbandwidth, too.",
             metavar="TIME",
-            help="The report is there by then, whatever happens: below 45s each GPU with the host "
-            "and the next GPU, below 5min all paths, else all cases of nvbandwidth, too.",
             shown="1min",
         ),
     ] = None,
@@ -70,8 +70,7 @@ def node(
         str | None,
         option(
             OneOf("--format", _formats),
-            metavar="NAME",
-            help="line, json, prometheus (for node_exporter's text files), nhc (ends with 1 for a "
+            "line, json, prometheus (for node_exporter's text files), nhc (ends with 1 for a "
             "broken or missing part alone, else with 0) or nagios (ends with Nagios' codes).",
             shown="line",
         ),
@@ -80,8 +79,7 @@ def node(
         Path | None,
         option(
             File("--to", ()),
-            metavar="FILE",
-            help="Write the report to this file, whole or not at all, and print the line.",
+            "Write the report to this file, whole or not at all, and print the line.",
         ),
     ] = None,
     out: OutOption = None,
@@ -91,8 +89,7 @@ def node(
         str | None,
         option(
             OneOf("--snippet", _snippets),
-            metavar="NAME",
-            help="Print a file to start from, and end: slurm-prolog, nhc, kubernetes for a node, "
+            "Print a file to start from, and end: slurm-prolog, nhc, kubernetes for a node, "
             "slurm-job, kubernetes-fleet, grafana for many.",
         ),
     ] = None,

@@ -36,98 +36,102 @@ if TYPE_CHECKING:
 _MOST_PARTS = 1023
 #: Nobody waits longer for one set of copies.
 _LONGEST_BUDGET_SECONDS = 3600
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Print the results as CSV.")]
-NoPageOption = Annotated[bool, typer.Option("--no-page", help="Write no page.")]
-NoStoreOption = Annotated[
-    bool, typer.Option("--no-store", help="Store nothing: neither a run folder nor a page.")
-]
-StrictOption = Annotated[
-    bool, typer.Option("--strict", help="Exit with 3 when something could not be measured.")
-]
-WITHIN = Duration("--within", 1, 30 * 86_400_000_000_000, "above 0 and up to 30 days")
-BusyOption = Annotated[
-    bool, typer.Option("--allow-busy", help="Measure GPUs that other processes use, too.")
-]
-Verb = TypeVar("Verb", bound=Callable[..., None])
-#: Of options that list what there is: why they stand alone.
-LISTED = "prints a list and ends"
 
 
-def option(value: Value, *names: str, metavar: str, help: str, shown: str | None = None) -> Any:
+def flag(name: str, help: str, *others: str) -> Any:
+    """Return an option without a value; `others` are more names of it."""
+    return typer.Option(name, *others, help=help)
+
+
+def option(
+    value: Value, help: str, *names: str, metavar: str | None = None, shown: str | None = None
+) -> Any:
     """Return an option that takes a kind of value.
 
     Parameters
     ----------
     names
         Other ones than the value's own.
+    metavar
+        What the help calls the value; None for what its kind is called.
     shown
         The default as a user would write it, for the help; None where that says it.
     """
     return typer.Option(
         *names,
         value.option,
-        metavar=metavar,
+        metavar=metavar or value.metavar,
         help=help if shown is None else f"{help.removesuffix('.')}; default {shown}.",
         parser=value,
         show_default=False,
     )
 
 
+JsonOption = Annotated[bool, flag("--json", "Print the result as JSON.")]
+CsvOption = Annotated[bool, flag("--csv", "Print the results as CSV.")]
+NoPageOption = Annotated[bool, flag("--no-page", "Write no page.")]
+NoStoreOption = Annotated[
+    bool, flag("--no-store", "Store nothing: neither a run folder nor a page.")
+]
+StrictOption = Annotated[
+    bool, flag("--strict", "Exit with 3 when something could not be measured.")
+]
+WITHIN = Duration("--within", 1, 30 * 86_400_000_000_000, "above 0 and up to 30 days")
+BusyOption = Annotated[bool, flag("--allow-busy", "Measure GPUs that other processes use, too.")]
+Verb = TypeVar("Verb", bound=Callable[..., None])
+#: Of options that list what there is: why they stand alone.
+LISTED = "prints a list and ends"
+
+
 MachineOption = Annotated[
     str | None,
     option(
         Value("--machine"),
+        "Work on a described machine (a machine file, or a shipped name such as h200-x2): results "
+        "are predicted.",
         metavar="FILE_OR_NAME",
-        help="Work on a described machine (a machine file, or a shipped name such as h200-x2): "
-        "results are predicted.",
     ),
 ]
 OutOption = Annotated[
-    Path | None,
-    option(Folder("--out"), metavar="DIR", help="Run folder to write; default: a new one."),
+    Path | None, option(Folder("--out"), "Run folder to write; default: a new one.")
 ]
 IndexOption = Annotated[
     Path | None,
     option(
         File("--index", ()),
-        metavar="FILE",
-        help="The history, an SQLite file; default: $LANESCOPE_HISTORY, else beside the runs "
-        "folder.",
+        "The history, an SQLite file; default: $LANESCOPE_HISTORY, else beside the runs folder.",
     ),
 ]
 BaselineOption = Annotated[
     str | None,
     option(
         Value("--baseline"),
+        "Compare with an earlier run, a folder or name, or with 'history': exit code 1 where a "
+        "path got slower by more than 2 % for certain.",
         metavar="RUN",
-        help="Compare with an earlier run, a folder or name, or with 'history': exit code 1 where "
-        "a path got slower by more than 2 % for certain.",
     ),
 ]
 ExpectOption = Annotated[
     str | None,
     option(
         Value("--expect"),
+        "Compare this machine with a machine file, as saved by 'topo --save': exit with 4 where a "
+        "part is missing or different.",
         metavar="FILE.toml",
-        help="Compare this machine with a machine file, as saved by 'topo --save': exit with 4 "
-        "where a part is missing or different.",
     ),
 ]
 ExpectGpusOption = Annotated[
     int | None,
     option(
         Whole("--expect-gpus", 0, _MOST_PARTS, "more are in no machine"),
-        metavar="N",
-        help="Exit with 4 unless so many GPUs can be used.",
+        "Exit with 4 unless so many GPUs can be used.",
     ),
 ]
 WithinOption = Annotated[
     int | None,
     option(
         WITHIN,
-        metavar="TIME",
-        help="Time for the whole command, such as 15s or 2min: cases share it, the first ones come "
+        "Time for the whole command, such as 15s or 2min: cases share it, the first ones come "
         "first, and those that it does not suffice for are not measured.",
     ),
 ]
@@ -136,38 +140,36 @@ WithinOption = Annotated[
 def budget_option(help: str, shown: str, most: float = _LONGEST_BUDGET_SECONDS) -> Any:
     """Return the option for sampling time in seconds; `shown` is its default."""
     value = Real("--budget", "seconds", most, "an hour" if most == 3600 else "for each point")
-    return option(value, metavar="SECONDS", help=help, shown=shown)
+    return option(value, help, shown=shown)
 
 
 def target_option(shown: str) -> Any:
     """Return the option for the confidence interval, a share; `shown` is its default."""
     return option(
         Percent("--target"),
-        metavar="PERCENT",
-        help="Stop when half of the 95 % confidence interval of the median is below this.",
+        "Stop when half of the 95 % confidence interval of the median is below this.",
         shown=shown,
     )
 
 
 def size_option(name: str, help: str, *names: str, shown: str | None = None, **bounds: Any) -> Any:
     """Return an option for a size in bytes."""
-    return option(Size(name, **bounds), *names, metavar="SIZE", help=help, shown=shown)
+    return option(Size(name, **bounds), help, *names, shown=shown)
 
 
 def samples_option(*names: str) -> Any:
     """Return the option for a number of samples."""
     return option(
         Whole("--samples", 1, 1_000_000, "every sample is stored"),
+        "Samples of each copy; default: until the target is reached.",
         *names,
-        metavar="N",
-        help="Samples of each copy; default: until the target is reached.",
     )
 
 
 def part_option(name: str, help: str, shown: str | None = None) -> Any:
     """Return an option for the number of a GPU or a NUMA node."""
     value = Whole(name, 0, _MOST_PARTS, "more are in no machine")
-    return option(value, metavar="N", help=help, shown=shown)
+    return option(value, help, shown=shown)
 
 
 def plan_of(

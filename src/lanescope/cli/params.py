@@ -20,8 +20,7 @@ def params(
         ),
     ] = "default",
     out: Annotated[
-        Path | None,
-        option(File("--out", (".toml",)), metavar="FILE.toml", help="Where to; default: print it."),
+        Path | None, option(File("--out", (".toml",)), "Where to; default: print it.")
     ] = None,
 ) -> None:
     """Write the parameters of a suite as TOML, from TARUC's own .in file or any other.

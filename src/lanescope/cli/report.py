@@ -17,6 +17,7 @@ from lanescope.cli.options import (
     JsonOption,
     Needs,
     combines,
+    flag,
     option,
 )
 from lanescope.errors import InputError
@@ -59,46 +60,37 @@ def report(
         Path | None,
         option(
             InFile("--out"),
-            metavar="FILE",
-            help="Where the page goes, default: into the folder of a run in the runs folder, else "
-            "here; or where --export writes.",
+            "Where the page goes, default: into the folder of a run in the runs folder, else here; "
+            "or where --export writes.",
         ),
     ] = None,
     export: Annotated[
         str | None,
         option(
             OneOf("--export", lambda: FORMATS),
+            "Write a watch as 'perfetto' (a trace for ui.perfetto.dev, into the file --out) or "
+            "'csv' (into the folder --out) instead of the page.",
             metavar="FORMAT",
-            help="Write a watch as 'perfetto' (a trace for ui.perfetto.dev, into the file --out) "
-            "or 'csv' (into the folder --out) instead of the page.",
         ),
     ] = None,
     plots: Annotated[
         Path | None,
-        option(
-            Folder("--plots"),
-            metavar="DIR",
-            help="Write each chart there as PNG and SVG instead of the page.",
-        ),
+        option(Folder("--plots"), "Write each chart there as PNG and SVG instead of the page."),
     ] = None,
     static: Annotated[
-        bool,
-        typer.Option("--static", help="A small page without scripts, to mail: plots as pictures."),
+        bool, flag("--static", "A small page without scripts, to mail: plots as pictures.")
     ] = False,
     last: Annotated[
         int | None,
         option(
             Duration("--last", 1_000_000_000, 400 * 86_400 * 10**9, "from 1s to 400d"),
-            metavar="TIME",
-            help="Of a watch without an end: only so much before its newest record, such as 10min.",
+            "Of a watch without an end: only so much before its newest record, such as 10min.",
             shown="1h",
         ),
     ] = None,
     json: JsonOption = False,
     csv: CsvOption = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Do not print which files were written.")
-    ] = False,
+    quiet: Annotated[bool, flag("--quiet", "Do not print which files were written.", "-q")] = False,
 ) -> None:
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
     with contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():

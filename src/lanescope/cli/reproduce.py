@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanescope.cli.options import Excludes, combines, option, part_option
+from lanescope.cli.options import Excludes, combines, flag, option, part_option
 from lanescope.errors import InputError, MissingPartError
 from lanescope.units.values import Folder, Sizes, Whole, Words
 
@@ -39,33 +39,28 @@ def reproduce(
         Any,
         option(
             Words("--programs", _program_names),
-            metavar="NAMES",
-            help="Some of vector-add, matmul, concurrent-copies and load-with-copies, with commas "
+            "Some of vector-add, matmul, concurrent-copies and load-with-copies, with commas "
             "between; default: all.",
+            metavar="NAMES",
         ),
     ] = None,
     sizes: Annotated[
         Any,
         option(
-            Sizes("--sizes"),
-            metavar="SIZES",
-            help="Of vector-add's vectors; default: 25MB to 400MB.",
+            Sizes("--sizes"), "Of vector-add's vectors; default: 25MB to 400MB.", metavar="SIZES"
         ),
     ] = None,
     repetitions: Annotated[
         int,
         option(
             Whole("--repetitions", 1, 1000, "each takes minutes"),
-            metavar="N",
-            help="How often everything is run, in turns.",
+            "How often everything is run, in turns.",
             shown="3",
         ),
     ] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="One repetition.")] = False,
+    quick: Annotated[bool, flag("--quick", "One repetition.")] = False,
     gpu: Annotated[int, part_option("--gpu", "The GPU.", "0")] = 0,
-    out: Annotated[
-        Path | None, option(Folder("--out"), metavar="DIR", help="The folder; default: a new one.")
-    ] = None,
+    out: Annotated[Path | None, option(Folder("--out"), "The folder; default: a new one.")] = None,
 ) -> None:
     """Run a study's experiments on this machine and write one page of what they show.
 

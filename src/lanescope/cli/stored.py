@@ -21,6 +21,7 @@ from lanescope.cli.options import (
     JsonOption,
     StrictOption,
     combines,
+    flag,
     option,
 )
 from lanescope.errors import InputError
@@ -164,21 +165,17 @@ def rm(
         int | None,
         option(
             Whole("--keep", 0, 1_000_000, "more are never there"),
-            metavar="N",
-            help="Remove all runs but the latest N.",
+            "Remove all runs but the latest N.",
         ),
     ] = None,
     older: Annotated[
         int | None,
         option(
             Duration("--older-than", 0, 3_650 * _DAY_NS, "up to 10 years"),
-            metavar="TIME",
-            help="Only runs that began longer ago, such as 30d.",
+            "Only runs that began longer ago, such as 30d.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be removed.")
-    ] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Only say what would be removed.")] = False,
 ) -> None:
     """Remove runs of the runs folder by name, or all but the latest ones.
 
@@ -203,13 +200,7 @@ def compare(
     ],
     after: Annotated[str, typer.Argument(metavar="B", help="The later run: folder or name.")],
     threshold: Annotated[
-        float,
-        option(
-            Percent("--threshold"),
-            metavar="PERCENT",
-            help="Smaller effects count as none.",
-            shown="2%",
-        ),
+        float, option(Percent("--threshold"), "Smaller effects count as none.", shown="2%")
     ] = 0.02,
     index: IndexOption = None,
     json: JsonOption = False,

@@ -40,6 +40,7 @@ from lanescope.cli.options import (
     WithinOption,
     budget_option,
     combines,
+    flag,
     option,
     plan_of,
     samples_option,
@@ -111,7 +112,7 @@ def command_named(verb: str) -> Callable[..., None]:
     return analysis_command(analysis)
 
 
-ListOption = Annotated[bool, typer.Option("--list", help="List the cases and end.")]
+ListOption = Annotated[bool, flag("--list", "List the cases and end.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,10 @@ def own_parameters(options: type[Any]) -> Iterator[Parameter]:
             yield Parameter(name, Annotated[hint, made], ... if needed else None)
             continue
         if isinstance(default, bool):
-            flag = typer.Option(about.value.option, help=about.help)
-            yield Parameter(name, Annotated[bool, flag], default)
+            made = flag(about.value.option, about.help)
+            yield Parameter(name, Annotated[bool, made], default)
             continue
-        made = option(about.value, metavar=about.metavar, help=about.help, shown=about.default)
+        made = option(about.value, about.help, metavar=about.metavar, shown=about.default)
         hint = list[str] if about.repeated else str
         yield Parameter(name, Annotated[hint | None, made], None if default == () else default)
         for old in about.old:

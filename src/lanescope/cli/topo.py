@@ -25,25 +25,16 @@ from lanescope.units.values import File, Folder
 def topo(
     machine: MachineOption = None,
     save: Annotated[
-        Path | None,
-        option(
-            File("--save", (".toml",)),
-            metavar="FILE.toml",
-            help="Save as a machine file for --machine.",
-        ),
+        Path | None, option(File("--save", (".toml",)), "Save as a machine file for --machine.")
     ] = None,
     svg: Annotated[
-        Path | None,
-        option(
-            File("--svg", (".svg",)), metavar="FILE.svg", help="Draw the machine into this file."
-        ),
+        Path | None, option(File("--svg", (".svg",)), "Draw the machine into this file.")
     ] = None,
     record: Annotated[
         Path | None,
         option(
             Folder("--record"),
-            metavar="DIR",
-            help="Record this machine for a bug report, without its names and serial numbers.",
+            "Record this machine for a bug report, without its names and serial numbers.",
         ),
     ] = None,
     expect: ExpectOption = None,

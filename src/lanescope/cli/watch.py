@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanescope.cli.options import Excludes, Needs, combines, option, size_option
+from lanescope.cli.options import Excludes, Needs, combines, flag, option, size_option
 from lanescope.cli.process import ProgramEnded, report_fault
 from lanescope.cli.terminal_text import is_terminal
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected
@@ -58,65 +58,59 @@ def _source_names() -> Sequence[str]:
 )
 def watch(
     program: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", help="What to run."),
+        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGUMENTS]...", help="What to run.")
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Watch the whole machine, until Ctrl-C.")
-    ] = False,
+    everything: Annotated[bool, flag("--all", "Watch the whole machine, until Ctrl-C.")] = False,
     pid: Annotated[
         int | None,
         option(
             Whole("--pid", 1, 1 << 22, "Linux has no higher ones"),
+            "Watch while this process runs, which is not traced.",
             metavar="PID",
-            help="Watch while this process runs, which is not traced.",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
         option(
             Real("--seconds", "seconds", 2_592_000, "30 days"),
+            "With --all or --pid: end after so many seconds.",
             metavar="S",
-            help="With --all or --pid: end after so many seconds.",
         ),
     ] = None,
     keep: Annotated[
         int | None,
         option(
             Duration("--keep", 60 * 10**9, 400 * 86_400 * 10**9, "from 60s to 400d"),
-            metavar="TIME",
-            help="With --all: watch for ever and keep the last so long, such as 24h, in --out or "
-            "the run 'continuous'; 'lanescope report continuous --last 10min' shows it.",
+            "With --all: watch for ever and keep the last so long, such as 24h, in --out or the "
+            "run 'continuous'; 'lanescope report continuous --last 10min' shows it.",
         ),
     ] = None,
     metrics: Annotated[
         str | None,
         option(
             Value("--metrics"),
-            metavar="ADDRESS",
-            help="With --keep: where metrics for Prometheus are served, a port or an address and a "
+            "With --keep: where metrics for Prometheus are served, a port or an address and a "
             "port, or 'off'.",
+            metavar="ADDRESS",
             shown="127.0.0.1:9469",
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Show rates on the terminal while they are counted.")
+        bool, flag("--live", "Show rates on the terminal while they are counted.")
     ] = False,
     source: Annotated[
         list[str] | None,
         option(
             OneOf("--source", _source_names),
-            metavar="NAME",
-            help="pm, counters, throughput, calls, trace or probe; may be repeated; default: the "
-            "best counters that work here, and calls (with --trace always: trace).",
+            "pm, counters, throughput, calls, trace or probe; may be repeated; default: the best "
+            "counters that work here, and calls (with --trace always: trace).",
         ),
     ] = None,
     interval: Annotated[
         int | None,
         option(
             Duration("--interval", 1_000, 1_000_000_000, "from 1us to 1s"),
-            metavar="TIME",
-            help="From sample to sample of pm.",
+            "From sample to sample of pm.",
             shown="100us, with --keep 1ms",
         ),
     ] = None,
@@ -124,79 +118,71 @@ def watch(
         str,
         option(
             OneOf("--trace", lambda: TRACE_CHOICES),
+            "calls: record copies as they are called for, which costs a program nothing. always: "
+            "trace on the GPU, too, when each was copied, by CUPTI.",
             metavar="calls|always",
-            help="calls: record copies as they are called for, which costs a program nothing. "
-            "always: trace on the GPU, too, when each was copied, by CUPTI.",
             shown="calls",
         ),
     ] = "calls",
-    kernels: Annotated[bool, typer.Option("--kernels", help="Trace kernels, too.")] = False,
+    kernels: Annotated[bool, flag("--kernels", "Trace kernels, too.")] = False,
     managed: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--managed",
-            help="Trace migrations and page faults of managed memory, too; a program that faults "
-            "often is slowed down.",
+            "Trace migrations and page faults of managed memory, too; a program that faults often "
+            "is slowed down.",
         ),
     ] = False,
     addresses: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--addresses",
-            help="Note the addresses of each copy and the NUMA node of its host memory; each call "
-            "that copies takes some µs longer.",
+            "Note the addresses of each copy and the NUMA node of its host memory; each call that "
+            "copies takes some µs longer.",
         ),
     ] = False,
     hashes: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--hash",
-            help="Find data that is sent again unchanged: reads all bytes that are copied to GPUs, "
-            "in the thread that copies, which takes about as long as the copy; with --addresses.",
+            "Find data that is sent again unchanged: reads all bytes that are copied to GPUs, in "
+            "the thread that copies, which takes about as long as the copy; with --addresses.",
         ),
     ] = False,
     python: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--python",
-            help="Record which line of Python called for each large copy; reading that takes at "
-            "most 1 % of a thread's time.",
+            "Record which line of Python called for each large copy; reading that takes at most "
+            "1 % of a thread's time.",
         ),
     ] = False,
     python_from: Annotated[
-        int,
-        size_option("--python-from", "Least copies that --python is for.", shown="1MiB"),
+        int, size_option("--python-from", "Least copies that --python is for.", shown="1MiB")
     ] = 1 << 20,
     chunk: Annotated[
-        int,
-        size_option("--chunk", "Of each copy of probe.", shown="200KiB", least=4, most=1 << 30),
+        int, size_option("--chunk", "Of each copy of probe.", shown="200KiB", least=4, most=1 << 30)
     ] = 200 << 10,
     gentle: Annotated[
-        bool, typer.Option("--gentle", help="Let probe copy every 50 ms, not all the time.")
+        bool, flag("--gentle", "Let probe copy every 50 ms, not all the time.")
     ] = False,
     assertions: Annotated[
         list[str] | None,
         typer.Option(
             "--assert",
             metavar="CONDITION",
-            help="Such as 'h2d.p50 > 40GB/s'; exit with 1 when it does not hold and the "
-            "program itself has ended well; may be repeated.",
+            help="Such as 'h2d.p50 > 40GB/s'; exit with 1 when it does not hold and the program "
+            "itself has ended well; may be repeated.",
         ),
     ] = None,
     json: Annotated[
-        Path | None,
-        option(
-            File("--json", (".json",)),
-            metavar="FILE.json",
-            help="Write the summary there as JSON.",
-        ),
+        Path | None, option(File("--json", (".json",)), "Write the summary there as JSON.")
     ] = None,
     out: Annotated[
         Path | None,
         option(
             Folder("--out"),
-            metavar="DIR",
-            help="The run's folder; with %p or %q{VARIABLE} in it one for each process of a job; "
+            "The run's folder; with %p or %q{VARIABLE} in it one for each process of a job; "
             "default: a new one.",
         ),
     ] = None,
@@ -204,30 +190,29 @@ def watch(
         int,
         option(
             Whole("--turns", 0, 1000, "each runs the program twice"),
-            metavar="N",
-            help="Then run the program N times more without and with watching, in turns, and tell "
-            "what watching costs; what it prints then is dropped.",
+            "Then run the program N times more without and with watching, in turns, and tell what "
+            "watching costs; what it prints then is dropped.",
             shown="0",
         ),
     ] = 0,
     boost: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--boost",
-            help="Carry the program's large copies of pageable memory, too, as lanescope boost "
-            "does, and tell what was carried.",
+            "Carry the program's large copies of pageable memory, too, as lanescope boost does, "
+            "and tell what was carried.",
         ),
     ] = False,
     max_spool: Annotated[
         int | None,
         size_option(
             "--max-spool",
-            "That spools may take on the disk while it is watched, the finest records are left "
-            "out first; default: a quarter of what is free, and half of that stays free anyway.",
+            "That spools may take on the disk while it is watched, the finest records are left out "
+            "first; default: a quarter of what is free, and half of that stays free anyway.",
             least=1 << 20,
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    quiet: Annotated[bool, flag("--quiet", "No summary.", "-q")] = False,
 ) -> None:
     """Run a program, unchanged, and tell what it moved between the host and GPUs.
 

@@ -95,11 +95,10 @@ class Advise(Analysis):
     run: StrPath = "latest"
     parameters: Annotated[Parameters, PARAMETERS] = None
     predictor: Annotated[
-        str,
-        Option(Value("--predictor"), "NAME", "replay, equations or equations-shared.", "replay"),
+        str, Option(Value("--predictor"), "replay, equations or equations-shared.", "replay")
     ] = "replay"
     what_if: Annotated[
-        str | None, Option(Unread("--what-if"), "EDITS", "Replay the rounds under edits.")
+        str | None, Option(Unread("--what-if"), "Replay the rounds under edits.", metavar="EDITS")
     ] = None
 
     def result(self, observer: Observer) -> Advised | WhatIf:

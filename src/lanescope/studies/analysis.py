@@ -214,9 +214,9 @@ def analysis_function(analysis: type[Analysis]) -> AnalysisFunction:
 Parameters = LinkParameters | StrPath | None
 PARAMETERS = Option(
     Value("--parameters"),
-    "NAME|FILE|RUN",
     "Link parameters: gtx680, gtx-titan, h200, k20, a JSON file or a run of 'model fit'; default: "
     "the newest fit of this machine.",
+    metavar="NAME|FILE|RUN",
     old=("--machine",),
 )
 

@@ -28,13 +28,12 @@ from lanescope.units.values import Value, Whole
 
 EXPECT = Option(
     Value("--expect"),
-    "FILE.toml",
     "Compare this machine with a machine file, as saved by 'topo --save': exit with 4 where a part "
     "is missing or different.",
+    metavar="FILE.toml",
 )
 EXPECT_GPUS = Option(
     Whole("--expect-gpus", 0, MOST_PARTS, "more are in no machine"),
-    "N",
     "Exit with 4 unless so many GPUs can be used.",
 )
 MIB = 1 << 20

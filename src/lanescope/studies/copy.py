@@ -79,8 +79,8 @@ class Copies(Study):
         str,
         Argument(
             "COPIES",
-            "Such as 'h0 -> g0 @ce, g1 -> h0 @sm:16 64MiB, g0 <-> g1', in quotation marks; "
-            "or without them h0 to g0.",
+            "Such as 'h0 -> g0 @ce, g1 -> h0 @sm:16 64MiB, g0 <-> g1', in quotation marks; or "
+            "without them h0 to g0.",
             _joined,
         ),
     ]
@@ -91,7 +91,6 @@ class Copies(Study):
         bool,
         Option(
             Value("--processes"),
-            "",
             "A process for each GPU copies; they share memory of their GPUs. Of a copy within a "
             "GPU the destination is another process'.",
         ),

@@ -86,20 +86,18 @@ class Fit(Analysis):
         Argument("[RUN]", "Fit the samples of this run again; no GPU needed.", one_run),
     ] = None
     gpu: Annotated[
-        int, Option(Whole("--gpu", 0, MOST_PARTS, "more are in no machine"), "N", "Which GPU.", "0")
+        int, Option(Whole("--gpu", 0, MOST_PARTS, "more are in no machine"), "Which GPU.", "0")
     ] = 0
     budget_seconds: Annotated[
         float,
         Option(
             Real("--budget", "seconds", 60, "for each point"),
-            "SECONDS",
             "Sampling time for one point, about.",
             str(_BUDGET_SECONDS),
         ),
     ] = _BUDGET_SECONDS
     out: Annotated[
-        StrPath | None,
-        Option(Folder("--out"), "DIR", "Run folder to write; default: a new one."),
+        StrPath | None, Option(Folder("--out"), "Run folder to write; default: a new one.")
     ] = None
 
     def result(self, observer: Observer) -> Fitted:

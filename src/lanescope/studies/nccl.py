@@ -65,7 +65,6 @@ class Nccl(Study):
         Sequence[Size],
         Option(
             Sizes("--sizes", spans=True),
-            "SIZE,...",
             "Bytes of each operation, such as 1MiB,256MiB or 1MiB-256MiB.",
             "1MiB,16MiB,256MiB,1GiB",
         ),

@@ -32,14 +32,16 @@ class Option:
         Whether it may be given several times.
     old
         Names that it had before: they are taken for one more version, with a note.
+    metavar
+        What the help calls its value; None for what values of that kind are called.
     """
 
     value: Value
-    metavar: str
     help: str
     default: str | None = None
     repeated: bool = False
     old: tuple[str, ...] = ()
+    metavar: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,12 @@ def fields_of(options: type[Any]) -> Iterator[tuple[str, Any, Any, Option | Argu
 def gpu_option(help: str) -> Option:
     """Return the option for numbers of GPUs."""
     value = Whole("--gpu", 0, MOST_PARTS, "more are in no machine")
-    return Option(value, "N", f"{help}; may be repeated.", repeated=True)
+    return Option(value, f"{help}; may be repeated.", repeated=True)
 
 
 def size_option(help: str, default: str | None, name: str = "--size", **bounds: Any) -> Option:
     """Return an option for the size of copies, in bytes; `bounds` as of `Size`."""
-    return Option(Size(name, **bounds), "SIZE", help, default)
+    return Option(Size(name, **bounds), help, default)
 
 
 def one_run(words: Sequence[str]) -> str | None:

@@ -54,15 +54,15 @@ _MOST_STREAMS = 4096
 
 def _times(name: str, help: str) -> Option:
     value = Real(name, "times", 1e6, "each byte", least=0)
-    return Option(value, "TIMES", help, "1, assumed")
+    return Option(value, help, "1, assumed", metavar="TIMES")
 
 
 def _arrays(name: str, help: str) -> Option:
-    return Option(Whole(name, 1, 4096, "a copy is made of each"), "N", help, "1")
+    return Option(Whole(name, 1, 4096, "a copy is made of each"), help, "1")
 
 
 def _peak(name: str, unit: str, most: float, example: str, help: str) -> Option:
-    return Option(Real(name, unit, most, example), unit if unit == "GB/s" else "N", help)
+    return Option(Real(name, unit, most, example), help, metavar=unit if unit == "GB/s" else "N")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,28 +132,31 @@ class Predict(Analysis):
         words.Seconds | None,
         Option(
             Seconds("--kernel", 1, 86_400_000_000_000, "up to a day, or 0", zero=True),
-            "TIME",
             "The kernel's time, all of its data in the GPU's memory; such as 12ms, 300us, 0.",
         ),
     ] = None
     streams: Annotated[
         str | int | Sequence[int],
-        Option(Value("--streams"), "N|LIST|A..B", "Numbers of streams to try.", "1..256"),
+        Option(Value("--streams"), "Numbers of streams to try.", "1..256", metavar="N|LIST|A..B"),
     ] = "1..256"
     parameters: Annotated[Parameters, dataclasses.replace(PARAMETERS, old=())] = None
     machine: Annotated[
         Machine | StrPath | None,
         Option(
             Value("--machine"),
-            "FILE_OR_NAME",
             "A GPU by name, such as a100-sxm; with --gpus also the machine whose links they share.",
+            metavar="FILE_OR_NAME",
             old=("--topology",),
         ),
     ] = None
     on: Annotated[
         Sequence[str],
         Option(
-            Value("--on"), "LINK", "Also on this link, such as pcie5; may be repeated.", None, True
+            Value("--on"),
+            "Also on this link, such as pcie5; may be repeated.",
+            None,
+            True,
+            metavar="LINK",
         ),
     ] = ()
     h2d_arrays: Annotated[
@@ -170,7 +173,6 @@ class Predict(Analysis):
         float | None,
         Option(
             Real("--steps", "steps", 1e9, "such as 12"),
-            "N",
             "Waves of the kernel's thread blocks, times passes in each; default: very many.",
         ),
     ] = None
@@ -178,41 +180,38 @@ class Predict(Analysis):
         Sequence[str] | Mapping[int, str | float],
         Option(
             Value("--kernel-part"),
-            "N=TIME",
             "The kernel's time for one of N parts, such as 8=25us; may be repeated.",
             None,
             True,
+            metavar="N=TIME",
         ),
     ] = ()
     kernel_watches: Annotated[
         Sequence[StrPath],
         Option(
             Value("--kernel-watch"),
-            "RUN",
             "A watch of the program with its kernels, for their time; may be repeated, one for "
             "each number of parts.",
             None,
             True,
+            metavar="RUN",
         ),
     ] = ()
     host_seconds: Annotated[
         words.Seconds,
         Option(
             Seconds("--host-time", 1, 1_000_000_000, "up to a second, or 0", zero=True),
-            "TIME",
             "What the program takes for each call besides the driver, such as 13us with PyTorch.",
             "0",
         ),
     ] = 0.0
     needs_previous: Annotated[
-        bool,
-        Option(Value("--needs-previous"), "", "A part needs the input of the one before."),
+        bool, Option(Value("--needs-previous"), "A part needs the input of the one before.")
     ] = False
     fresh_output: Annotated[
         bool,
         Option(
             Value("--fresh-output"),
-            "",
             "Pageable memory that bytes go back to is new: its pages are not there yet.",
         ),
     ] = False
@@ -237,7 +236,6 @@ class Predict(Analysis):
         str | None,
         Option(
             Value("--predictor"),
-            "NAME",
             "equations, equations-shared or replay; default: replay with parameters that were "
             "measured, equations with published ones.",
         ),
@@ -246,7 +244,6 @@ class Predict(Analysis):
         int | None,
         Option(
             Whole("--gpus", 2, 16, "one is predicted anyhow"),
-            "N",
             "Also on so many GPUs at once, which share the host's memory.",
         ),
     ] = None

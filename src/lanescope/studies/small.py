@@ -196,7 +196,6 @@ class Small(Study):
         Sequence[int],
         Option(
             Numbers("--counts", 1, MOST_PIECES, "1,64,4096"),
-            "N,N,...",
             "Numbers of pieces, up to 4096.",
             "1,8,64,512,4096",
         ),
@@ -205,7 +204,6 @@ class Small(Study):
         Sequence[Submission] | None,
         Option(
             OneOf("--method", _methods),
-            "NAME",
             "single, batch, graph, kernel or mapped; may be repeated; default all.",
             repeated=True,
         ),

@@ -71,8 +71,8 @@ class Sweep(Study):
         Sequence[Memory] | None,
         Option(
             OneOf("--memory", _memories),
-            "KIND",
             "Host memory: pinned or pageable; default both.",
+            metavar="KIND",
             repeated=True,
         ),
     ] = None
@@ -172,9 +172,7 @@ class Streams(Study):
     size_bytes: Annotated[Size, size_option("Bytes of all copies together.", "64MiB")] = 64 << 20
     counts: Annotated[
         Sequence[int],
-        Option(
-            Numbers("--counts", 1, MOST_PARTS, "1,2,8"), "N,N,...", "Copies at once.", "1,2,4,8"
-        ),
+        Option(Numbers("--counts", 1, MOST_PARTS, "1,2,8"), "Copies at once.", "1,2,4,8"),
     ] = (1, 2, 4, 8)
 
     def work(self, machine: Machine) -> Work:

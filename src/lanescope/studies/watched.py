@@ -31,7 +31,7 @@ from lanescope.watching.waiting import waited_for
 
 #: With the bounds of the options on the command line.
 Interval = Annotated[
-    Seconds, Option(Bounds("--interval", 1_000, 1_000_000_000, "from 1us to 1s"), "TIME", "")
+    Seconds, Option(Bounds("--interval", 1_000, 1_000_000_000, "from 1us to 1s"), "")
 ]
 _LEAST_SPOOL = 1 << 20
 

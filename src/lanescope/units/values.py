@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from lanescope.errors import InputError
 from lanescope.kinds import LONGEST_NAME
@@ -30,8 +30,15 @@ def quoted(text: str, most: int = _MOST_QUOTED) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Reads the text of one option; what is no text is a default and passes."""
+    """Reads the text of one option; what is no text is a default and passes.
 
+    Attributes
+    ----------
+    called
+        What a help calls such values.
+    """
+
+    called: ClassVar[str] = "NAME"
     option: str
 
     @property
@@ -55,6 +62,11 @@ class Value:
         if not text or min(text) < " " or too_long:
             self.refuse(text, f"a name of at most {LONGEST_NAME} bytes, with no control character")
         return text
+
+    @property
+    def metavar(self) -> str:
+        """What the help calls its value, where an option says nothing else."""
+        return self.called
 
     @property
     def wanted(self) -> str:
@@ -83,6 +95,7 @@ class Unread(Value):
 class Whole(Value):
     """A whole number within bounds; `why` says where they come from."""
 
+    called: ClassVar[str] = "N"
     least: int
     most: int
     why: str
@@ -114,6 +127,11 @@ class Real(Value):
     least: float | None = None
 
     @property
+    def metavar(self) -> str:
+        """The unit, where it has a word."""
+        return "SECONDS" if self.unit == "seconds" else "N"
+
+    @property
     def wanted(self) -> str:
         """The bounds."""
         low = "above 0 and up to" if self.least is None else f"from {self.least:g} to"
@@ -141,6 +159,8 @@ class Real(Value):
 class Percent(Value):
     """A share, as ``0.5%`` or ``0.5``."""
 
+    called: ClassVar[str] = "PERCENT"
+
     def read(self, text: str) -> float:
         """Return it: 0.005 for these."""
         try:
@@ -156,6 +176,7 @@ class Percent(Value):
 class Size(Value):
     """Bytes, as ``16``, ``200KB`` or ``512MiB``."""
 
+    called: ClassVar[str] = "SIZE"
     least: int = 1
     most: int | None = None
     multiple: int = 1
@@ -197,6 +218,7 @@ def _such_as(examples: Sequence[str]) -> str:
 class Sizes(Value):
     """Several sizes with commas between; with `spans` also ``1MiB-8MiB``: each double the last."""
 
+    called: ClassVar[str] = "SIZE,..."
     spans: bool = False
 
     def read(self, text: str) -> tuple[int, ...]:
@@ -218,6 +240,7 @@ class Sizes(Value):
 class Duration(Value):
     """Nanoseconds, as ``100us`` or ``12ms``."""
 
+    called: ClassVar[str] = "TIME"
     least_ns: int
     most_ns: int
     bounds: str
@@ -264,6 +287,7 @@ class Seconds(Duration):
 class Numbers(Value):
     """Whole numbers with commas between, and where `spans` ranges such as ``1-8``."""
 
+    called: ClassVar[str] = "N,N,..."
     least: int
     most: int
     example: str
@@ -304,6 +328,8 @@ class OneOf(Value):
 class Words(OneOf):
     """Several words with commas between."""
 
+    called: ClassVar[str] = "NAME,..."
+
     def read(self, text: str) -> tuple[str, ...]:  # type: ignore[override]  # several of them
         """Return them, each once."""
         one = OneOf(self.option, self.known)
@@ -315,6 +341,11 @@ class File(Value):
     """A file to be written into a folder that is there; `endings` such as ``.svg``."""
 
     endings: tuple[str, ...] = ()
+
+    @property
+    def metavar(self) -> str:
+        """A file, with its ending where there is one."""
+        return f"FILE{self.endings[0]}" if len(self.endings) == 1 else "FILE"
 
     def read(self, text: str) -> Path:
         """Return its path."""
@@ -331,6 +362,8 @@ class File(Value):
 class InFile(Value):
     """A file to be read."""
 
+    called: ClassVar[str] = "FILE"
+
     def read(self, text: str) -> Path:
         """Return its path."""
         return _path(self, text, "a file")
@@ -339,6 +372,8 @@ class InFile(Value):
 @dataclass(frozen=True, slots=True)
 class Folder(Value):
     """A folder to be written: ``%p`` in it is the process id, ``%q{NAME}`` a variable's value."""
+
+    called: ClassVar[str] = "DIR"
 
     def read(self, text: str) -> Path:
         """Return its path."""

@@ -133,29 +133,23 @@ class Compress(Analysis):
         ),
     ] = ()
     dtype: Annotated[
-        str | None,
-        Option(
-            _DTYPE,
-            "NAME",
-            "What the values of files without a header are.",
-        ),
+        str | None, Option(_DTYPE, "What the values of files without a header are.")
     ] = None
     dimensionality: Annotated[
         Sequence[int],
         Option(
             Numbers("--dimensionality", 1, 32, "1,5,8 or 1-32", spans=True),
-            "N,N-M,...",
             "Of GFC, 1 to 32: from how far back it predicts.",
             "1,2,3,4,5,8,16,32",
+            metavar="N,N-M,...",
         ),
     ] = _DIMENSIONALITIES
     codecs: Annotated[
         Sequence[Codec] | None,
         Option(
             _CODEC,
-            "NAME,...",
-            "Only these besides raw, of {names}: those of nvCOMP on a GPU that has it; "
-            "default: all that there are.",
+            "Only these besides raw, of {names}: those of nvCOMP on a GPU that has it; default: "
+            "all that there are.",
         ),
     ] = None
     size_bytes: Annotated[
@@ -165,8 +159,8 @@ class Compress(Analysis):
         float | None,
         Option(
             Real("--link-speed", "GB/s", 1e6, "no link is faster"),
-            "GBS",
             "Predict for a link of so many GB/s.",
+            metavar="GBS",
         ),
     ] = None
     parameters: Annotated[
@@ -183,7 +177,6 @@ class Compress(Analysis):
         int,
         Option(
             Whole("--threads", 0, 1024, "0: as many as CPUs, 16 at most"),
-            "N",
             "Most threads; 0, the default: as many as CPUs, 16 at most.",
         ),
     ] = 0
@@ -191,25 +184,17 @@ class Compress(Analysis):
         float | None,
         Option(
             Real("--budget", "seconds", 3600, ""),
-            "SECONDS",
             "Sampling time for one codec, direction and number of threads, about.",
             str(_BUDGET_SECONDS),
         ),
     ] = None
     device: Annotated[
-        Devices,
-        Option(
-            _DEVICE,
-            "NAME",
-            "Whose speeds, cpu, gpu or all: of those that there are.",
-            "all",
-        ),
+        Devices, Option(_DEVICE, "Whose speeds, cpu, gpu or all: of those that there are.", "all")
     ] = Devices.ALL
     sms: Annotated[
         Sequence[int] | None,
         Option(
             Numbers("--sms", 0, 1023, "16,48,0"),
-            "N,N,...",
             "SMs that a GPU's kernels are timed on, 0: all; default 16,48,0.",
         ),
     ] = None
@@ -217,21 +202,17 @@ class Compress(Analysis):
         Sequence[int] | None,
         Option(
             Sizes("--link-sizes", spans=True),
-            "SIZE,...",
             "What crosses a GPU's links, arrays being repeated; 1MiB-256MiB: each power of two; "
             "default 1MiB,256MiB.",
         ),
     ] = None
     out: Annotated[
-        StrPath | None,
-        Option(Folder("--out"), "DIR", "Run folder to write; default: a new one."),
+        StrPath | None, Option(Folder("--out"), "Run folder to write; default: a new one.")
     ] = None
     stored: Annotated[
         StrPath | None,
         Option(
-            InFile("--from"),
-            "FILE",
-            "Show, draw or predict from a stored compress.json; measure nothing.",
+            InFile("--from"), "Show, draw or predict from a stored compress.json; measure nothing."
         ),
     ] = None
 

@@ -101,7 +101,7 @@ class NodeCheck(Study):
     sampling: ClassVar[Plan] = Plan(budget_seconds=0.5)
 
     level: Annotated[
-        str, Option(OneOf("--level", lambda: Level), "NAME", "How much is measured.", "full")
+        str, Option(OneOf("--level", lambda: Level), "How much is measured.", "full")
     ] = "full"
     expected: Annotated[Machine | StrPath | None, EXPECT] = None
     expected_gpus: Annotated[int | None, EXPECT_GPUS] = None

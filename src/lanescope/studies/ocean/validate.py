@@ -93,24 +93,24 @@ class Validate(Analysis):
     gpu: Annotated[
         int | None,
         Option(
-            Whole("--gpu", 0, MOST_PARTS, "more are in no machine"),
-            "N",
-            "GPU to measure; default 0.",
+            Whole("--gpu", 0, MOST_PARTS, "more are in no machine"), "GPU to measure; default 0."
         ),
     ] = None
     grid: Annotated[
         str | None,
-        Option(Value("--grid"), "XxYxZ", "Points of the grids; default 1024x1024x42, the paper's."),
+        Option(
+            Value("--grid"),
+            "Points of the grids; default 1024x1024x42, the paper's.",
+            metavar="XxYxZ",
+        ),
     ] = None
     out: Annotated[
-        StrPath | None,
-        Option(Folder("--out"), "DIR", "Run folder to write; default: a new one."),
+        StrPath | None, Option(Folder("--out"), "Run folder to write; default: a new one.")
     ] = None
     predictor: Annotated[
         str | None,
         Option(
             Value("--predictor"),
-            "NAME",
             "equations, equations-shared or replay; default: replay, with equations in the "
             "summary, too.",
         ),

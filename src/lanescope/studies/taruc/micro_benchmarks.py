@@ -38,9 +38,9 @@ _Memories = Annotated[
     Sequence[Memory] | None,
     Option(
         OneOf("--memory", _memory),
-        "KIND",
         "Kind of memory, such as pageable, pinned or huge; may be repeated; default: those that "
         "the machine has.",
+        metavar="KIND",
         repeated=True,
     ),
 ]
@@ -48,7 +48,6 @@ _Patterns = Annotated[
     Sequence[Pattern] | None,
     Option(
         OneOf("--pattern", _pattern),
-        "NAME",
         "repeated, ascending, descending or random blocks; may be repeated; default: all, up to "
         "the size of the caches.",
         repeated=True,
@@ -58,7 +57,6 @@ _Nodes = Annotated[
     Sequence[int] | None,
     Option(
         Whole("--node", 0, MOST_PARTS, "more are in no machine"),
-        "N",
         "NUMA node of the memory; may be repeated; default: all.",
         repeated=True,
     ),
@@ -67,7 +65,6 @@ _Gpus = Annotated[
     Sequence[int] | None,
     Option(
         Whole("--gpu", 0, MOST_PARTS, "more are in no machine"),
-        "N",
         "GPU; may be repeated; default: all.",
         repeated=True,
     ),
@@ -114,7 +111,6 @@ class Sized(MicroBenchmark):
         int,
         Option(
             Whole("--steps-per-decade", 1, 100, "more sizes are hardly different"),
-            "N",
             "Sizes for each power of ten.",
             "1",
         ),
@@ -171,8 +167,8 @@ class Host(Sized):
         Sequence[Caches] | None,
         Option(
             OneOf("--caches", _caches),
-            "STATE",
             "warm or flushed; default both where it matters.",
+            metavar="STATE",
             repeated=True,
         ),
     ] = None
