@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lanescope.document.finding import Finding
 from lanescope.studies.taruc.contended import Step
 from lanescope.studies.taruc.parameters import Benchmark
-from lanescope.studies.taruc.points import Point, Series
+from lanescope.studies.taruc.points import Point, Series, Setting
+from lanescope.units.sizes import size_text
+from lanescope.units.words import enumeration
 
 #: Smaller differences are not told, however certain they are.
 LEAST = 0.03
 
 Interval = tuple[float, float]
-#: Tells what a series is compared with: a key that both share, and whether it is the base.
-Role = Callable[[Series], tuple[Hashable, bool] | None]
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,16 @@ class Comparison:
     b: Point
     ratio: float
     counts: bool
+
+    @property
+    def setting(self) -> Setting:
+        """That of the other."""
+        return self.other.setting
+
+    @property
+    def size(self) -> str:
+        """The size of both, in words."""
+        return size_text(self.b.bytes)
 
     @property
     def slower(self) -> bool:
@@ -65,27 +77,41 @@ class Comparison:
 
 
 def comparisons(
-    series: Iterable[Series], role: Role, most_bytes: int | None = None
+    series: Iterable[Series],
+    alike: Callable[[Setting], Hashable],
+    is_base: Callable[[Setting], bool],
+    most_bytes: int | None = None,
 ) -> list[Comparison]:
     """Compare each series with its base, at the largest size that both have.
 
     Parameters
     ----------
+    alike
+        Returns what a series and its base have in common.
+    is_base
+        Whether others are compared with it.
     most_bytes
         No larger size is compared; None is any.
     """
     bases: dict[Hashable, Series] = {}
     others: dict[Hashable, list[Series]] = defaultdict(list)
     for one in series:
-        if (found := role(one)) is None:
-            continue
-        key, is_base = found
-        if is_base:
-            bases.setdefault(key, one)
+        if is_base(one.setting):
+            bases.setdefault(alike(one.setting), one)
         else:
-            others[key].append(one)
+            others[alike(one.setting)].append(one)
     pairs = [(bases[key], other) for key in others if key in bases for other in others[key]]
     return [c for base, other in pairs if (c := _comparison(base, other, most_bytes)) is not None]
+
+
+def grouped(
+    found: Iterable[Comparison], key: Callable[[Setting], Key]
+) -> dict[Key, list[Comparison]]:
+    """Return comparisons by what their others have in common."""
+    groups: dict[Key, list[Comparison]] = defaultdict(list)
+    for comparison in found:
+        groups[key(comparison.setting)].append(comparison)
+    return groups
 
 
 def points_differ(a: Point, b: Point) -> bool:
@@ -156,12 +182,32 @@ def finding(
     )
 
 
-def worst(found: Sequence[Comparison]) -> Comparison | None:
-    """Return the comparison whose other is slowest; None when none is slower for certain."""
-    return max((c for c in found if c.slower), key=lambda c: c.ratio, default=None)
+def of_worst(
+    kind: str,
+    bench: Benchmark,
+    found: Sequence[Comparison],
+    words: Callable[[Comparison], str],
+    effect: Callable[[Comparison], float] = lambda top: top.loss,
+    after: str = "",
+) -> Iterator[Finding]:
+    """Yield a finding on the comparison whose other is slowest, if one is slower for certain.
 
-
-def how_many(found: Sequence[Comparison]) -> str:
-    """Return in how many of some comparisons the other is slower; empty for one alone."""
+    Parameters
+    ----------
+    words
+        Returns what it shows; in how many comparisons the other is slower follows, then `after`.
+    effect
+        Returns how large it is.
+    """
+    top = max((c for c in found if c.slower), key=lambda c: c.ratio, default=None)
+    if top is None:
+        return
     slower = sum(c.slower for c in found)
-    return "" if len(found) == 1 else f"; slower in {slower} of {len(found)} such pairs"
+    pairs = "" if len(found) == 1 else f"; slower in {slower} of {len(found)} such pairs"
+    yield finding(kind, bench, f"{words(top)}{pairs}{after}.", top.evidence, effect(top))
+
+
+def unaffected(memories: Sequence[str]) -> str:
+    """Return the kinds of memory that show no difference, as a clause; empty without any."""
+    verb = "is" if len(memories) == 1 else "are"
+    return f"; {enumeration(memories)} {verb} unaffected" if memories else ""

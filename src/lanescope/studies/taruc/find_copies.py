@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from operator import attrgetter
 
 from lanescope.copies import Memory, Pattern, Route
 from lanescope.document.finding import Finding
@@ -13,15 +13,16 @@ from lanescope.studies.taruc.compare import (
     Comparison,
     comparisons,
     finding,
-    how_many,
+    grouped,
+    of_worst,
     points_differ,
-    worst,
+    unaffected,
 )
 from lanescope.studies.taruc.contended import Suite
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import Point, Series, Setting, field_text, percent
 from lanescope.units.sizes import size_text
-from lanescope.units.words import enumeration, rate_text
+from lanescope.units.words import rate_text
 
 #: A fall of the bandwidth by less than this is no step out of a cache.
 _STEP = 0.15
@@ -37,25 +38,14 @@ def host_findings(suite: Suite) -> list[Finding]:
 
 def _far_host(series: Sequence[Series]) -> Iterable[Finding]:
     """What another node's memory costs a thread, by kind of memory."""
-    usual = _usual(series)
-
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.thread is None or setting.source != setting.destination:
-            return None
-        return (setting.thread, setting.memory), setting.local
-
-    by_node: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
-    for comparison in comparisons(usual, role):
-        setting = comparison.other.setting
-        by_node[setting.source, setting.thread or ""].append(comparison)
-    for (node, thread), found in by_node.items():
+    within = [s for s in _usual(series) if s.setting.source == s.setting.destination]
+    bound = [s for s in within if s.setting.thread is not None]
+    far = comparisons(bound, attrgetter("thread", "memory"), attrgetter("local"))
+    for (node, thread), found in grouped(far, attrgetter("source", "thread")).items():
         slower = sorted((c for c in found if c.slower), key=lambda c: -c.ratio)
         if not slower:
             continue
-        spared = [str(c.other.setting.memory) for c in found if not c.counts]
-        verb = "is" if len(spared) == 1 else "are"
-        rest = f"; {enumeration(spared)} {verb} unaffected" if spared else ""
+        rest = unaffected([str(c.setting.memory) for c in found if not c.counts])
         yield finding(
             "far-host-memory",
             Benchmark.HOST,
@@ -67,11 +57,13 @@ def _far_host(series: Sequence[Series]) -> Iterable[Finding]:
 
 
 def _fall(comparison: Comparison) -> str:
+    what = f"with {comparison.setting.memory} memory, {comparison.size}"
+    return f"{_slowed(comparison)} {what}"
+
+
+def _slowed(comparison: Comparison) -> str:
     base, other = comparison.rates
-    return (
-        f"{rate_text(base)} to {rate_text(other)} with {comparison.other.setting.memory} memory, "
-        f"{size_text(comparison.b.bytes)}"
-    )
+    return f"{rate_text(base)} to {rate_text(other)}"
 
 
 def _usual(series: Sequence[Series]) -> list[Series]:
@@ -132,45 +124,37 @@ def _step(a: Point, b: Point) -> Iterable[tuple[Point, Point]]:
 
 
 def _warmth(series: Sequence[Series]) -> Iterable[Finding]:
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        if not one.setting.local or one.setting.pattern != "repeated":
-            return None
-        return replace(one.setting, caches=""), one.setting.caches == "warm"
-
-    found = comparisons(series, role, _CACHED_BYTES)
-    if top := worst(found):
-        base, other = top.rates
-        yield finding(
-            "flushed-caches",
-            Benchmark.HOST,
-            f"Flushed caches cost a copy of {size_text(top.b.bytes)} {percent(top.loss)} of its "
-            f"bandwidth: {rate_text(base)} to {rate_text(other)} ({top.other.setting.memory} "
-            f"memory within {top.other.setting.source}){how_many(found)}.",
-            top.evidence,
-            top.loss,
+    def words(top: Comparison) -> str:
+        return (
+            f"Flushed caches cost a copy of {top.size} {percent(top.loss)} of its bandwidth: "
+            f"{_slowed(top)} ({top.setting.memory} memory within {top.setting.source})"
         )
+
+    repeated = (s for s in series if s.setting.local and s.setting.pattern == "repeated")
+    found = comparisons(repeated, _but("caches"), lambda s: s.caches == "warm", _CACHED_BYTES)
+    return of_worst("flushed-caches", Benchmark.HOST, found, words)
+
+
+def _but(field: str) -> Callable[[Setting], Setting]:
+    """Return what gives all of a setting but a field, which is text."""
+    return lambda setting: replace(setting, **{field: ""})  # type: ignore[arg-type]
 
 
 def _patterns(series: Sequence[Series]) -> Iterable[Finding]:
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        if not one.setting.local:
-            return None
-        return replace(one.setting, pattern=""), one.setting.pattern == "repeated"
-
-    found = comparisons(series, role)
-    if top := worst(found):
-        base, other = top.rates
-        pattern = field_text("pattern", top.other.setting.pattern)
-        yield finding(
-            "patterns",
-            Benchmark.HOST,
-            f"Copies of {size_text(top.b.bytes)} of {pattern} get {rate_text(other)}, "
-            f"{percent(top.loss)} less than at the same address "
-            f"({rate_text(base)}; {top.other.setting.memory} memory within "
-            f"{top.other.setting.source}){how_many(found)}.",
-            top.evidence,
-            top.loss,
+    def words(top: Comparison) -> str:
+        return (
+            f"Copies of {top.size} of {field_text('pattern', top.setting.pattern)} "
+            f"{_less(top)} at the same address ({rate_text(top.rates[0])}; {top.setting.memory} "
+            f"memory within {top.setting.source})"
         )
+
+    local = (s for s in series if s.setting.local)
+    found = comparisons(local, _but("pattern"), lambda s: s.pattern == "repeated")
+    return of_worst("patterns", Benchmark.HOST, found, words)
+
+
+def _less(comparison: Comparison) -> str:
+    return f"get {rate_text(comparison.rates[1])}, {percent(comparison.loss)} less than"
 
 
 #: Waiting for each copy is compared at this size: a small one is all call, a large one none.
@@ -196,96 +180,60 @@ def _far_device(series: Sequence[Series], homes: dict[str, str]) -> Iterable[Fin
         home = homes.get(setting.gpu or "")
         return setting.node != home, setting.thread not in (None, home)
 
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        key = (setting.gpu, setting.direction, setting.memory, setting.timing, setting.pattern)
-        return key, far(setting) == (False, False)
-
-    words = {
+    alike = attrgetter("gpu", "direction", "memory", "timing", "pattern")
+    compared = comparisons(series, alike, lambda s: far(s) == (False, False))
+    who = {
         (True, False): "Memory of another node",
         (False, True): "A thread on another node",
         (True, True): "Memory and a thread of another node",
     }
-    by_kind: dict[tuple[tuple[bool, bool], Memory], list[Comparison]] = defaultdict(list)
-    for comparison in comparisons(series, role):
-        setting = comparison.other.setting
-        if any(far(setting)):
-            by_kind[far(setting), setting.memory].append(comparison)
-    for (what, memory), found in by_kind.items():
-        if top := worst(found):
-            base, other = top.rates
-            yield finding(
-                "far-device-copies",
-                Benchmark.HOSTDEV,
-                f"{words[what]} costs copies between {memory} memory and a GPU up to "
-                f"{percent(top.loss)}: {rate_text(base)} to {rate_text(other)} "
-                f"({_device(top.other.setting)}, memory of {top.other.setting.node}, "
-                f"{size_text(top.b.bytes)}){how_many(found)}.",
-                top.evidence,
-                top.loss,
+    for (what, memory), found in grouped(compared, lambda s: (far(s), s.memory)).items():
+
+        def words(top: Comparison, what: str = who[what], memory: Memory = memory) -> str:
+            return (
+                f"{what} costs copies between {memory} memory and a GPU up to "
+                f"{percent(top.loss)}: {_slowed(top)} ({_device(top.setting)}, memory of "
+                f"{top.setting.node}, {top.size})"
             )
+
+        yield from of_worst("far-device-copies", Benchmark.HOSTDEV, found, words)
 
 
 def _timing(series: Sequence[Series]) -> Iterable[Finding]:
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        return replace(one.setting, timing=""), one.setting.timing == "async"
-
-    found = comparisons(series, role, _CALL_BYTES)
-    if top := worst(found):
-        base, other = top.rates
-        yield finding(
-            "sync-async",
-            Benchmark.HOSTDEV,
-            f"Synchronous copies of {size_text(top.b.bytes)} get {rate_text(other)}, "
-            f"{percent(top.loss)} less than asynchronous ones ({rate_text(base)}; "
-            f"{_device(top.other.setting)}, {top.other.setting.memory} memory){how_many(found)}.",
-            top.evidence,
-            top.loss,
+    def words(top: Comparison) -> str:
+        return (
+            f"Synchronous copies of {top.size} {_less(top)} asynchronous ones "
+            f"({rate_text(top.rates[0])}; {_device(top.setting)}, {top.setting.memory} memory)"
         )
+
+    found = comparisons(series, _but("timing"), lambda s: s.timing == "async", _CALL_BYTES)
+    return of_worst("sync-async", Benchmark.HOSTDEV, found, words)
 
 
 def _pageable(series: Sequence[Series]) -> Iterable[Finding]:
-    kinds = (Memory.PAGEABLE, Memory.PINNED)
-
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.memory not in kinds or setting.timing != "sync":
-            return None
-        return replace(setting, memory=Memory.PINNED), setting.memory is Memory.PINNED
-
-    found = comparisons(series, role)
-    if top := worst(found):
-        base, other = top.rates
-        yield finding(
-            "pageable-device-copies",
-            Benchmark.HOSTDEV,
-            f"Copies of {size_text(top.b.bytes)} of pageable memory get {rate_text(other)}, "
-            f"{percent(top.loss)} less than of pinned memory ({rate_text(base)}; "
-            f"{_device(top.other.setting)}){how_many(found)}.",
-            top.evidence,
-            top.loss,
+    def words(top: Comparison) -> str:
+        return (
+            f"Copies of {top.size} of pageable memory {_less(top)} of pinned memory "
+            f"({rate_text(top.rates[0])}; {_device(top.setting)})"
         )
+
+    kinds = (Memory.PAGEABLE, Memory.PINNED)
+    waited = (s for s in series if s.setting.memory in kinds and s.setting.timing == "sync")
+    pinned = Memory.PINNED
+    found = comparisons(waited, lambda s: replace(s, memory=pinned), lambda s: s.memory is pinned)
+    return of_worst("pageable-device-copies", Benchmark.HOSTDEV, found, words)
 
 
 def _staged(series: Sequence[Series]) -> Iterable[Finding]:
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        if one.setting.route not in (Route.PEER, Route.STAGED):
-            return None
-        return one.setting.path, one.setting.route == Route.PEER
-
-    found = comparisons(series, role)
-    if top := worst(found):
-        base, other = top.rates
-        yield finding(
-            "staged-peers",
-            Benchmark.PEER,
-            f"Staged through the host, copies of {size_text(top.b.bytes)} from "
-            f"{top.other.setting.source} to {top.other.setting.destination} get "
-            f"{rate_text(other)}, {percent(top.loss)} less than peer to peer "
-            f"({rate_text(base)}){how_many(found)}.",
-            top.evidence,
-            top.loss,
+    def words(top: Comparison) -> str:
+        return (
+            f"Staged through the host, copies of {top.size} from {top.setting.source} to "
+            f"{top.setting.destination} {_less(top)} peer to peer ({rate_text(top.rates[0])})"
         )
+
+    known = (s for s in series if s.setting.route in (Route.PEER, Route.STAGED))
+    found = comparisons(known, attrgetter("path"), lambda s: s.route == Route.PEER)
+    return of_worst("staged-peers", Benchmark.PEER, found, words)
 
 
 def _device(setting: Setting) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from lanescope.copies import Memory, Operation
 from lanescope.document.finding import Finding
@@ -11,15 +11,16 @@ from lanescope.studies.taruc.compare import (
     Comparison,
     comparisons,
     finding,
-    how_many,
+    grouped,
+    of_worst,
     points_differ,
-    worst,
+    unaffected,
 )
 from lanescope.studies.taruc.contended import Suite
 from lanescope.studies.taruc.parameters import Benchmark
-from lanescope.studies.taruc.points import Series, field_text, percent
+from lanescope.studies.taruc.points import Series, Setting, field_text, percent
 from lanescope.units.sizes import size_text
-from lanescope.units.words import enumeration, three_digits, time_text
+from lanescope.units.words import three_digits, time_text
 
 
 def load_findings(suite: Suite) -> list[Finding]:
@@ -33,124 +34,89 @@ def _pages(series: Sequence[Series]) -> Iterable[Finding]:
     kinds = {s.setting.memory for s in series}
     small = Memory.SMALL_PAGES if Memory.SMALL_PAGES in kinds else Memory.PAGEABLE
 
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.memory not in (small, Memory.HUGE) or not setting.local:
-            return None
-        key = (setting.source, setting.operation, setting.stride)
-        return key, setting.memory is Memory.HUGE
+    def words(top: Comparison) -> str:
+        base, other = map(time_text, top.times)
+        what = f"{field_text('operation', top.setting.operation)} {_times_text(top.ratio)}"
+        return (
+            f"Small pages make {what} huge pages do: {other} and not {base} a load "
+            f"({_accessed(top)}); {percent(top.loss)} of the time is the TLB's"
+        )
 
-    by_operation: dict[Operation, list[Comparison]] = defaultdict(list)
-    for comparison in comparisons(series, role):
-        by_operation[comparison.other.setting.operation].append(comparison)
-    for operation, found in by_operation.items():
-        if top := worst(found):
-            base, other = top.times
-            yield finding(
-                f"tlb-{operation}",
-                Benchmark.NURMA,
-                f"Small pages make {field_text('operation', operation)} {_times_text(top.ratio)} "
-                f"huge pages do: {time_text(other)} and not {time_text(base)} a load "
-                f"({_accessed(top)}); {percent(top.loss)} of the time is the TLB's"
-                f"{how_many(found)}.",
-                top.evidence,
-                top.loss,
-            )
+    wanted = (s for s in _local(series) if s.setting.memory in (small, Memory.HUGE))
+    alike = attrgetter("source", "operation", "stride")
+    compared = comparisons(wanted, alike, lambda s: s.memory is Memory.HUGE)
+    for operation, found in grouped(compared, attrgetter("operation")).items():
+        yield from of_worst(f"tlb-{operation}", Benchmark.NURMA, found, words)
+
+
+def _local(series: Sequence[Series]) -> list[Series]:
+    return [s for s in series if s.setting.local]
 
 
 def _random(series: Sequence[Series]) -> Iterable[Finding]:
     """Loads at random against loads in order, of the same lines."""
-    loads = (Operation.CHASE, Operation.CHASE_RANDOM)
 
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.operation not in loads or not setting.local:
-            return None
-        key = (setting.source, setting.memory, setting.stride)
-        return key, setting.operation is Operation.CHASE
-
-    found = comparisons(series, role)
-    if top := worst(found):
-        base, other = top.times
-        yield finding(
-            "random-loads",
-            Benchmark.NURMA,
-            f"A dependent load at random takes {time_text(other)}, {_times_text(top.ratio)} one in "
-            f"order ({time_text(base)}; {top.other.setting.memory} memory of "
-            f"{top.other.setting.source}, {_accessed(top)}){how_many(found)}.",
-            top.evidence,
-            top.ratio - 1,
+    def words(top: Comparison) -> str:
+        base, other = map(time_text, top.times)
+        return (
+            f"A dependent load at random takes {other}, {_times_text(top.ratio)} one in order "
+            f"({base}; {top.setting.memory} memory of {top.setting.source}, {_accessed(top)})"
         )
+
+    loads = (Operation.CHASE, Operation.CHASE_RANDOM)
+    dependent = (s for s in _local(series) if s.setting.operation in loads)
+    alike = attrgetter("source", "memory", "stride")
+    found = comparisons(dependent, alike, lambda s: s.operation is Operation.CHASE)
+    return of_worst("random-loads", Benchmark.NURMA, found, words, _longer)
 
 
 def _far_loads(series: Sequence[Series]) -> Iterable[Finding]:
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.thread is None:
-            return None
-        key = (setting.thread, setting.memory, setting.operation, setting.stride)
-        return key, setting.local
+    def words(top: Comparison) -> str:
+        base, other = map(time_text, top.times)
+        setting = top.setting
+        return (
+            f"A load from memory of {setting.source} by a thread on {setting.thread} takes "
+            f"{other}, {_times_text(top.ratio)} one from its own node ({base}; "
+            f"{field_text('operation', setting.operation)}, {setting.memory}, {_accessed(top)})"
+        )
 
-    by_node: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
-    for comparison in comparisons(series, role):
-        setting = comparison.other.setting
-        by_node[setting.source, setting.thread or ""].append(comparison)
-    for (node, thread), found in by_node.items():
-        if top := worst(found):
-            setting = top.other.setting
-            base, other = top.times
-            yield finding(
-                "far-loads",
-                Benchmark.NURMA,
-                f"A load from memory of {node} by a thread on {thread} takes {time_text(other)}, "
-                f"{_times_text(top.ratio)} one from its own node ({time_text(base)}; "
-                f"{field_text('operation', setting.operation)}, {setting.memory}, "
-                f"{_accessed(top)}){how_many(found)}{_spared(found)}.",
-                top.evidence,
-                top.ratio - 1,
-            )
-
-
-def _spared(found: Sequence[Comparison]) -> str:
-    hit = {c.other.setting.memory for c in found if c.counts}
-    spared = sorted({str(c.other.setting.memory) for c in found} - {str(m) for m in hit})
-    verb = "is" if len(spared) == 1 else "are"
-    return f"; {enumeration(spared)} {verb} unaffected" if spared else ""
+    bound = (s for s in series if s.setting.thread is not None)
+    alike = attrgetter("thread", "memory", "operation", "stride")
+    compared = comparisons(bound, alike, attrgetter("local"))
+    for found in grouped(compared, attrgetter("source", "thread")).values():
+        hit = {c.setting.memory for c in found if c.counts}
+        rest = unaffected(sorted({str(c.setting.memory) for c in found} - set(map(str, hit))))
+        yield from of_worst("far-loads", Benchmark.NURMA, found, words, _longer, rest)
 
 
 def _strides(series: Sequence[Series]) -> Iterable[Finding]:
     """What loads that lie far apart cost against loads next to each other."""
     strides = sorted({s.setting.stride for s in series})
     if len(strides) < 2:
-        return
+        return ()
 
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if not setting.local or setting.stride not in (strides[0], strides[-1]):
-            return None
-        key = (setting.source, setting.memory, setting.operation)
-        return key, setting.stride == strides[0]
-
-    found = comparisons(series, role)
-    if top := worst(found):
-        setting = top.other.setting
-        base, other = top.times
-        yield finding(
-            "strides",
-            Benchmark.NURMA,
-            f"{field_text('operation', setting.operation)[:1].upper()}"
-            f"{field_text('operation', setting.operation)[1:]} that lie "
-            f"{size_text(setting.stride)} apart take {time_text(other)} each, "
-            f"{_times_text(top.ratio)} those {size_text(strides[0])} apart ({time_text(base)}; "
-            f"{setting.memory} memory of {setting.source}){how_many(found)}.",
-            top.evidence,
-            top.ratio - 1,
+    def words(top: Comparison) -> str:
+        base, other = map(time_text, top.times)
+        loads = field_text("operation", top.setting.operation)
+        return (
+            f"{loads[:1].upper()}{loads[1:]} that lie {size_text(top.setting.stride)} apart take "
+            f"{other} each, {_times_text(top.ratio)} those {size_text(strides[0])} apart ({base}; "
+            f"{top.setting.memory} memory of {top.setting.source})"
         )
+
+    ends = (s for s in _local(series) if s.setting.stride in (strides[0], strides[-1]))
+    alike = attrgetter("source", "memory", "operation")
+    found = comparisons(ends, alike, lambda s: s.stride == strides[0])
+    return of_worst("strides", Benchmark.NURMA, found, words, _longer)
+
+
+def _longer(comparison: Comparison) -> float:
+    return comparison.ratio - 1
 
 
 def _accessed(comparison: Comparison) -> str:
-    stride = field_text("stride", comparison.other.setting.stride)
-    return f"{size_text(comparison.b.bytes)} accessed, {stride}"
+    stride = field_text("stride", comparison.setting.stride)
+    return f"{comparison.size} accessed, {stride}"
 
 
 #: Kinds of memory are compared at this size: large enough that pages count.
@@ -175,13 +141,13 @@ def _kinds(series: Sequence[Series]) -> Iterable[Finding]:
     for comparison in _against(series, Memory.PAGEABLE, (Operation.ALLOCATE, Operation.RELEASE)):
         if not comparison.slower:
             continue
-        setting = comparison.other.setting
+        setting = comparison.setting
         base, other = comparison.times
         touch = _touch_words(series, comparison) if setting.operation is Operation.ALLOCATE else ""
         yield finding(
             f"{setting.operation}-{setting.memory}",
             Benchmark.OVERHEAD,
-            f"{_DOES[setting.operation]} {size_text(comparison.b.bytes)} of {setting.memory} "
+            f"{_DOES[setting.operation]} {comparison.size} of {setting.memory} "
             f"memory takes {time_text(other)}, {_times_text(comparison.ratio)} pageable memory "
             f"({time_text(base)}){touch}.",
             comparison.evidence,
@@ -191,9 +157,9 @@ def _kinds(series: Sequence[Series]) -> Iterable[Finding]:
 
 def _touch_words(series: Sequence[Series], allocation: Comparison) -> str:
     """What the first touch of the same memory takes, where that differs, too."""
-    place = (allocation.other.setting.source, allocation.other.setting.memory)
+    place = (allocation.setting.source, allocation.setting.memory)
     for touch in _against(series, Memory.PAGEABLE, (Operation.TOUCH,)):
-        setting = touch.other.setting
+        setting = touch.setting
         if (setting.source, setting.memory) == place and touch.counts:
             base, other = touch.times
             return f", but its first touch takes {time_text(other)} and not {time_text(base)}"
@@ -204,50 +170,42 @@ def _against(
     series: Sequence[Series], memory: Memory, operations: Sequence[Operation]
 ) -> list[Comparison]:
     """Compare kinds of memory at home on the first node that has a thread."""
-    local = [s for s in series if s.setting.local and s.setting.node]
+    local = [s for s in _local(series) if s.setting.node]
     first = local[0].setting.source if local else ""
+    here = [s for s in _local(series) if s.setting.source == first]
+    wanted = (s for s in here if s.setting.operation in operations)
+    return comparisons(
+        wanted, attrgetter("operation"), lambda s: s.memory is memory, _COMPARED_BYTES
+    )
 
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.source != first or not setting.local or setting.operation not in operations:
-            return None
-        return setting.operation, setting.memory is memory
 
-    return comparisons(series, role, _COMPARED_BYTES)
+def _allocates(setting: Setting) -> bool:
+    return setting.operation is Operation.ALLOCATE
 
 
 def _pools(series: Sequence[Series]) -> Iterable[Finding]:
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.gpu is None or setting.operation is not Operation.ALLOCATE:
-            return None
-        return (setting.source, setting.thread), setting.memory is Memory.POOL
-
-    found = comparisons(series, role, _COMPARED_BYTES)
-    if top := worst(found):
-        base, other = top.times
-        yield finding(
-            "allocate-pool",
-            Benchmark.OVERHEAD,
-            f"Allocating {size_text(top.b.bytes)} on {top.other.setting.source} takes "
-            f"{time_text(other)}, {_times_text(top.ratio)} from the driver's pool "
-            f"({time_text(base)}){how_many(found)}.",
-            top.evidence,
-            top.ratio,
+    def words(top: Comparison) -> str:
+        base, other = map(time_text, top.times)
+        return (
+            f"Allocating {top.size} on {top.setting.source} takes {other}, "
+            f"{_times_text(top.ratio)} from the driver's pool ({base})"
         )
+
+    on_gpus = (s for s in series if s.setting.gpu is not None)
+    made = (s for s in on_gpus if _allocates(s.setting))
+    alike = attrgetter("source", "thread")
+    found = comparisons(made, alike, lambda s: s.memory is Memory.POOL, _COMPARED_BYTES)
+    return of_worst("allocate-pool", Benchmark.OVERHEAD, found, words, attrgetter("ratio"))
 
 
 def _touches(series: Sequence[Series]) -> Iterable[Finding]:
     """Where the first touch is most of what getting memory costs."""
-
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.operation is Operation.RELEASE or not setting.local or setting.node is None:
-            return None
-        return (setting.source, setting.memory), setting.operation is Operation.ALLOCATE
-
+    local = [s for s in _local(series) if s.setting.node is not None]
+    got = (s for s in local if s.setting.operation is not Operation.RELEASE)
+    alike = attrgetter("source", "memory")
+    compared = comparisons(got, alike, _allocates, _COMPARED_BYTES)
     best: dict[Memory, Comparison] = {}
-    for comparison in comparisons(series, role, _COMPARED_BYTES):
+    for comparison in compared:
         if points_differ(comparison.a, comparison.b):
             best.setdefault(comparison.base.setting.memory, comparison)
     for memory, comparison in best.items():
@@ -259,7 +217,7 @@ def _touches(series: Sequence[Series]) -> Iterable[Finding]:
             "first-touch",
             Benchmark.OVERHEAD,
             f"The first touch is {percent(share)} of allocation and touch together for "
-            f"{size_text(comparison.b.bytes)} of {memory} memory: {time_text(touch)} of "
+            f"{comparison.size} of {memory} memory: {time_text(touch)} of "
             f"{time_text(allocation + touch)}.",
             comparison.evidence,
             share,
@@ -269,29 +227,19 @@ def _touches(series: Sequence[Series]) -> Iterable[Finding]:
 def _far_overhead(series: Sequence[Series]) -> Iterable[Finding]:
     """What memory of another node costs to get."""
 
-    def role(one: Series) -> tuple[Hashable, bool] | None:
-        setting = one.setting
-        if setting.node is None or setting.thread is None:
-            return None
-        return (setting.thread, setting.memory, setting.operation), setting.local
+    def words(top: Comparison) -> str:
+        base, other = map(time_text, top.times)
+        setting = top.setting
+        return (
+            f"{_DOES[setting.operation]} {top.size} of {setting.memory} memory of "
+            f"{setting.source} by a thread on {setting.thread} takes {other}, "
+            f"{_times_text(top.ratio)} memory of its own node ({base})"
+        )
 
-    by_operation: dict[Operation, list[Comparison]] = defaultdict(list)
-    for comparison in comparisons(series, role):
-        by_operation[comparison.other.setting.operation].append(comparison)
-    for operation, found in by_operation.items():
-        if top := worst(found):
-            setting = top.other.setting
-            base, other = top.times
-            yield finding(
-                f"far-{operation}",
-                Benchmark.OVERHEAD,
-                f"{_DOES[operation]} {size_text(top.b.bytes)} of {setting.memory} memory of "
-                f"{setting.source} by a thread on {setting.thread} takes {time_text(other)}, "
-                f"{_times_text(top.ratio)} memory of its own node ({time_text(base)})"
-                f"{how_many(found)}.",
-                top.evidence,
-                top.ratio - 1,
-            )
+    bound = (s for s in series if None not in (s.setting.node, s.setting.thread))
+    compared = comparisons(bound, attrgetter("thread", "memory", "operation"), attrgetter("local"))
+    for operation, found in grouped(compared, attrgetter("operation")).items():
+        yield from of_worst(f"far-{operation}", Benchmark.OVERHEAD, found, words, _longer)
 
 
 def _times_text(ratio: float) -> str:
