@@ -18,17 +18,16 @@ from lanescope.codec.files import fields_of, read_json, reading
 from lanescope.codec.tables import metadata_of, open_table, require_short, table_of
 from lanescope.errors import InputError
 from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
-from lanescope.trace.operations import COLUMNS, Operations, impossible
 from lanescope.trace.operations import RANGES as OPERATION_RANGES
+from lanescope.trace.operations import Operations, impossible
 from lanescope.trace.probe import Probe
-from lanescope.trace.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.trace.ranges import Ranges
-from lanescope.trace.side_tables import COLUMNS as LINE_COLUMNS
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind, NoLine, PythonLines
 from lanescope.trace.sorted_rows import scratch_file
 from lanescope.trace.stored_columns import (
     MOST_IN_MEMORY,
     ParquetRecords,
+    Rows,
     in_memory,
     pieces_of,
     with_stored,
@@ -105,7 +104,7 @@ _OF_PROBES = _Layout(
     _OfProbe,
     {"begin_ns": TIMES, "delay_ns": BYTES, "copy_ns": BYTES, "direction": (0, 1)},
 )
-_OF_RANGES = {**dict.fromkeys(RANGE_COLUMNS, TIMES), "thread": NUMBERS, "pushed": TRUTH}
+_OF_RANGES = {**dict.fromkeys(Ranges.columns(), TIMES), "thread": NUMBERS, "pushed": TRUTH}
 _Spent = Annotated[int, Bound("not below zero", lambda value: value >= 0)]
 _OF_LINES = {"pid": PIDS, "start_ns": ANY, "correlation": TIMES}
 #: Addresses and hashes are 64 bits of any kind.
@@ -154,13 +153,10 @@ def write_columns(
     if timeline.probes:
         probes = [Series(one, (one,)) for one in timeline.probes]
         _write_series(folder / PROBE, probes, _OF_PROBES)
-    if len(timeline.ranges):
-        _write_ranges(folder / RANGES, timeline.ranges)
-    for name, side in ((MANAGED, timeline.managed), (HOST_COPIES, timeline.host_copies)):
-        if len(side):
-            _write_side(folder / name, side)
-    if len(timeline.python_lines):
-        _write_lines(folder / PYTHON_LINES, timeline.python_lines)
+    _write_rows(folder / RANGES, timeline.ranges)
+    _write_rows(folder / MANAGED, timeline.managed)
+    _write_rows(folder / HOST_COPIES, timeline.host_copies)
+    _write_rows(folder / PYTHON_LINES, timeline.python_lines)
 
 
 def write_counter_file(path: Path, counters: Sequence[Counters], inner: int = 1) -> None:
@@ -197,9 +193,6 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES, span_ns)
-    ranges = Ranges.empty()
-    if (folder / RANGES).exists():
-        ranges = _ranges_of(folder / RANGES)
     span = Span(start_ns, end_ns)
     stored, counters = counters, tuple(span.counters(one) for one in counters)
     require_own_time(folder / COUNTERS, stored, map(len, counters))
@@ -216,8 +209,8 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
         operations,
         processes,
         tuple(span.probe(one) for one in probes),
-        span.ranges(ranges),
-        span.managed(_read_side(Managed, folder / MANAGED)),
+        span.timed(_ranges_of(folder / RANGES)),
+        span.timed(_read_side(Managed, folder / MANAGED)),
         _read_side(HostCopies, folder / HOST_COPIES),
         span.left_out,
         _lines_of(folder / PYTHON_LINES),
@@ -337,28 +330,26 @@ def _write_operations(path: Path, operations: Operations) -> None:
     write_tables(path, schema, (_table_of(piece).cast(schema) for piece in operations.pieces()))
 
 
-def _table_of(operations: Operations) -> pa.Table:
-    return table_of({name: getattr(operations, name) for name in COLUMNS})
+def _table_of(rows: Rows) -> pa.Table:
+    table = table_of({name: getattr(rows, name) for name in rows.columns()})
+    about = {name.encode(): json.dumps(told).encode() for name, told in rows.about().items()}
+    return table.replace_schema_metadata(about or None)
 
 
-def _write_ranges(path: Path, ranges: Ranges) -> None:
-    table = table_of({name: getattr(ranges, name) for name in RANGE_COLUMNS})
-    table = table.replace_schema_metadata({b"names": json.dumps(ranges.names).encode()})
-    write_tables(path, table.schema, (table,))
+def _write_rows(path: Path, rows: Rows) -> None:
+    """Write rows that are in memory; without any there is no file."""
+    if len(rows):
+        table = _table_of(rows)
+        write_tables(path, table.schema, (table,))
 
 
 def _ranges_of(path: Path) -> Ranges:
+    if not path.exists():
+        return Ranges.empty()
     with open_table(path) as file:
         names = metadata_of(file, path, "names", tuple[str, ...])
     columns = _whole(path, _OF_RANGES | {"name": (0, len(names) - 1)})
     return Ranges.of(names, **columns)
-
-
-def _write_lines(path: Path, lines: PythonLines) -> None:
-    table = table_of({name: getattr(lines, name) for name in LINE_COLUMNS})
-    about = {b"stacks": json.dumps(lines.stacks).encode(), b"spent_ns": b"%d" % lines.spent_ns}
-    table = table.replace_schema_metadata(about)
-    write_tables(path, table.schema, (table,))
 
 
 def _lines_of(path: Path) -> PythonLines:
@@ -369,11 +360,6 @@ def _lines_of(path: Path) -> PythonLines:
         spent_ns = metadata_of(file, path, "spent_ns", _Spent)
     columns = _whole(path, _OF_LINES | {"stack": (min(NoLine), len(stacks) - 1)})
     return PythonLines.of(stacks, spent_ns, **columns)
-
-
-def _write_side(path: Path, side: Managed | HostCopies) -> None:
-    table = table_of({name: getattr(side, name) for name in side.columns()})
-    write_tables(path, table.schema, (table,))
 
 
 def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:

@@ -35,6 +35,7 @@ __all__ = [
     "DuplexTail",
     "SpoolTail",
     "Tail",
+    "behind",
     "counter_header",
     "counters_in",
     "counters_of",
@@ -42,6 +43,7 @@ __all__ = [
     "read_counters",
     "read_sidecar",
     "sidecar_of",
+    "with_both_directions",
 ]
 
 #: Names of the columns: what the GPU received, and what it sent.
@@ -223,6 +225,12 @@ def read_all_counters(folder: Path, damage: Damage | None = None) -> tuple[Count
             continue  # see probe_spool.py
         with damage.leaving_out(path):
             found.append(read_counters(path))
+    whole = with_both_directions(found)
+    return tuple(sorted(whole, key=lambda c: (c.gpu, c.source, LINKS.index(c.link))))
+
+
+def with_both_directions(found: Sequence[Counters]) -> list[Counters]:
+    """Return counters, of which those that know one direction alone are brought together."""
     whole = [c for c in found if not c.source.endswith(HALVES)]
     # of 50 records a second: ten hours of a GPU take 90 MB
     halves = {(c.source, c.gpu): in_memory(c) for c in found if c.source.endswith(HALVES)}
@@ -231,7 +239,7 @@ def read_all_counters(folder: Path, damage: Damage | None = None) -> tuple[Count
         other = halves.get((name + HALVES[1], gpu))
         if name != source and other is not None:
             whole.append(merge_directions(halves[source, gpu], other, name))
-    return tuple(sorted(whole, key=lambda c: (c.gpu, c.source, LINKS.index(c.link))))
+    return whole
 
 
 def read_sidecar(path: Path) -> Said:
@@ -348,7 +356,7 @@ class DuplexTail:
         both = merge_directions(rx, tx, self._source)
         if len(both) < 2:
             return
-        self._pending = [_since(rx, both.end_ns[-1]), _since(tx, both.end_ns[-1])]
+        self._pending = [behind(rx, both.end_ns[-1]), behind(tx, both.end_ns[-1])]
         yield both
 
 
@@ -363,7 +371,10 @@ def _joined(one: Counters | None, more: Counters) -> Counters:
     return dataclasses.replace(one, **columns)  # type: ignore[arg-type]
 
 
-def _since(one: Counters, end_ns: int) -> Counters:
-    """Return the records after a time, and the one before them, where the next piece begins."""
+def behind(one: Counters, end_ns: int) -> Counters:
+    """Return the records after a time, from the last one before it on, of which nothing is known.
+
+    That is how each piece begins that goes on from another.
+    """
     first = max(int(np.searchsorted(one.end_ns, end_ns, "right")) - 1, 0)
     return one.rows(slice(first, None))

@@ -139,7 +139,7 @@ def _read(path: Path, tables: Tables) -> WatchRun:
     stated = _stated_span(tables, epoch_ns)
     span = Span(*stated) if stated else _around(operations, epoch_ns)
     operations = span.operations(operations)
-    ranges = span.ranges(read_ranges(tables, epoch_ns))
+    ranges = span.timed(read_ranges(tables, epoch_ns))
     start_ns, end_ns = _span(stated, epoch_ns, operations)
     if not 0 <= start_ns <= end_ns <= LATEST_NS:
         raise ValueError("its time is before 1970, or after 2116")

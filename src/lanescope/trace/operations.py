@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -29,18 +29,17 @@ from lanescope.trace.codes import (
     on_host,
 )
 from lanescope.trace.sorted_rows import SortedRows
-from lanescope.trace.stored_columns import StoredColumn, pieces_of
+from lanescope.trace.stored_columns import Rows, StoredColumn, pieces_of
 
 #: Rows of a piece: 17 MB.
 _PIECE = 1 << 17
-_CODE_COLUMNS = frozenset(("what", "source_kind", "destination_kind"))
 #: What `Operations.direction` follows from.
 KINDS = ("what", "source_kind", "destination_kind", "source_device", "destination_device")
 _DEFAULTS = {"source_device": -1, "destination_device": -1, "thread": UNKNOWN_THREAD}
 
 
 @dataclass(frozen=True, eq=False)
-class Operations:
+class Operations(Rows):
     """Operations of all processes, one row each; columns of equal length.
 
     Of long watches columns are `lanescope.trace.stored_columns.StoredColumn`, and so are those of
@@ -77,6 +76,12 @@ class Operations:
         Names of kernels and calls; the first is empty and stands for none.
     """
 
+    types: ClassVar[Mapping[str, type[np.generic]]] = {
+        "asynchronous": np.bool_,
+        **dict.fromkeys(("what", "source_kind", "destination_kind"), np.int8),
+    }
+    coded: ClassVar[tuple[str, str]] = ("name", "names")
+
     pid: IntArray
     what: CodeArray
     start_ns: IntArray
@@ -97,8 +102,8 @@ class Operations:
     call_end_ns: IntArray
     names: tuple[str, ...] = ("",)
 
-    @staticmethod
-    def of(names: Sequence[str] = ("",), **columns: Any) -> Operations:
+    @classmethod
+    def of(cls, names: Sequence[str] = ("",), **columns: Any) -> Self:
         """Return operations from columns or anything like them; what is left out is unknown.
 
         Raises
@@ -115,26 +120,8 @@ class Operations:
         given = {key: np.atleast_1d(np.asarray(column)) for key, column in columns.items()}
         for key in COLUMNS:
             column = given.get(key, np.full(n, _DEFAULTS.get(key, 0), np.int64))
-            given[key] = column.astype(_dtype(key), copy=False)
-        return Operations(**given, names=tuple(names))
-
-    @staticmethod
-    def empty() -> Operations:
-        """Return no operations."""
-        return Operations.of()
-
-    @staticmethod
-    def concat(parts: Sequence[Operations]) -> Operations:
-        """Return the rows of several one after the other, with one list of names."""
-        numbers: dict[str, int] = {"": 0}
-        columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
-        for part in parts:
-            renamed = np.array([numbers.setdefault(n, len(numbers)) for n in part.names], np.int64)
-            for key in COLUMNS:
-                column = getattr(part, key)
-                columns[key].append(renamed[column] if key == "name" else column)
-        joined = {k: np.concatenate(v) if v else np.empty(0, _dtype(k)) for k, v in columns.items()}
-        return Operations.of(tuple(numbers), **joined)
+            given[key] = column.astype(cls.type_of(key), copy=False)
+        return cls(**given, names=tuple(names))
 
     def __len__(self) -> int:
         return int(self.start_ns.size)
@@ -192,7 +179,7 @@ class Operations:
         """
         names = dict.fromkeys(("start_ns", "end_ns", *columns))
         folder = self.start_ns.folder if isinstance(self.start_ns, StoredColumn) else None
-        found = SortedRows({name: _dtype(name) for name in names}, by, folder)
+        found = SortedRows({name: self.type_of(name) for name in names}, by, folder)
         for number, piece in enumerate(self.pieces()):
             if any(value not in self._values(name)[number] for name, value in only.items()):
                 continue
@@ -201,7 +188,7 @@ class Operations:
                 mask = mask & (getattr(piece, name) == value)
             if mask.any():
                 found.add({name: getattr(piece, name)[mask] for name in names})
-        empty: dict[str, Any] = {name: np.empty(0, _dtype(name)) for name in COLUMNS}
+        empty: dict[str, Any] = {name: np.empty(0, self.type_of(name)) for name in COLUMNS}
         return Operations(**empty | found.columns(), names=self.names)
 
     def total(self, column: str) -> int:
@@ -299,14 +286,8 @@ def _distinct(values: IntArray) -> list[int]:
     return distinct
 
 
-def _dtype(column: str) -> type[np.generic]:
-    if column == "asynchronous":
-        return np.bool_
-    return np.int8 if column in _CODE_COLUMNS else np.int64
-
-
 #: Every column, in the order of the fields.
-COLUMNS = tuple(field.name for field in fields(Operations) if field.name != "names")
+COLUMNS = Operations.columns()
 #: Between which numbers the values of each column lie, both included.
 RANGES: dict[str, Range] = {
     **dict.fromkeys(COLUMNS, TIMES),

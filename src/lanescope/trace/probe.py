@@ -7,7 +7,7 @@ by the host, whose own interruptions look the same: so a few slow ones are none 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -72,16 +72,8 @@ class Probe:
 
     def rows(self, chosen: slice | BoolArray) -> Probe:
         """Return some of the records."""
-        return Probe(
-            self.gpu,
-            self.chunk_bytes,
-            self.period_ns,
-            self.begin_ns[chosen],
-            self.delay_ns[chosen],
-            self.copy_ns[chosen],
-            self.direction[chosen],
-            self.cpu_seconds,
-        )
+        names = ("begin_ns", "delay_ns", "copy_ns", "direction")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def bytes_between(self, start_ns: int, end_ns: int) -> int:
         """Return the bytes of the records that lie between two times."""

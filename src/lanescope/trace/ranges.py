@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from lanescope.trace.codes import UNKNOWN_THREAD, BoolArray, IntArray
 from lanescope.trace.operations import Operations
+from lanescope.trace.stored_columns import Rows
 
 #: Stands for what was asked for in no range.
 NO_RANGE = "(in no range)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranges:
+class Ranges(Rows):
     """Ranges of all processes, one row each; columns of equal length.
 
     Attributes
@@ -34,6 +35,9 @@ class Ranges:
         Each with its domain before it, as in ``domain:name``, unless that is the default one.
     """
 
+    types: ClassVar[Mapping[str, type[np.generic]]] = {"pushed": np.bool_}
+    coded: ClassVar[tuple[str, str]] = ("name", "names")
+
     pid: IntArray
     thread: IntArray
     start_ns: IntArray
@@ -41,39 +45,6 @@ class Ranges:
     pushed: BoolArray
     name: IntArray
     names: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(names: Sequence[str], **columns: Any) -> Ranges:
-        """Return ranges from columns or anything like them."""
-        given: dict[str, Any] = {
-            key: np.asarray(columns[key]).astype(np.bool_ if key == "pushed" else np.int64)
-            for key in COLUMNS
-        }
-        return Ranges(**given, names=tuple(names))
-
-    @staticmethod
-    def empty() -> Ranges:
-        """Return no ranges."""
-        return Ranges.of((), **dict.fromkeys(COLUMNS, ()))
-
-    @staticmethod
-    def concat(parts: Sequence[Ranges]) -> Ranges:
-        """Return the rows of several one after the other, with one list of names."""
-        numbers: dict[str, int] = {}
-        columns: dict[str, list[Any]] = {key: [np.empty(0, np.int64)] for key in COLUMNS}
-        for part in parts:
-            renamed = np.array([numbers.setdefault(n, len(numbers)) for n in part.names], np.int64)
-            for key in COLUMNS:
-                column = getattr(part, key)
-                columns[key].append(renamed[column] if key == "name" else column)
-        return Ranges.of(tuple(numbers), **{k: np.concatenate(v) for k, v in columns.items()})
-
-    def __len__(self) -> int:
-        return int(self.pid.size)
-
-
-#: Every column, in the order of the fields.
-COLUMNS = tuple(field.name for field in fields(Ranges) if field.name != "names")
 
 
 class OpenRanges:

@@ -25,8 +25,8 @@ from lanescope.codec.files import opened_folder
 from lanescope.errors import InputError
 from lanescope.store.folder import read_manifest
 from lanescope.trace.columns import read_counter_file, write_counter_file
-from lanescope.trace.counter_spool import HALVES, counters_in
-from lanescope.trace.spool_header import Damage, merge_directions
+from lanescope.trace.counter_spool import behind, counters_in, with_both_directions
+from lanescope.trace.spool_header import Damage
 from lanescope.trace.time_checks import Span
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.watch_folder import SPOOL, WatchManifest, is_held
@@ -229,21 +229,11 @@ def waiting_in(folder: Path, segments: Sequence[Segment], damage: Damage) -> lis
     """
     after_ns = segments[-1].begin_ns if segments else 0
     start_ns = _session_start(folder)
-    whole: list[Counters] = []
-    halves: dict[tuple[str, int], Counters] = {}
+    found = []
     for path in sorted((folder / SESSION / SPOOL).glob("*.g*.bin")):
         with damage.leaving_out(path):
-            found = _behind(_possible(path, counters_in(path), start_ns, damage), after_ns)
-            if found.source.endswith(HALVES):
-                halves[found.source, found.gpu] = found
-            elif len(found):
-                whole.append(found)
-    down, up = HALVES
-    for (source, gpu), one in sorted(halves.items()):
-        other = halves.get((source.removesuffix(down) + up, gpu))
-        if source.endswith(down) and other is not None and len(one) and len(other):
-            whole.append(merge_directions(one, other, source.removesuffix(down)))
-    return [one for one in whole if len(one)]
+            found.append(behind(_possible(path, counters_in(path), start_ns, damage), after_ns))
+    return [one for one in with_both_directions(found) if len(one)]
 
 
 def _session_start(folder: Path) -> int | None:
@@ -280,7 +270,7 @@ def recover(folder: Path) -> int:
     segments = segments_in(folder)
     waiting = waiting_in(folder, segments, Damage())
     stored, ends = _ends_of(segments[-1]) if segments and waiting else (0, {})
-    fresh = [_behind(one, ends.get((one.source, one.gpu, one.link), stored)) for one in waiting]
+    fresh = [behind(one, ends.get((one.source, one.gpu, one.link), stored)) for one in waiting]
     pieces = [one for one in fresh if len(one) > 1]
     if pieces:
         write_segment(folder, pieces)
@@ -294,15 +284,6 @@ def _ends_of(segment: Segment) -> tuple[int, dict[Key, int]]:
     except InputError:  # it is damaged: its name says when the last of them ended
         return segment.end_ns, {}
     return 0, {(one.source, one.gpu, one.link): int(one.end_ns[-1]) for one in found}
-
-
-def _behind(counters: Counters, end_ns: int) -> Counters:
-    """Return the records after a time, from the last one before it on, of which nothing is known.
-
-    That is how each segment begins.
-    """
-    first = max(int(np.searchsorted(counters.end_ns, end_ns, "right")) - 1, 0)
-    return counters.rows(slice(first, None))
 
 
 def release(path: Path, end: int) -> bool:

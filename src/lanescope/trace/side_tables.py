@@ -6,15 +6,15 @@ Managed memory; of copies, what their calls were passed, and the stacks of Pytho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from lanescope.trace.codes import IntArray
 from lanescope.trace.operations import KINDS, Operations
-from lanescope.trace.stored_columns import in_memory
+from lanescope.trace.stored_columns import Rows, in_memory
 from lanescope.trace.trace_records import FIRST_STACK
 
 
@@ -29,42 +29,7 @@ class ManagedKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    """Columns of whole numbers of equal length, a row for each record."""
-
-    @classmethod
-    def of(cls, **columns: Any) -> Self:
-        """Return rows from columns or anything like them."""
-        return cls(**{key: np.asarray(columns[key]).astype(np.int64) for key in cls.columns()})
-
-    @classmethod
-    def empty(cls) -> Self:
-        """Return no rows."""
-        return cls.of(**dict.fromkeys(cls.columns(), ()))
-
-    @classmethod
-    def concat(cls, parts: Sequence[Self]) -> Self:
-        """Return the rows of several one after the other."""
-        none = np.empty(0, np.int64)
-        return cls.of(
-            **{k: np.concatenate([none, *(getattr(p, k) for p in parts)]) for k in cls.columns()}
-        )
-
-    @classmethod
-    def columns(cls) -> tuple[str, ...]:
-        """Return the names of the columns, in the order of the fields."""
-        return tuple(field.name for field in fields(cls))
-
-    def rows(self, chosen: Any) -> Self:
-        """Return some rows, by a mask or by their numbers."""
-        return type(self)(**{key: getattr(self, key)[chosen] for key in self.columns()})
-
-    def __len__(self) -> int:
-        return int(getattr(self, self.columns()[0]).size)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Managed(_Table):
+class Managed(Rows):
     """Migrations and faults of managed memory.
 
     Attributes
@@ -91,7 +56,7 @@ class Managed(_Table):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HostCopies(_Table):
+class HostCopies(Rows):
     """What calls that copy were passed.
 
     Attributes
@@ -168,8 +133,8 @@ WHY: Mapping[NoLine, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PythonLines:
+@dataclass(frozen=True, eq=False)
+class PythonLines(Rows):
     """Stacks of Python that copies of all processes were called from, a row for each such copy.
 
     Attributes
@@ -185,23 +150,15 @@ class PythonLines:
         What reading them took in the program's threads, in sum.
     """
 
+    coded: ClassVar[tuple[str, str]] = ("stack", "stacks")
+    reserved: ClassVar[Sequence[int]] = sorted(NoLine)
+
     pid: IntArray
     start_ns: IntArray
     correlation: IntArray
     stack: IntArray
     stacks: tuple[str, ...] = ()
     spent_ns: int = 0
-
-    @staticmethod
-    def of(stacks: Sequence[str] = (), spent_ns: int = 0, **columns: Any) -> PythonLines:
-        """Return rows from columns or anything like them."""
-        given = {name: np.asarray(columns[name]).astype(np.int64) for name in COLUMNS}
-        return PythonLines(**given, stacks=tuple(stacks), spent_ns=spent_ns)
-
-    @staticmethod
-    def empty() -> PythonLines:
-        """Return no rows."""
-        return PythonLines.of((), 0, **dict.fromkeys(COLUMNS, ()))
 
     @staticmethod
     def by_codes(texts: Mapping[int, str], spent_ns: int, **columns: Any) -> PythonLines:
@@ -218,26 +175,10 @@ class PythonLines:
         stack = np.array(found, np.int64)[which.reshape(-1)]
         return PythonLines.of(tuple(texts.values()), spent_ns, stack=stack, **columns)
 
-    @staticmethod
-    def concat(parts: Sequence[PythonLines]) -> PythonLines:
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
         """Return the rows of several one after the other, with one list of stacks."""
-        numbers: dict[str, int] = {}
-        columns: dict[str, list[Any]] = {name: [np.empty(0, np.int64)] for name in COLUMNS}
-        for part in parts:
-            renamed = [numbers.setdefault(text, len(numbers)) for text in part.stacks]
-            table = np.array([*renamed, *sorted(NoLine)], np.int64)  # the latter from the end
-            for name in COLUMNS:
-                column = getattr(part, name)
-                columns[name].append(table[column] if name == "stack" else column)
-        joined = {name: np.concatenate(found) for name, found in columns.items()}
-        return PythonLines.of(tuple(numbers), sum(part.spent_ns for part in parts), **joined)
-
-    def __len__(self) -> int:
-        return int(self.pid.size)
-
-
-#: Every column, in the order of the fields.
-COLUMNS = tuple(f.name for f in fields(PythonLines) if f.name not in ("stacks", "spent_ns"))
+        return replace(super().concat(parts), spent_ns=sum(part.spent_ns for part in parts))
 
 
 @dataclass(frozen=True, slots=True)

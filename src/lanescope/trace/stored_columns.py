@@ -13,9 +13,10 @@ import dataclasses
 import os
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,77 @@ PIECE = 1 << 20
 _SEARCHED = 1 << 17
 #: So few records, 6 MB of counters, are arrays at once: that is quicker.
 MOST_IN_MEMORY = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Columns of equal length, a row for each record: what is known of many things of one kind.
+
+    Fields without a default are columns, the others say something of all rows.
+
+    Attributes
+    ----------
+    types
+        Of columns that do not hold whole numbers of 64 bits.
+    coded
+        A column that holds indices into a field of texts, and that field.
+    reserved
+        Numbers below zero that stand in that column for something else, ascending.
+    """
+
+    types: ClassVar[Mapping[str, type[np.generic]]] = {}
+    coded: ClassVar[tuple[str, str]] = ("", "")
+    reserved: ClassVar[Sequence[int]] = ()
+
+    @classmethod
+    def columns(cls) -> tuple[str, ...]:
+        """Return the names of the columns, in the order of the fields."""
+        every = dataclasses.fields(cls)
+        return tuple(field.name for field in every if field.default is dataclasses.MISSING)
+
+    @classmethod
+    def type_of(cls, column: str) -> type[np.generic]:
+        """Return what a column holds."""
+        return cls.types.get(column, np.int64)
+
+    @classmethod
+    def of(cls, *about: Any, **given: Any) -> Self:
+        """Return rows from columns or anything like them; `about` are the other fields."""
+        columns = {n: np.asarray(given.pop(n)).astype(cls.type_of(n)) for n in cls.columns()}
+        return cls(*columns.values(), *about, **given)
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return no rows."""
+        return cls.of(**dict.fromkeys(cls.columns(), ()))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of several one after the other, with one list of texts."""
+        coded, texts = cls.coded
+        numbers: dict[str, int] = {}
+        found: dict[str, list[Any]] = {n: [np.empty(0, cls.type_of(n))] for n in cls.columns()}
+        for part in parts:
+            own = [numbers.setdefault(text, len(numbers)) for text in getattr(part, texts, ())]
+            table = np.array([*own, *cls.reserved], np.int64)  # the latter from the end
+            for name, columns in found.items():
+                column = getattr(part, name)
+                columns.append(table[column] if name == coded else column)
+        about = {texts: tuple(numbers)} if numbers else {}
+        return cls.of(**about, **{name: np.concatenate(parts) for name, parts in found.items()})
+
+    def rows(self, chosen: Any) -> Self:
+        """Return some rows, by a mask or by their numbers."""
+        columns = {name: getattr(self, name)[chosen] for name in self.columns()}
+        return dataclasses.replace(self, **columns)
+
+    def about(self) -> dict[str, Any]:
+        """Return what is no column."""
+        names = (field.name for field in dataclasses.fields(self))
+        return {name: getattr(self, name) for name in names if name not in self.columns()}
+
+    def __len__(self) -> int:
+        return int(getattr(self, self.columns()[0]).size)
 
 
 class Records(Protocol):

@@ -21,7 +21,6 @@ from lanescope.errors import InputError
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
-from lanescope.trace.ranges import COLUMNS as RANGE_COLUMNS
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import Managed
 from lanescope.trace.sorted_rows import SortedRows
@@ -103,13 +102,8 @@ class Span:
         """
         if all(possible.all() for _, possible in self._growing(one.end_ns)):
             return one
-        names = [
-            "end_ns",
-            "rx_bytes",
-            "tx_bytes",
-            "known",
-            *(["own"] if one.own is not None else []),
-        ]
+        names = ["end_ns", "rx_bytes", "tx_bytes", "known"]
+        names += ["own"] if one.own is not None else []
         folder = one.end_ns.folder if isinstance(one.end_ns, StoredColumn) else None
         rows = SortedRows({name: getattr(one, name).dtype for name in names}, "end_ns", folder)
         before = True
@@ -141,28 +135,13 @@ class Span:
         possible = _in_order(begins, self.holds(begins, begins))
         if self._possible_rows(possible).all():
             return one
-        columns = ("begin_ns", "delay_ns", "copy_ns", "direction")
-        return dataclasses.replace(one, **{name: getattr(one, name)[possible] for name in columns})
+        return one.rows(possible)
 
-    def ranges(self, rows: Ranges) -> Ranges:
-        """Return the ranges that can be; the end of one that was open is 0."""
+    def timed(self, rows: _Timed) -> _Timed:
+        """Return the ranges that can be, or what managed memory did; an end of 0 is not known."""
         ends = np.where(rows.end_ns == 0, rows.start_ns, rows.end_ns)
         possible = self._possible_rows(self.holds(rows.start_ns, ends))
-        return self._rows(rows, RANGE_COLUMNS, possible)
-
-    def managed(self, rows: Managed) -> Managed:
-        """Return what managed memory did when it can have."""
-        ends = np.where(rows.end_ns == 0, rows.start_ns, rows.end_ns)
-        possible = self._possible_rows(self.holds(rows.start_ns, ends))
-        return self._rows(rows, Managed.columns(), possible)
-
-    @staticmethod
-    def _rows(rows: _Timed, columns: tuple[str, ...], possible: BoolArray) -> _Timed:
-        if possible.all():
-            return rows
-        return dataclasses.replace(
-            rows, **{name: getattr(rows, name)[possible] for name in columns}
-        )
+        return rows if possible.all() else rows.rows(possible)
 
     def _possible_rows(self, possible: BoolArray) -> BoolArray:
         self.left_out += int(possible.size - np.count_nonzero(possible))

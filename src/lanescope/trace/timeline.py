@@ -8,7 +8,7 @@ cannot hold today's time to the nanosecond.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -131,18 +131,13 @@ class Counters:
         """Return consecutive records; the first has lost its start and so is not known."""
         known = self.known[chosen].copy()
         known[:1] = False
-        return Counters(
-            self.source,
-            self.gpu,
-            self.interval_ns,
-            self.end_ns[chosen],
-            self.rx_bytes[chosen],
-            self.tx_bytes[chosen],
-            known,
-            self.lost_samples,
-            self.cpu_seconds,
-            self.link,
-            None if self.own is None else self.own[chosen],
+        return replace(
+            self,
+            end_ns=self.end_ns[chosen],
+            rx_bytes=self.rx_bytes[chosen],
+            tx_bytes=self.tx_bytes[chosen],
+            known=known,
+            own=None if self.own is None else self.own[chosen],
         )
 
 

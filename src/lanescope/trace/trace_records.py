@@ -225,9 +225,9 @@ def ranges_of(edges: Table, strings: Mapping[int, str], pid: int) -> Ranges:
     named, which = np.unique(
         np.stack((rows["domain"], rows["name"]), axis=1), axis=0, return_inverse=True
     )
-    names = [_name(strings.get(d, ""), strings.get(n, "")) for d, n in named.tolist()]
+    names = (_name(strings.get(d, ""), strings.get(n, "")) for d, n in named.tolist())
     return Ranges.of(
-        names,
+        tuple(names),
         pid=np.full(len(rows), pid),
         thread=rows["thread"],
         start_ns=rows["at_ns"],
