@@ -109,30 +109,29 @@ def _list(opened: CompressedFile, json: bool) -> None:
         print(encoder.dumps({**found, "segments": [_fields(one) for one in index.segments]}))
         return
     from lanescope.cli.compared import print_blocks
-    from lanescope.document.blocks import Column, Group, Kind, Table
+    from lanescope.document.blocks import ColumnOf, Kind, Table
 
-    columns = (
-        *(Column(name) for name in ("array", "type", "shape")),
-        *(Column(name, Kind.SUM) for name in ("bytes", "stored")),
-        Column("ratio", Kind.FACTOR),
-        Column("codec"),
-    )
-    rows = [
-        (
-            "–" if one.name is None else one.name,
-            one.dtype,
-            " × ".join(map(str, one.shape)) or "one value",
-            one.segment.bytes,
-            one.stored_bytes,
-            one.segment.bytes / one.stored_bytes if one.stored_bytes else None,
-            ", ".join(one.codecs) + (" of differences" if one.needs_base else ""),
-        )
-        for one in index.segments
+    columns: list[ColumnOf[Stored]] = [
+        ColumnOf("array", lambda one: "–" if one.name is None else one.name),
+        ColumnOf("type", lambda one: one.dtype),
+        ColumnOf("shape", lambda one: " × ".join(map(str, one.shape)) or "one value"),
+        ColumnOf("bytes", lambda one: one.segment.bytes, Kind.SUM),
+        ColumnOf("stored", lambda one: one.stored_bytes, Kind.SUM),
+        ColumnOf("ratio", _ratio, Kind.FACTOR),
+        ColumnOf("codec", _codecs_text),
     ]
     title = f"{opened.path}: {index.kind}, ratio {index.bytes / stored:.2f}"
     if index.base is not None:
         title += f", needs the base {index.base.name}"
-    print_blocks([Table(title, columns, [Group(rows)])])
+    print_blocks([Table.of(title, columns, index.segments)])
+
+
+def _ratio(one: Stored) -> float | None:
+    return one.segment.bytes / one.stored_bytes if one.stored_bytes else None
+
+
+def _codecs_text(one: Stored) -> str:
+    return ", ".join(one.codecs) + (" of differences" if one.needs_base else "")
 
 
 def _fields(one: Stored) -> dict[str, Any]:

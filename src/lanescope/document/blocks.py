@@ -6,10 +6,10 @@ numbers until they are drawn: a column says what they are, and so how they are w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from lanescope.document.chart import AnyChart, Bars, Chart, HeatMap
 from lanescope.document.finding import Finding, Snippet
@@ -145,6 +145,25 @@ class Column:
     hint: str | None = None
 
 
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOf(Generic[Thing]):
+    """A column of a table that has a row for each of some things.
+
+    Attributes
+    ----------
+    shows
+        Returns what stands there of a thing.
+    """
+
+    title: str
+    shows: Callable[[Thing], Value | Cell]
+    kind: Kind = Kind.TEXT
+    hint: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Rows of a table under a heading; an empty heading shows none."""
@@ -167,6 +186,19 @@ class Table:
     columns: Sequence[Column]
     groups: Sequence[Group]
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        columns: Sequence[ColumnOf[Thing]],
+        things: Iterable[Thing],
+        notes: tuple[str, ...] = (),
+    ) -> Table:
+        """Return a table with a row for each thing."""
+        heads = [Column(one.title, one.kind, one.hint) for one in columns]
+        rows = [[column.shows(one) for column in columns] for one in things]
+        return cls(title, heads, [Group(rows)], notes)
 
 
 @dataclass(frozen=True, slots=True)

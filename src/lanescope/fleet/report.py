@@ -17,9 +17,8 @@ from lanescope.document.blocks import (
     Bullets,
     Cell,
     Code,
-    Column,
+    ColumnOf,
     Document,
-    Group,
     Headline,
     Kind,
     Section,
@@ -190,18 +189,14 @@ class FleetReport:
 
     def _wrong(self) -> Iterator[Block]:
         if self.suspects:
-            columns = ("node", "part", "what is wrong", "judged by", "confirm")
-            rows = [
-                (
-                    Cell(one.host, strong=True),
-                    one.part or "the node",
-                    Cell(one.sentence, below=(one.remedy,) if one.remedy else ()),
-                    one.judged_by,
-                    Code(one.confirm) if one.confirm else None,
-                )
-                for one in self.suspects
+            columns: list[ColumnOf[Suspect]] = [
+                ColumnOf("node", lambda one: Cell(one.host, strong=True)),
+                ColumnOf("part", lambda one: one.part or "the node"),
+                ColumnOf("what is wrong", _what_is_wrong),
+                ColumnOf("judged by", lambda one: one.judged_by),
+                ColumnOf("confirm", lambda one: Code(one.confirm) if one.confirm else None),
             ]
-            yield Table("What is wrong, worst first", [Column(c) for c in columns], [Group(rows)])
+            yield Table.of("What is wrong, worst first", columns, self.suspects)
         if self.absent:
             yield Bullets([f"Not measured: {one}." for one in self.absent])
         known = [one.gbs for one in self.pairs if one.gbs is not None]
@@ -213,27 +208,29 @@ class FleetReport:
             )
 
     def _every(self) -> Table:
-        columns = (
-            Column("node"),
-            Column("state"),
-            Column("GPUs", Kind.COUNT),
-            Column("least share of a limit", Kind.SHARE, "Of all paths that have a limit."),
-            Column("seconds", Kind.FIGURES),
-            Column("what it says"),
-        )
-        nodes = sorted(self.nodes, key=lambda node: (_ORDER.index(node.state), node.host))
-        rows = [
-            (
-                node.host,
-                Badge(str(node.state), _TONES.get(node.state, Tone.OPEN)),
-                len(node.parts),
-                _least_share(node),
-                f"{node.seconds:.1f}",
-                node.sentence,
-            )
-            for node in nodes
+        columns: list[ColumnOf[NodeReport]] = [
+            ColumnOf("node", lambda node: node.host),
+            ColumnOf("state", _state_badge),
+            ColumnOf("GPUs", lambda node: len(node.parts), Kind.COUNT),
+            ColumnOf(
+                "least share of a limit",
+                _least_share,
+                Kind.SHARE,
+                "Of all paths that have a limit.",
+            ),
+            ColumnOf("seconds", lambda node: f"{node.seconds:.1f}", Kind.FIGURES),
+            ColumnOf("what it says", lambda node: node.sentence),
         ]
-        return Table("Every node", columns, [Group(rows)])
+        nodes = sorted(self.nodes, key=lambda node: (_ORDER.index(node.state), node.host))
+        return Table.of("Every node", columns, nodes)
+
+
+def _what_is_wrong(one: Suspect) -> Cell:
+    return Cell(one.sentence, below=(one.remedy,) if one.remedy else ())
+
+
+def _state_badge(node: NodeReport) -> Badge:
+    return Badge(str(node.state), _TONES.get(node.state, Tone.OPEN))
 
 
 def fleet_report(

@@ -13,6 +13,7 @@ from lanescope.document.blocks import (
     Block,
     Cell,
     Column,
+    ColumnOf,
     Group,
     Style,
     Table,
@@ -342,22 +343,24 @@ def comparison_headline(found: Sequence[Comparison]) -> str:
 def comparison_blocks(found: Sequence[Comparison]) -> list[Block]:
     """Return how each path of a run lies in its own history."""
     blocks: list[Block] = [Text(comparison_headline(found), Style.STRONG)]
-    columns = [
-        Column(n) for n in ("path", "earlier runs", "usual", "this run", "effect", "verdict")
-    ]
-    rows: list[list[Value | Cell]] = [
-        [
-            one.observation.label,
-            str(one.runs),
-            "-" if one.usual is None else value_text(one.usual, one.observation.unit),
-            value_text(one.observation.value, one.observation.unit),
-            "-" if one.shift is None else _effect_text(one.shift.effect, one.shift.half_width),
-            _badge(one),
-        ]
-        for one in found
+    columns: list[ColumnOf[Comparison]] = [
+        ColumnOf("path", lambda one: one.observation.label),
+        ColumnOf("earlier runs", lambda one: str(one.runs)),
+        ColumnOf("usual", _usual),
+        ColumnOf("this run", lambda one: value_text(one.observation.value, one.observation.unit)),
+        ColumnOf("effect", lambda one: _shift_text(one.shift)),
+        ColumnOf("verdict", _badge),
     ]
     note = (
         "Effect: on the usual value, ± half of its 95 % interval, which holds what runs of this "
         "path differ; a single run that is slower may have been disturbed: measure again."
     )
-    return [*blocks, Table("This run and its history", columns, [Group(rows)], (note,))]
+    return [*blocks, Table.of("This run and its history", columns, found, (note,))]
+
+
+def _usual(one: Comparison) -> str:
+    return "-" if one.usual is None else value_text(one.usual, one.observation.unit)
+
+
+def _shift_text(shift: Shift | None) -> str:
+    return "-" if shift is None else _effect_text(shift.effect, shift.half_width)

@@ -17,6 +17,7 @@ from lanescope.document.blocks import (
     Block,
     Bullets,
     Column,
+    ColumnOf,
     Document,
     Group,
     Kind,
@@ -161,26 +162,15 @@ class WhatIf(PagedResult):
         }
 
     def _table(self) -> Table:
-        columns = (
-            Column("phase"),
-            Column("rounds", Kind.COUNT),
-            Column("round, measured", Kind.SECONDS),
-            Column("round, predicted", Kind.SECONDS),
-            Column("gain", Kind.SHARE),
-            Column("gain of the run", Kind.SECONDS),
-        )
-        rows = [
-            (
-                _title(one),
-                one.phase.rounds_in_run,
-                one.seconds,
-                one.after_seconds,
-                1 - one.after_seconds.value / one.seconds if one.seconds else 0.0,
-                one.run_gain_seconds,
-            )
-            for one in self.phases
+        columns: list[ColumnOf[PhaseWhatIf]] = [
+            ColumnOf("phase", _title),
+            ColumnOf("rounds", lambda one: one.phase.rounds_in_run, Kind.COUNT),
+            ColumnOf("round, measured", lambda one: one.seconds, Kind.SECONDS),
+            ColumnOf("round, predicted", lambda one: one.after_seconds, Kind.SECONDS),
+            ColumnOf("gain", _gain, Kind.SHARE),
+            ColumnOf("gain of the run", lambda one: one.run_gain_seconds, Kind.SECONDS),
         ]
-        return Table("", columns, [Group(rows)])
+        return Table.of("", columns, self.phases)
 
     def _phase(self, one: PhaseWhatIf) -> Iterator[Block]:
         if one.no_effect:
@@ -205,6 +195,10 @@ def _listed(replay: Replay, names: Sequence[str], rounds: int) -> Iterator[str]:
             f"{word}: {fmt.seconds_text(total * 1e-9 / rounds)} a round "
             f"({fmt.count_text(count, 'time')} in {fmt.count_text(rounds, 'round')})"
         )
+
+
+def _gain(one: PhaseWhatIf) -> float:
+    return 1 - one.after_seconds.value / one.seconds if one.seconds else 0.0
 
 
 def _path_table(one: PhaseWhatIf) -> Table:

@@ -13,6 +13,7 @@ from lanescope.document.blocks import (
     Bullets,
     Cell,
     Column,
+    ColumnOf,
     Group,
     Headline,
     Kind,
@@ -190,33 +191,20 @@ def _speeds(
 
 
 def _crossings(array: ArrayResult) -> Table:
-    columns = (
-        Column("path"),
-        Column("size", Kind.BYTES),
-        Column("codec"),
-        Column("SMs", Kind.FIGURES),
-        Column("raw GB/s", Kind.GBS),
-        Column("GB/s", Kind.GBS),
-        Column("times as fast", Kind.FACTOR),
-        Column("pays from", Kind.BYTES),
-    )
+    columns: list[ColumnOf[Crossing]] = [
+        ColumnOf("path", lambda one: path_text(one.path)),
+        ColumnOf("size", lambda one: one.bytes, Kind.BYTES),
+        ColumnOf("codec", lambda one: one.choice.name),
+        ColumnOf("SMs", lambda one: str(one.sms or "all"), Kind.FIGURES),
+        ColumnOf("raw GB/s", lambda one: one.raw_gbs, Kind.GBS),
+        ColumnOf("GB/s", lambda one: one.gbs, Kind.GBS),
+        ColumnOf("times as fast", lambda one: one.speedup, Kind.FACTOR),
+        ColumnOf("pays from", lambda one: _pays_from(one, array), Kind.BYTES),
+    ]
     paths = list(dict.fromkeys(one.path for one in array.crossings))
     # stable, so that codecs stay in their order
     ordered = sorted(array.crossings, key=lambda one: (paths.index(one.path), one.bytes))
-    rows = [
-        (
-            path_text(one.path),
-            one.bytes,
-            one.choice.name,
-            str(one.sms or "all"),
-            one.raw_gbs,
-            one.gbs,
-            one.speedup,
-            _pays_from(one, array),
-        )
-        for one in ordered
-    ]
-    return Table("over links, compressed in turns with the raw copy", columns, [Group(rows)])
+    return Table.of("over links, compressed in turns with the raw copy", columns, ordered)
 
 
 def _pays_from(one: Crossing, array: ArrayResult) -> int | str | None:
@@ -229,30 +217,17 @@ def _pays_from(one: Crossing, array: ArrayResult) -> int | str | None:
 
 
 def _sums(sums: Sequence[Sum]) -> Table:
-    columns = (
-        Column("type"),
-        Column("codec"),
-        Column("arrays", Kind.COUNT),
-        Column("size", Kind.SUM),
-        Column("compressed", Kind.SUM),
-        Column("ratio", Kind.FIGURES),
-        Column("in GB/s", Kind.GBS),
-        Column("out GB/s", Kind.GBS),
-    )
-    rows = [
-        (
-            one.dtype,
-            "constant blocks" if one.codec == "raw" else str(one.codec),
-            one.arrays,
-            one.bytes,
-            one.stored_bytes,
-            _ratio(one.ratio),
-            one.compress_gbs,
-            one.decompress_gbs,
-        )
-        for one in sums
+    columns: list[ColumnOf[Sum]] = [
+        ColumnOf("type", lambda one: one.dtype),
+        ColumnOf("codec", lambda one: "constant blocks" if one.codec == "raw" else str(one.codec)),
+        ColumnOf("arrays", lambda one: one.arrays, Kind.COUNT),
+        ColumnOf("size", lambda one: one.bytes, Kind.SUM),
+        ColumnOf("compressed", lambda one: one.stored_bytes, Kind.SUM),
+        ColumnOf("ratio", lambda one: _ratio(one.ratio), Kind.FIGURES),
+        ColumnOf("in GB/s", lambda one: one.compress_gbs, Kind.GBS),
+        ColumnOf("out GB/s", lambda one: one.decompress_gbs, Kind.GBS),
     ]
-    return Table("all arrays of a type", columns, [Group(rows)])
+    return Table.of("all arrays of a type", columns, sums)
 
 
 def _title(one: ArrayResult) -> str:

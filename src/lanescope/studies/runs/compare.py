@@ -11,14 +11,12 @@ from lanescope.document.blocks import (
     Block,
     Bullets,
     Cell,
-    Column,
-    Group,
+    ColumnOf,
     Kind,
     Style,
     Table,
     Text,
     Tone,
-    Value,
 )
 from lanescope.report.format import (
     count_text,
@@ -117,16 +115,19 @@ def comparison(before: Run, after: Run, threshold: float) -> list[Block]:
         which = " and ".join(n for n, r in (("A", before), ("B", after)) if r.predicted)
         blocks.insert(0, Text(f"PREDICTED, not measured: {which}.", Style.WARNING))
     if found:
-        columns = (
-            Column("path"),
-            Column("A"),
-            Column("B"),
-            Column("effect", Kind.SHARE),
-            Column("95 % half-width", Kind.HALF_WIDTH),
-            Column("verdict"),
-        )
-        rows = [_cells(change, threshold) for change in found]
-        blocks.append(Table("Each path in both runs", columns, [Group(rows)], (_NOTE,)))
+        columns: list[ColumnOf[Change]] = [
+            ColumnOf("path", lambda one: one.after.label),
+            ColumnOf("A", lambda one: _value(one.before)),
+            ColumnOf("B", lambda one: _value(one.after)),
+            ColumnOf(
+                "effect",
+                lambda one: Cell(one.effect, strong=one.is_certain(threshold)),
+                Kind.SHARE,
+            ),
+            ColumnOf("95 % half-width", lambda one: one.half_width, Kind.HALF_WIDTH),
+            ColumnOf("verdict", lambda one: _badge(one, threshold)),
+        ]
+        blocks.append(Table.of("Each path in both runs", columns, found, (_NOTE,)))
     return [*blocks, Bullets([*_other_machine(before, after), *unmatched(before, after)])]
 
 
@@ -161,17 +162,6 @@ def _change(before: PathRow, after: PathRow) -> Change:
     known = [width for row in (before, after) if (width := _half_width(row)) is not None]
     half = ratio * hypot(*known) if len(known) == 2 else None
     return Change(before, after, ratio - 1, half)
-
-
-def _cells(change: Change, threshold: float) -> list[Value | Cell]:
-    return [
-        change.after.label,
-        _value(change.before),
-        _value(change.after),
-        Cell(change.effect, strong=change.is_certain(threshold)),
-        change.half_width,
-        _badge(change, threshold),
-    ]
 
 
 def _value(row: PathRow) -> str:

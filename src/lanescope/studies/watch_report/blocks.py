@@ -11,6 +11,7 @@ from lanescope.document.blocks import (
     Bullets,
     Cell,
     Column,
+    ColumnOf,
     Findings,
     Group,
     Kind,
@@ -220,92 +221,60 @@ def _copy_table(summary: Summary, most: int) -> Table:
     """A row for each of the largest and of the most frequent groups of like copies."""
     largest = summary.copies[:most]
     frequent = [g for g in summary.most_frequent(most) if g not in largest]
-    columns = (
-        Column("copies", Kind.COUNT),
-        Column("of", Kind.BYTES),
-        Column("direction"),
-        Column("host memory"),
-        Column("call"),
-        Column("in sum", Kind.SUM),
-        Column("in calls" if summary.by_call_times else "GPU time", Kind.SECONDS),
-        Column("GB/s", Kind.GBS),
-    )
-    return Table(COPIES, columns, [Group([_copy_row(group) for group in (*largest, *frequent)])])
-
-
-def _copy_row(group: CopyGroup) -> list[str | float | None]:
-    return [
-        group.count,
-        group.bytes,
-        group.direction,
-        group.memory or None,
-        "asynchronous" if group.asynchronous else "synchronous",
-        group.total_bytes,
-        group.seconds or None,  # not known of calls that do not wait
-        group.gbs,
+    columns: list[ColumnOf[CopyGroup]] = [
+        ColumnOf("copies", lambda one: one.count, Kind.COUNT),
+        ColumnOf("of", lambda one: one.bytes, Kind.BYTES),
+        ColumnOf("direction", lambda one: one.direction),
+        ColumnOf("host memory", lambda one: one.memory or None),
+        ColumnOf("call", lambda one: "asynchronous" if one.asynchronous else "synchronous"),
+        ColumnOf("in sum", lambda one: one.total_bytes, Kind.SUM),
+        ColumnOf("in calls" if summary.by_call_times else "GPU time", _seconds_of, Kind.SECONDS),
+        ColumnOf("GB/s", lambda one: one.gbs, Kind.GBS),
     ]
+    return Table.of(COPIES, columns, (*largest, *frequent))
+
+
+def _seconds_of(one: CopyGroup | LineCopies) -> float | None:
+    return one.seconds or None  # not known of calls that do not wait
 
 
 def _line_table(summary: Summary, most: int) -> Table:
     """A row for each line, what called it, direction and kind of memory; the most bytes first."""
-    columns = (
-        Column("line"),
-        Column("called by"),
-        Column("direction"),
-        Column("host memory"),
-        Column("copies", Kind.COUNT),
-        Column("in sum", Kind.SUM),
-        Column("in calls", Kind.SECONDS),
-    )
+    columns: list[ColumnOf[LineCopies]] = [
+        ColumnOf("line", _line),
+        ColumnOf("called by", lambda one: None if one.caller is None else one.caller.text),
+        ColumnOf("direction", lambda one: one.direction),
+        ColumnOf("host memory", lambda one: one.memory),
+        ColumnOf("copies", lambda one: one.count, Kind.COUNT),
+        ColumnOf("in sum", lambda one: one.total_bytes, Kind.SUM),
+        ColumnOf("in calls", _seconds_of, Kind.SECONDS),
+    ]
     left = len(summary.by_line) - most
     notes = (f"{fmt.count_text(left, 'more line')} in --json",) if left > 0 else ()
-    return Table(LINES, columns, [Group([_line_row(one) for one in summary.by_line[:most]])], notes)
+    return Table.of(LINES, columns, summary.by_line[:most], notes)
 
 
-def _line_row(one: LineCopies) -> list[Cell | str | float | None]:
-    line: Cell | str | None = one.why
-    if one.line is not None:
-        through = () if one.innermost is None else (f"through {one.innermost.text}",)
-        line = Cell(one.line.text, hint=one.line.file, below=through)
-    return [
-        line,
-        None if one.caller is None else one.caller.text,
-        one.direction,
-        one.memory,
-        one.count,
-        one.total_bytes,
-        one.seconds or None,  # not known of calls that do not wait
-    ]
+def _line(one: LineCopies) -> Cell | str | None:
+    if one.line is None:
+        return one.why
+    through = () if one.innermost is None else (f"through {one.innermost.text}",)
+    return Cell(one.line.text, hint=one.line.file, below=through)
 
 
 def probed_table(directions: Sequence[ProbedDirection]) -> Table:
     """Return a row for each direction that was probed."""
-    columns = (
-        Column("direction"),
-        Column("copies", Kind.COUNT),
-        Column("of", Kind.BYTES),
-        Column("free GB/s", Kind.GBS),
-        Column("free delay", Kind.SECONDS),
-        Column("used by others", Kind.SHARE),
-        Column("held up", Kind.FIGURES),
-        Column("delay raised", Kind.FIGURES),
-        Column("own share", Kind.SHARE),
-    )
-    return Table(PROBED, columns, [Group([_probed_row(one) for one in directions])])
-
-
-def _probed_row(one: ProbedDirection) -> list[str | float | None]:
-    return [
-        f"g{one.gpu} {one.direction}",
-        one.records,
-        one.chunk_bytes,
-        one.undisturbed_gbs,
-        one.undisturbed_delay_seconds,
-        one.used_by_others,
-        _times(one, Sign.LINK),
-        _times(one, Sign.DELAY),
-        one.probe_busy_share,
+    columns: list[ColumnOf[ProbedDirection]] = [
+        ColumnOf("direction", lambda one: f"g{one.gpu} {one.direction}"),
+        ColumnOf("copies", lambda one: one.records, Kind.COUNT),
+        ColumnOf("of", lambda one: one.chunk_bytes, Kind.BYTES),
+        ColumnOf("free GB/s", lambda one: one.undisturbed_gbs, Kind.GBS),
+        ColumnOf("free delay", lambda one: one.undisturbed_delay_seconds, Kind.SECONDS),
+        ColumnOf("used by others", lambda one: one.used_by_others, Kind.SHARE),
+        ColumnOf("held up", lambda one: _times(one, Sign.LINK), Kind.FIGURES),
+        ColumnOf("delay raised", lambda one: _times(one, Sign.DELAY), Kind.FIGURES),
+        ColumnOf("own share", lambda one: one.probe_busy_share, Kind.SHARE),
     ]
+    return Table.of(PROBED, columns, directions)
 
 
 def _times(one: ProbedDirection, sign: Sign) -> str:
@@ -315,27 +284,20 @@ def _times(one: ProbedDirection, sign: Sign) -> str:
 
 def _managed_table(directions: Sequence[ManagedDirection]) -> Table:
     """A row for each direction in which managed memory was migrated."""
-    columns = (
-        Column("migrated"),
-        Column("migrations", Kind.COUNT),
-        Column("in sum", Kind.SUM),
-        Column("mean size", Kind.BYTES),
-        Column("GPU time", Kind.SECONDS),
-        Column("faults"),
-    )
-    return Table(MANAGED, columns, [Group([_managed_row(one) for one in directions])])
-
-
-def _managed_row(one: ManagedDirection) -> list[str | float | None]:
-    by = "the GPU" if one.direction == "h2d" else "CPUs"
-    return [
-        f"g{one.gpu} {one.direction}",
-        one.count,
-        one.total_bytes,
-        round(one.mean_bytes),
-        one.seconds,
-        None if one.faults is None else f"{one.faults} of {by}",
+    columns: list[ColumnOf[ManagedDirection]] = [
+        ColumnOf("migrated", lambda one: f"g{one.gpu} {one.direction}"),
+        ColumnOf("migrations", lambda one: one.count, Kind.COUNT),
+        ColumnOf("in sum", lambda one: one.total_bytes, Kind.SUM),
+        ColumnOf("mean size", lambda one: round(one.mean_bytes), Kind.BYTES),
+        ColumnOf("GPU time", lambda one: one.seconds, Kind.SECONDS),
+        ColumnOf("faults", _faults),
     ]
+    return Table.of(MANAGED, columns, directions)
+
+
+def _faults(one: ManagedDirection) -> str | None:
+    by = "the GPU" if one.direction == "h2d" else "CPUs"
+    return None if one.faults is None else f"{one.faults} of {by}"
 
 
 def _share_lines(summary: Summary, most: int) -> list[str]:

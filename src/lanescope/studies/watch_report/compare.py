@@ -12,15 +12,12 @@ from lanescope.document.blocks import (
     Badge,
     Block,
     Bullets,
-    Cell,
-    Column,
-    Group,
+    ColumnOf,
     Kind,
     Style,
     Table,
     Text,
     Tone,
-    Value,
 )
 from lanescope.report.format import (
     bytes_text,
@@ -189,36 +186,29 @@ def watch_headline(
 def watch_comparison(before: WatchRun, after: WatchRun, threshold: float) -> list[Block]:
     """Return what changed between two watches as blocks."""
     found = watch_changes(before, after)
-    columns = (
-        Column("copies"),
-        Column("A: how many", Kind.COUNT),
-        Column("B: how many", Kind.COUNT),
-        Column("A: each", Kind.SECONDS),
-        Column("B: each", Kind.SECONDS),
-        Column("effect", Kind.SHARE),
-        Column("95 % interval"),
-        Column("verdict"),
-    )
-    rows = [_cells(change, threshold) for change in found[:_MOST_ROWS]]
+    columns: list[ColumnOf[WatchChange]] = [
+        ColumnOf("copies", lambda one: one.key.label),
+        ColumnOf("A: how many", lambda one: one.before.count, Kind.COUNT),
+        ColumnOf("B: how many", lambda one: one.after.count, Kind.COUNT),
+        ColumnOf("A: each", lambda one: one.before.median, Kind.SECONDS),
+        ColumnOf("B: each", lambda one: one.after.median, Kind.SECONDS),
+        ColumnOf("effect", lambda one: one.effect and one.effect[0], Kind.SHARE),
+        ColumnOf("95 % interval", _interval),
+        ColumnOf("verdict", lambda one: _badge(one, threshold)),
+    ]
     headline = watch_headline(before, after, found, threshold)
     blocks: list[Block] = [Text(headline, Style.STRONG)]
-    if rows:
-        blocks.append(Table("Like copies in both watches", columns, [Group(rows)], (_NOTE,)))
+    if found:
+        shown = found[:_MOST_ROWS]
+        blocks.append(Table.of("Like copies in both watches", columns, shown, (_NOTE,)))
     return [*blocks, Bullets(list(_notes(before, after, found)))]
 
 
-def _cells(change: WatchChange, threshold: float) -> list[Value | Cell]:
-    effect = change.effect
-    return [
-        change.key.label,
-        change.before.count,
-        change.after.count,
-        change.before.median,
-        change.after.median,
-        None if effect is None else effect[0],
-        None if effect is None else f"{percent_text(effect[1])} to {percent_text(effect[2])}",
-        _badge(change, threshold),
-    ]
+def _interval(change: WatchChange) -> str | None:
+    if change.effect is None:
+        return None
+    _, low, high = change.effect
+    return f"{percent_text(low)} to {percent_text(high)}"
 
 
 def _badge(change: WatchChange, threshold: float) -> Badge:
