@@ -142,6 +142,24 @@ def decode(hint: Any, value: Any, name: str = "") -> Any:
         return _decoder(hint, others=False)(value)
 
 
+def from_attributes(kind: type[T], *sources: object, **own: Any) -> T:
+    """Return a dataclass of what others have by the names of its fields, the first that has it.
+
+    Parameters
+    ----------
+    own
+        Fields that are not taken from others.
+    """
+    taken = {
+        field.name: getattr(source, field.name)
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if field.name not in own
+        for source in reversed(sources)
+        if hasattr(source, field.name)
+    }
+    return kind(**taken, **own)
+
+
 def shown(value: object) -> str:
     """Return a value as a message shows it: in one line, and not longer than that."""
     if isinstance(value, dict | list):

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from lanescope.argument_names import command
-from lanescope.codec.fields import shown
+from lanescope.codec.fields import from_attributes, shown
 from lanescope.copies.copy import AUTOMATIC, DEFAULT_BYTES, Copy, Engine, usual_memory
 from lanescope.copies.place import HOST_MEMORIES, Memory, Place
 from lanescope.copies.requirements import missing_part
@@ -277,17 +277,12 @@ class _Parser:
         engine = options.engine
         cpus = options.cpus or self._threads(token, source[0], options.threads)
         try:
-            return Copy(
+            return from_attributes(
+                Copy,
+                options,
                 source=_place(*source, engine),
                 destination=_place(*destination, engine),
-                bytes=options.bytes,
-                engine=engine,
                 cpus=cpus,
-                executor=options.executor,
-                sms=options.sms,
-                chunk_bytes=options.chunk_bytes,
-                pace_gbs=options.pace_gbs,
-                chunk_repeats=options.chunk_repeats,
             )
         except InputError as error:
             self._fail(token, str(error))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.argument_names import command
+from lanescope.codec.fields import from_attributes
 from lanescope.errors import InputError
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.fit_together import (
@@ -105,12 +106,10 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
             "the fit has no copies of pinned memory to learn from; run "
             f"{command('model fit')} again"
         )
-    parameters = LinkParameters(
-        name=facts.name,
-        gpu=facts.gpu,
-        link=facts.link,
+    parameters = from_attributes(
+        LinkParameters,
+        facts,
         origin=Origin.MEASURED,
-        source=facts.source,
         copy_engines=min(facts.copy_engines, 2),
         implicit_synchronisation=False,
         h2d=fit_direction(Direction.H2D, used),
@@ -125,10 +124,6 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
             max(point.bytes for point in copies),
             max(point.streams for point in copies),
         ),
-        machine_key=facts.machine_key,
-        day=facts.day,
-        memory_bytes=facts.memory_bytes,
-        driver=facts.driver,
     )
     parameters = replace(parameters, mapped=_mapped(used, parameters))
     parameters = replace(

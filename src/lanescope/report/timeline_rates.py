@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lanescope.codec.fields import from_attributes
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.stored_columns import in_memory
 from lanescope.trace.timeline import Counters
@@ -54,19 +55,8 @@ def rate_series(counters: tuple[Counters, ...], most: int) -> list[RateSeries]:
 def _whole(counters: Counters) -> RateSeries:
     counters = in_memory(counters)
     known = counters.known & (counters.end_ns > counters.start_ns)
-    return RateSeries(
-        counters.source,
-        counters.link,
-        counters.gpu,
-        counters.interval_ns,
-        counters.end_ns,
-        counters.rx_bytes,
-        counters.tx_bytes,
-        known,
-        None,
-        None,
-        len(counters),
-    )
+    whole = {"rx_peak": None, "tx_peak": None, "records": len(counters)}
+    return from_attributes(RateSeries, counters, known=known, **whole)
 
 
 def _binned(counters: Counters, each: int) -> RateSeries:

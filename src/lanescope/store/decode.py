@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.codec.fields import FieldError, build, shown
+from lanescope.codec.fields import FieldError, build, from_attributes, shown
 from lanescope.codec.files import fields_of
 from lanescope.codec.tables import Holds, read_columns, read_rows
 from lanescope.copies import (
@@ -255,22 +255,12 @@ def _result(experiment: Experiment, rows: list[ResultRow], samples: Seconds, pat
 
 
 def _copy(row: ResultRow) -> Copy:
-    return Copy(
+    return from_attributes(
+        Copy,
+        row,
         source=Place(row.source, row.source_memory),
         destination=Place(row.destination, row.destination_memory),
-        bytes=row.bytes,
-        engine=row.engine,
-        operation=row.operation,
-        cpus=row.cpus,
-        executor=row.executor,
-        sms=row.sms,
-        chunk_bytes=row.chunk_bytes,
-        pace_gbs=row.pace_gbs,
-        chunk_repeats=row.chunk_repeats,
-        pieces=row.pieces,
-        submission=row.submission,
         access=_access(row),
-        route=row.route,
     )
 
 

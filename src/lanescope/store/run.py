@@ -12,10 +12,11 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from lanescope.calls import checked
-from lanescope.codec.fields import Moment, Positive, PositiveInt
+from lanescope.codec.fields import Moment, Positive, PositiveInt, from_attributes
 from lanescope.copies import (
     Caches,
     Engine,
@@ -34,12 +35,6 @@ from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.results.result import CopyResult, LinkEvidence, Result, Source, Status, Verdict
 from lanescope.store.folder import SCHEMA_VERSION, State
-
-#: Of `Statistics`, by the same names.
-_STATISTICS = (
-    *("n", "median_seconds", "min_seconds", "max_seconds", "p5_seconds", "p95_seconds"),
-    *("half_width", "mean_seconds", "stdev_seconds"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +304,10 @@ class ResultRow:
 COLUMNS = tuple(field.name for field in dataclasses.fields(ResultRow))
 
 
+#: What a copy has that was not measured.
+_UNKNOWN = SimpleNamespace(limit_gbs=None, limit_reason=None, n=None, in_turns_with=())
+
+
 def rows_of(results: Iterable[Result]) -> list[ResultRow]:
     """Return a row for each copy of each result, measured or not."""
     return [_row(r, number) for r in results for number in range(len(r.experiment.copies))]
@@ -316,68 +315,27 @@ def rows_of(results: Iterable[Result]) -> list[ResultRow]:
 
 def _row(result: Result, number: int) -> ResultRow:
     experiment, copy = result.experiment, result.experiment.copies[number]
-    access = copy.access or PLAIN
     measured = result.copies[number] if result.copies else None
-    verdict = _verdict(result, measured)
-    stop = result.stop
-    return ResultRow(
+    verdict, stop = _verdict(result, measured), result.stop
+    known = (_UNKNOWN,) if measured is None else (measured, measured.statistics)
+    return from_attributes(
+        ResultRow,
+        *(copy.access or PLAIN, copy, experiment, verdict, result, *known),
         experiment=experiment.name,
-        title=experiment.title,
-        timing=experiment.timing,
-        purpose=experiment.purpose,
         copy=number,
-        path=copy.path,
         provenance=result.source,
         source=copy.source.part,
         source_memory=copy.source.memory,
         destination=copy.destination.part,
         destination_memory=copy.destination.memory,
-        engine=copy.engine,
-        operation=copy.operation,
-        cpus=copy.cpus,
-        executor=copy.executor,
-        sms=copy.sms,
-        chunk_bytes=copy.chunk_bytes,
-        pace_gbs=copy.pace_gbs,
-        chunk_repeats=copy.chunk_repeats,
-        pieces=copy.pieces,
-        submission=copy.submission,
-        pattern=access.pattern,
-        span_bytes=access.span_bytes,
-        stride_bytes=access.stride_bytes,
-        caches=access.caches,
-        route=copy.route,
-        bytes=copy.bytes,
-        counted_bytes=copy.counted_bytes,
-        **_numbers(result, number, measured),
         verdict=verdict.status,
-        reason=verdict.reason,
-        remedy=verdict.remedy,
-        method=result.method,
-        staged=result.staged,
         stop_reason=stop.reason if stop else None,
         stop_target=stop.target if stop else None,
         spent_seconds=stop.spent_seconds if stop else None,
         budget_seconds=stop.budget_seconds if stop else None,
+        joint_gbs=None if measured is None else result.joint_gbs(number),
         links_seen=result.links,
     )
-
-
-def _numbers(result: Result, number: int, measured: CopyResult | None) -> dict[str, Any]:
-    if measured is None:
-        return {"limit_gbs": None, "limit_reason": None, "n": None, "in_turns_with": ()}
-    return {
-        **{name: getattr(measured.statistics, name) for name in _STATISTICS},
-        "gbs": measured.gbs,
-        "limit_gbs": measured.limit_gbs,
-        "limit_reason": measured.limit_reason,
-        "share_of_limit": measured.share_of_limit,
-        "submit_seconds": measured.submit_seconds,
-        "clock_seconds": measured.clock_seconds,
-        "own_rate": measured.own_rate,
-        "in_turns_with": measured.in_turns_with,
-        "joint_gbs": result.joint_gbs(number),
-    }
 
 
 def _verdict(result: Result, measured: CopyResult | None) -> Verdict:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lanescope.calls import checked, shown
+from lanescope.codec.fields import from_attributes
 from lanescope.copies.copy import DEFAULT_BYTES, Engine
 from lanescope.copies.experiment import Case, CaseSet, Experiment, Matrix
 from lanescope.copies.kernel_shapes import LOADS, has_bulk_copies
@@ -350,15 +351,8 @@ def _case(
 ) -> Case:
     if reason := _why_not(machine, spec, options):
         return Case(spec.name, spec.description, (), reason)
-    patterns = Patterns(
-        machine,
-        spec.engine,
-        options.bytes,
-        options.memory,
-        options.node,
-        options.pairs,
-        experiments,
-        pair=pair,
+    patterns = from_attributes(
+        Patterns, options, machine=machine, engine=spec.engine, experiments=experiments, pair=pair
     )
     return Case(spec.name, spec.description, spec.build(patterns))
 

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from lanescope.argument_names import argument, command
 from lanescope.calls import checked
-from lanescope.codec.fields import shown
+from lanescope.codec.fields import from_attributes, shown
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import shipped_names as machines_that_ship
@@ -307,21 +307,15 @@ class Predict(Analysis):
                 "the kernel's time is missing; measure it with its data in the GPU's memory and "
                 f"give {argument.kernel_seconds}, such as 12ms, or 0 for copies alone"
             )
-        work = Workload(
-            self.h2d_bytes,
-            self.d2h_bytes,
-            whole,
-            self.h2d_arrays,
-            self.d2h_arrays,
-            needs_previous=self.needs_previous,
-            mapped_reads=1.0 if self.mapped_reads is None else self.mapped_reads,
-            mapped_writes=1.0 if self.mapped_writes is None else self.mapped_writes,
-            mapped_assumed=self.mapped_reads is None and self.mapped_writes is None,
-            steps=self.steps,
-            fresh_output=self.fresh_output,
+        reads, writes = self.mapped_reads, self.mapped_writes
+        work = from_attributes(
+            Workload,
+            self,
+            kernel_seconds=whole,
+            mapped_reads=1.0 if reads is None else reads,
+            mapped_writes=1.0 if writes is None else writes,
+            mapped_assumed=reads is None and writes is None,
             kernel_parts=self._parts(watched),
-            flops=self.flops,
-            device_bytes=self.device_bytes,
         )
         require_possible(work)
         return work

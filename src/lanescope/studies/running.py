@@ -13,6 +13,7 @@ from typing import Any
 from lanescope import interruption
 from lanescope._version import __version__
 from lanescope.argument_names import argument
+from lanescope.codec.fields import from_attributes
 from lanescope.copies import Experiment
 from lanescope.copies.experiment import Case
 from lanescope.engine.base import Backend, GivesBack, Nodes
@@ -131,17 +132,13 @@ def run_stages(machine: Machine, stages: Sequence[Stage], setup: Setup) -> Run:
     What comes `then` takes the last plan. When interrupted, the run is closed as such before the
     interruption goes its way.
     """
-    manifest = Manifest(
-        verb=setup.verb,
+    manifest = from_attributes(
+        Manifest,
+        setup,
         command=command_line(setup.verb),
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         tool_version=__version__,
         machine=machine,
-        notes=setup.notes,
-        missing=setup.missing,
-        unmeasured=setup.unmeasured,
-        cases=setup.cases,
-        parameters=setup.parameters,
     )
     names = [e.name for stage in stages for e in stage.experiments]
     writer, done = _writer(manifest, setup, names)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from lanescope.codec.fields import from_attributes
 from lanescope.copies import Experiment
 from lanescope.copies.experiment import Case
 from lanescope.document.blocks import Section
@@ -165,18 +166,14 @@ def run_study(
         return study.further(resolved, results)
 
     plans_more = type(study).further is not Study.further
-    setup = Setup(
-        verb or study.verb,
-        allow_busy,
-        out,
-        progress,
-        affinity=work.affinity,
-        notes=work.notes,
-        cases=work.cases,
+    setup = from_attributes(
+        Setup,
+        work,
+        verb=verb or study.verb,
+        allow_busy=allow_busy,
+        out=out,
+        progress=progress,
         then=then if plans_more else None,
-        missing=work.missing,
-        unmeasured=work.unmeasured,
-        parameters=work.parameters,
         resume=resume,
         nodes=nodes,
     )

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from lanescope.codec.fields import Bound, PositiveInt, build
+from lanescope.codec.fields import Bound, PositiveInt, build, from_attributes
 from lanescope.codec.files import fields_of, open_file, reading
 from lanescope.trace.codes import LATEST_NS, BoolArray, IntArray
 from lanescope.trace.spool_header import LONGEST_HEADER, Damage, header_of, merge_directions
@@ -192,17 +192,13 @@ def counters_of(header: CounterHeader, records: RecordArray, said: Said | None =
         known &= records[column] != _UNKNOWN
     end_ns = (records["end_ns"] & ~_OWN).astype(np.int64)
     end_ns[end_ns > LATEST_NS] = 0
-    return Counters(
-        source=header.source,
-        gpu=header.gpu,
-        interval_ns=header.interval_ns,
+    return from_attributes(
+        Counters,
+        *(header, said),
         end_ns=end_ns,
         rx_bytes=_column(records, RX, known),
         tx_bytes=_column(records, TX, known),
         known=known,
-        lost_samples=said.lost_samples,
-        cpu_seconds=said.cpu_seconds,
-        link=header.link,
         own=records["end_ns"] >= _OWN if header.own else None,
     )
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lanescope.codec.fields import from_attributes
 from lanescope.copies.experiment import Case, Matrix, Unit
 from lanescope.document.finding import Finding
 from lanescope.errors import ExitCode
@@ -148,23 +149,12 @@ def run_json(run: Run, *, strict: bool = False) -> str:
 def exported(run: Run, *, strict: bool = False) -> ExportedRun:
     """Return what is printed of a run as JSON; see `run_json`."""
     manifest, out = run.manifest, outcome(run, strict=strict)
-    return ExportedRun(
+    return from_attributes(
+        ExportedRun,
+        *(manifest, out, run),
         verdict=out.word,
-        summary=out.summary,
-        exit_code=out.exit_code,
-        schema_version=manifest.schema_version,
-        tool_version=manifest.tool_version,
-        verb=manifest.verb,
-        command=manifest.command,
-        started=manifest.started,
-        state=manifest.state,
-        predicted=run.predicted,
         baseline=None if run.against is None else run.against.summary,
         folder=str(run.folder) if run.folder else None,
-        machine=manifest.machine,
-        notes=manifest.notes,
-        missing=manifest.missing,
-        unmeasured=manifest.unmeasured,
         results=tuple(rows_of(run.results)),
         totals=tuple(_totals(run.results)),
         cases=exported_cases(run),
@@ -205,25 +195,10 @@ def _case(case: Case, results: Mapping[str, Result]) -> ExportedCase:
 
 def _matrix(matrix: Matrix, results: Mapping[str, Result]) -> ExportedMatrix:
     cells = tuple(_cell(value) for value in cell_values(matrix, results))
-    return ExportedMatrix(
-        matrix.suffix, matrix.caption, matrix.unit, matrix.rows, matrix.columns, cells
-    )
+    return from_attributes(ExportedMatrix, matrix, cells=cells)
 
 
 def _cell(value: CellValue) -> ExportedCell:
-    return ExportedCell(
-        row=value.cell.row,
-        column=value.cell.column,
-        experiment=value.cell.experiment,
-        median=value.median,
-        mean=value.mean,
-        p5=value.low,
-        p95=value.high,
-        half_width=value.half_width,
-        variation=value.variation,
-        limit_gbs=value.limit_gbs,
-        share_of_limit=value.share_of_limit,
-        status=value.verdict.status,
-        reason=value.verdict.reason,
-        remedy=value.verdict.remedy,
+    return from_attributes(
+        ExportedCell, value.cell, value, value.verdict, p5=value.low, p95=value.high
     )
