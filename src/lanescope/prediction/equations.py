@@ -1,21 +1,26 @@
 """The predictor by equations: van Werkhoven et al. (2014), sections V and VI.
 
-Figure 7 has an equation for each method and each category of device. Which of a category's two
-scenarios is dominant it leaves to the reader; each is a chain of work that cannot be shorter, so
-the longer of both is taken. Beyond the paper: copies of several arrays have a gap each, and where
-it is known what a kernel's launch and the calls of the host cost, that counts."""
+Figure 7 has an equation for each method and each category of device: equations 1 to 6, each a
+function here as it is printed. What an equation says of a direction is in `Transfers`: ``L + o +
+B * G + g * (nStreams - 1)`` is `Transfers.whole`, and ``L + o + B / nStreams * G`` is
+`Transfers.part`. All times are in seconds.
+
+Which of a category's two scenarios is dominant the figure leaves to the reader; each is a chain of
+work that cannot be shorter, so the longer of both is taken. Beyond the paper: copies of several
+arrays have a gap each, and where it is known what a kernel's launch and the calls of the host cost,
+that counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import TypeVar
 
 from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.prediction import forms
-from lanescope.prediction.forms import Transfers
 from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
 from lanescope.prediction.predictor import Prediction, error_band
 from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds
@@ -28,6 +33,118 @@ Pick = Callable[[Estimate], float]
 PICKS: tuple[Pick, ...] = (lambda e: e.value, lambda e: e.low, lambda e: e.high)
 #: G of both directions.
 PerByte = tuple[float, float]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """Seconds of the copies of one direction: of all streams, and of one of them."""
+
+    whole: float
+    part: float
+
+
+def explicit(h2d: float, kernel: float, d2h: float) -> float:
+    """Return the time without overlap: the sum of the three."""
+    return h2d + kernel + d2h
+
+
+def equation_1(h2d: Transfers, kernel: float, d2h: Transfers) -> float:
+    """Return the time by one copy engine, with implicit synchronisation, kernel dominant."""
+    return h2d.part + kernel + d2h.whole
+
+
+def equation_2(h2d: Transfers, kernel: float, d2h: Transfers, streams: int) -> float:
+    """Return the time by one copy engine, with implicit synchronisation, transfers dominant."""
+    return h2d.whole + kernel / streams + d2h.whole
+
+
+def equation_3(h2d: Transfers, kernel: float, d2h: Transfers) -> float:
+    """Return the time by one copy engine, no implicit synchronisation, kernel dominant."""
+    return h2d.part + kernel + d2h.part
+
+
+def equation_4(h2d: Transfers, kernel: float, d2h: Transfers, streams: int) -> float:
+    """Return the time by one copy engine, no implicit synchronisation, transfers dominant.
+
+    As in figure 7; section IV, without gaps, joins the last two terms into one that is their
+    sum, which is more than the streams take.
+    """
+    return max(
+        h2d.whole + d2h.whole,
+        h2d.whole + kernel / streams + d2h.part,
+        h2d.part + kernel / streams + d2h.whole,
+    )
+
+
+def equation_5(h2d: Transfers, kernel: float, d2h: Transfers, streams: int) -> float:
+    """Return the time by two copy engines, no implicit synchronisation."""
+    return max(
+        h2d.whole + kernel / streams + d2h.part,
+        h2d.part + kernel + d2h.part,
+        h2d.part + kernel / streams + d2h.whole,
+    )
+
+
+def equation_6(
+    h2d_bytes: float, kernel: float, d2h_bytes: float, first: float, last: float
+) -> float:
+    """Return the time of a kernel on mapped memory; `first` and `last` are both ``L + o``.
+
+    `h2d_bytes` and `d2h_bytes` are the seconds ``B * G`` of each direction.
+    """
+    return max(
+        first + h2d_bytes + last,
+        first + kernel + last,
+        first + last + d2h_bytes,
+    )
+
+
+def most_streams_1(h2d_seconds: float, gap: float) -> float:
+    """Return where equation 1 is least: ``sqrt(B_hd * G_hd / g)``."""
+    return sqrt(h2d_seconds / gap)
+
+
+def most_streams_2(kernel: float, gap: float) -> float:
+    """Return where equation 2 is least: ``sqrt(t_E / (2 * g))``."""
+    return sqrt(kernel / (2 * gap))
+
+
+def fewest_streams_4(kernel: float, shorter_seconds: float, gap: float) -> float:
+    """Return from how many streams on equation 4 is the sum of both directions.
+
+    More streams only add gaps then. It solves ``B * G + g * (n - 1) = (t_E + B * G) / n`` for
+    n, where B * G is the shorter direction's.
+    """
+    if gap == 0:
+        return (kernel + shorter_seconds) / shorter_seconds
+    slope = shorter_seconds - gap
+    root = sqrt(slope * slope + 4 * gap * (kernel + shorter_seconds))
+    return (root - slope) / (2 * gap)
+
+
+def most_streams_5(kernel: float, shorter_seconds: float, gap: float) -> float:
+    """Return where equation 5 is least while one direction dominates.
+
+    ``sqrt((B * G + t_E) / g)``, where B * G is the shorter direction's and g the longer's.
+    """
+    return sqrt((shorter_seconds + kernel) / gap)
+
+
+def second_engine_helps(h2d: float, kernel: float, d2h: float, streams: int) -> bool:
+    """Whether a second copy engine makes streams faster, from equations 3 to 5 without gaps.
+
+    `h2d`, `kernel` and `d2h` are the seconds of all streams together. True where both
+    directions' sum is the longest term of equations 3 and 4, as only that is gone in equation 5.
+    The inequality that section IV prints, ``t_E / n + t_Thd / n > t_Thd``, does not follow from
+    the paper's own equations.
+    """
+    rest = 1 - 1 / streams
+    return (
+        d2h * rest > kernel / streams
+        and h2d * rest > kernel / streams
+        and (h2d + d2h) * rest > kernel
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +263,6 @@ def shared_per_byte(plain: PerByte, both: PerByte, sizes: tuple[int, int]) -> Pe
     return means[0], means[1]
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Seconds that each part of the machine is busy with all streams; what a method takes."""
@@ -247,11 +361,11 @@ class Equations:
         h2d, d2h = cut.copies(cut.slowed(duplex, pick, shared=self._shared), pick)
         kernel, calls = cut.kernel(pick), cut.calls(pick)
         if known.copy_engines > 1:
-            seconds = forms.equation_5(h2d, kernel, d2h, n)
+            seconds = equation_5(h2d, kernel, d2h, n)
         elif known.implicit_synchronisation:
-            seconds = max(forms.equation_1(h2d, kernel, d2h), forms.equation_2(h2d, kernel, d2h, n))
+            seconds = max(equation_1(h2d, kernel, d2h), equation_2(h2d, kernel, d2h, n))
         else:
-            seconds = max(forms.equation_3(h2d, kernel, d2h), forms.equation_4(h2d, kernel, d2h, n))
+            seconds = max(equation_3(h2d, kernel, d2h), equation_4(h2d, kernel, d2h, n))
         return Parts(max(seconds, calls), h2d.whole, kernel, d2h.whole, calls)
 
     def _hybrid(self, cut: Cut, pick: Pick) -> Parts:
@@ -269,7 +383,7 @@ class Equations:
         else:
             per_byte = cut.slowed(known.explicit_mapped or known.duplex, pick, shared=self._shared)
             h2d, d2h = cut.mapped_back(back, per_byte, pick)
-            seconds = forms.equation_5(h2d, kernel, d2h, cut.streams)
+            seconds = equation_5(h2d, kernel, d2h, cut.streams)
         return Parts(max(seconds, calls), h2d.whole, kernel, d2h.whole, calls)
 
 
@@ -278,7 +392,7 @@ def _explicit(cut: Cut, into: CopyCost, back: CopyCost, pick: Pick) -> Parts:
     h2d = cut.seconds(into, work.h2d_bytes, work.h2d_arrays, pick)
     d2h = cut.seconds(back, work.d2h_bytes, work.d2h_arrays, pick)
     kernel = cut.kernel(pick)
-    return Parts(forms.explicit(h2d, kernel, d2h), h2d, kernel, d2h)
+    return Parts(explicit(h2d, kernel, d2h), h2d, kernel, d2h)
 
 
 def _implicit(cut: Cut, pick: Pick) -> Parts:
@@ -289,7 +403,7 @@ def _implicit(cut: Cut, pick: Pick) -> Parts:
     )
     h2d, d2h = pick(reading), pick(writing)
     # what the launch costs from end to end is both L + o in one
-    seconds = forms.equation_6(h2d, work.kernel_seconds, d2h, pick(mapped.first), 0.0)
+    seconds = equation_6(h2d, work.kernel_seconds, d2h, pick(mapped.first), 0.0)
     return Parts(seconds, h2d, work.kernel_seconds, d2h)
 
 

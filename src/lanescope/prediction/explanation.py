@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lanescope.prediction.forms import second_engine_helps
+from lanescope.prediction.equations import second_engine_helps
 from lanescope.prediction.parameters import LinkParameters, Origin
 from lanescope.prediction.predictor import PUBLISHED_ERRORS, Prediction
 from lanescope.prediction.rank import NEARLY, Ranking

@@ -10,7 +10,7 @@ from itertools import pairwise
 from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.prediction import forms
+from lanescope.prediction import equations
 from lanescope.prediction.graphs import MOST_TASKS, task_count
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import Prediction, Predictor
@@ -283,12 +283,12 @@ def _closed_form(workload: Workload, parameters: LinkParameters) -> float | None
         gap = longer.gap.value
         if kernel > max(h2d, d2h) or not gap:
             return None
-        return forms.most_streams_5(kernel, shorter, gap)
+        return equations.most_streams_5(kernel, shorter, gap)
     if not parameters.implicit_synchronisation:
         if kernel > h2d + d2h or not shorter:
             return None
-        return forms.fewest_streams_4(kernel, shorter, both)
+        return equations.fewest_streams_4(kernel, shorter, both)
     if kernel > h2d:
         gap = parameters.d2h.gap.value
-        return forms.most_streams_1(h2d, gap) if gap else None
-    return forms.most_streams_2(kernel, both) if both else None
+        return equations.most_streams_1(h2d, gap) if gap else None
+    return equations.most_streams_2(kernel, both) if both else None
