@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from lanescope.report import timeline_html
-from lanescope.report.timeline_html import UNKNOWN_CODE, Pack, rounded_codes
+from lanescope.report.timeline_html import UNKNOWN_CODE, Pack, rate_series, rounded_codes
 from lanescope.report.timeline_lanes import lanes_of
-from lanescope.report.timeline_rates import rate_series
 from lanescope.store.folder import State
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WatchRun

@@ -9,8 +9,8 @@ from lanescope.findings.trace import evidence as finding
 from lanescope.findings.trace import find
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.report.perfetto_tracks import counter_track, unknown_spans
+from lanescope.report.timeline_html import _Bins
 from lanescope.report.timeline_lanes import lanes_of
-from lanescope.report.timeline_rates import _Bins
 from lanescope.trace import (
     columns,
     counter_spool,
