@@ -40,9 +40,7 @@ from lanescope.document.blocks import (
 from lanescope.document.chart import AnyChart
 from lanescope.document.finding import Finding
 from lanescope.report import html
-from lanescope.report.html import Markup, text
-from lanescope.report.timeline_html import timeline_html
-from lanescope.report.values import (
+from lanescope.report.format import (
     cell_of,
     finding_blocks,
     finding_text,
@@ -52,6 +50,8 @@ from lanescope.report.values import (
     pieces,
     value_text,
 )
+from lanescope.report.html import Markup, text
+from lanescope.report.timeline_html import timeline_html
 
 #: Blocks that stand beside each other where there is room.
 _SIDE_BY_SIDE = {Part: "parts", Matrix: "matrices"}

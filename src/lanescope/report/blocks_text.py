@@ -32,7 +32,7 @@ from lanescope.document.blocks import (
     Tone,
     Words,
 )
-from lanescope.report.values import (
+from lanescope.report.format import (
     cell_of,
     finding_blocks,
     finding_text,

@@ -24,9 +24,9 @@ from lanescope.document.chart import (
     HeatMap,
     Span,
 )
+from lanescope.report.format import axis_text, axis_title, ticks, x_values, y_values
 from lanescope.report.html import plain
 from lanescope.report.palette import DASHES, LIMIT_DASH, MARKERS, colour
-from lanescope.report.values import axis_text, axis_title, ticks, x_values, y_values
 
 Spec = dict[str, Any]
 

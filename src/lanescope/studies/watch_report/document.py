@@ -35,9 +35,8 @@ from lanescope.document.blocks import (
 from lanescope.document.finding import Finding
 from lanescope.findings.trace import Evaluation
 from lanescope.report.document_page import document_page
-from lanescope.report.format import seconds_text, sum_text
+from lanescope.report.format import finding_text, seconds_text, sum_text
 from lanescope.report.timeline_html import timeline_of
-from lanescope.report.values import finding_text
 from lanescope.store.folder import State, state_sentence
 from lanescope.studies.watch_report.blocks import (
     NOTHING,
