@@ -16,6 +16,7 @@ from lanescope.prediction.other_links import (
     machine_of,
 )
 from lanescope.prediction.parameters import Origin
+from lanescope.prediction.seconds import next_seconds, single_seconds
 from lanescope.prediction.stored_parameters import dumps, named_parameters, parse
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text(encoding="utf-8")
@@ -35,6 +36,17 @@ def test_every_gpu_has_parameters_with_their_sources(name):
     for cost, limit in zip((found.h2d, found.d2h), limits, strict=True):
         assert 0.8 * limit < 1e-9 / cost.per_byte.value < limit
         assert 1e-9 / cost.per_byte.low < 1.07 * limit
+
+
+@pytest.mark.parametrize("name", known_gpus())
+def test_no_size_of_copies_is_faster_than_their_link(name):
+    found = library_parameters(name, MEASURED)
+    for direction in (found.h2d, found.d2h):
+        for size in (1 << power for power in range(12, 39)):
+            least = size * direction.per_byte.value * 0.998
+            assert single_seconds(direction, size).value >= least
+            for streams in (2, 8, 64, 256):
+                assert next_seconds(direction, size, streams).value >= least
 
 
 def test_published_rates_come_before_scaled_ones():

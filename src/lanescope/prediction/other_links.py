@@ -171,14 +171,20 @@ def _direction(known: CopyCost, exchange: Exchange) -> CopyCost:
 
 
 def _moved(curve: Curve, before: Estimate, after: Estimate, ratio: float) -> Curve:
-    """Return a curve with the bytes' part of each time exchanged, the rest as it was."""
-    return Curve(
-        curve.sizes,
-        tuple(
-            _exchanged(seconds, size, before, after, ratio)
-            for size, seconds in zip(curve.sizes, curve.seconds, strict=True)
-        ),
+    """Return a curve with the bytes' part of each time exchanged, the rest as it was.
+
+    Larger sizes cost G for each further byte. The slope between the last two measured times has
+    their noise in it, which a faster link enlarges until copies beat its limit.
+    """
+    seconds = [
+        _exchanged(seconds, size, before, after, ratio)
+        for size, seconds in zip(curve.sizes, curve.seconds, strict=True)
+    ]
+    last, most = seconds[-1], curve.sizes[-1]
+    twice = Estimate(
+        last.value + most * after.value, last.low + most * after.low, last.high + most * after.high
     )
+    return Curve((*curve.sizes, 2 * most), (*seconds, twice))
 
 
 def _exchanged(
