@@ -10,6 +10,7 @@ from rich.console import Console
 
 from lanescope.report.blocks_text import renderables
 from lanescope.store.run import Run
+from lanescope.studies.runs import compare
 from lanescope.studies.runs.compare import changes, comparison, headline
 from tests.report import factory
 
@@ -37,6 +38,16 @@ def test_a_large_effect_that_is_not_certain_is_not_as_before():
     assert headline([wide, *others], 0.02) == (
         f"{count} paths as before within 2.0 %; 1 path of which no change is certain."
     )
+
+
+def test_the_table_says_as_the_headline_what_is_not_certain(monkeypatch):
+    run = factory.check_run()
+    (first, *others) = changes(run, run)
+    wide = replace(first, effect=-0.5, half_width=0.6)
+    monkeypatch.setattr(compare, "changes", lambda *runs: [wide, *others])
+    said = text(run, run)
+    assert said.count("not certain") == 1
+    assert said.count("as before") == len(others) + 1  # and the headline
 
 
 def test_what_got_slower_is_named_with_its_effect():

@@ -67,6 +67,17 @@ def test_copies_that_take_longer_are_slower_for_certain() -> None:
     assert "slower" in printed(watch_comparison(before, after, 0.02))
 
 
+def test_a_large_effect_that_is_not_certain_is_not_as_before() -> None:
+    before, after = watched((8, MIB, 20e-6)), watched((8, MIB, 20.7e-6), seed=2)
+    (change,) = watch_changes(before, after)
+    assert change.effect is not None
+    assert change.effect[0] < -0.02
+    assert not change.is_slower(0.02)
+    said = printed(watch_comparison(before, after, 0.02))
+    assert "not certain" in said
+    assert "as before" not in said
+
+
 def test_few_copies_and_those_of_one_watch_have_no_verdict() -> None:
     before, after = watched((5, MIB, 20e-6), (50, 2 * MIB, 40e-6)), watched((50, MIB, 30e-6))
     found = {change.key.bytes: change for change in watch_changes(before, after)}

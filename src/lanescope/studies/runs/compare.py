@@ -172,7 +172,8 @@ def _badge(change: Change, threshold: float) -> Badge:
     if change.half_width is None:
         return Badge("no interval", Tone.OPEN)
     if not change.is_certain(threshold):
-        return Badge("as before", Tone.QUIET)
+        is_small = abs(change.effect) <= threshold
+        return Badge("as before", Tone.QUIET) if is_small else Badge("not certain", Tone.OPEN)
     return Badge("slower", Tone.BAD, "▼") if change.effect < 0 else Badge("faster", Tone.GOOD, "▲")
 
 

@@ -44,8 +44,6 @@ _NOTE = (
     "the program differ, only further ones say."
 )
 
-AS_BEFORE = Badge("as before", Tone.QUIET)
-
 
 class GroupKey(NamedTuple):
     """Copies that are alike: their path, how they are called, and their size."""
@@ -216,7 +214,10 @@ def _badge(change: WatchChange, threshold: float) -> Badge:
         return Badge("no interval", Tone.OPEN)
     if change.is_slower(threshold):
         return Badge("slower", Tone.BAD, "▼")
-    return Badge("faster", Tone.GOOD, "▲") if change.is_faster(threshold) else AS_BEFORE
+    if change.is_faster(threshold):
+        return Badge("faster", Tone.GOOD, "▲")
+    is_small = abs(change.effect[0]) <= threshold
+    return Badge("as before", Tone.QUIET) if is_small else Badge("not certain", Tone.OPEN)
 
 
 def _notes(before: WatchRun, after: WatchRun, found: Sequence[WatchChange]) -> Iterator[str]:
