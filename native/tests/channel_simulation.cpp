@@ -861,9 +861,7 @@ void offload_from_several_streams() {
       action();
       return true;
     } catch (const Error& error) {
-      const bool no_memory = limited && error.code() == cudaErrorMemoryAllocation;
-      require(error.name() != "too late" && (no_memory || (fails && pretended::has_failed_one())),
-              error.what());
+      require(error.name() != "too late" && fails && pretended::has_failed_one(), error.what());
       return false;
     }
   };

@@ -9,6 +9,7 @@ import pytest
 
 import lanescope
 from lanescope import LanescopeError
+from lanescope._core import native
 from lanescope.compression.parcels import ParcelCache
 from lanescope.errors import InputError
 from tests.compression.test_channel_gpu import (
@@ -108,6 +109,23 @@ def test_what_comes_later_on_the_stream_waits_for_pages(codec):
             assert same(found, expected)
             cache.copy_(expected)
         channel.synchronize()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_pages_leave_where_the_gpu_has_no_memory_left(codec):
+    """The table of where they lie is read on the host then."""
+    given = pages_of([64 * KIB] * 40)
+    with to_host(codec) as channel:
+        channel.synchronize()
+        taken, size = [], 1 << 36
+        while size >= KIB:
+            try:
+                taken.append(native.DeviceArray(0, size))
+            except native.NativeError:
+                size //= 2
+        parcel = channel.offload_many(given)
+        taken.clear()
+        all_same(channel.restore_many(parcel), given)
 
 
 @pytest.mark.parametrize("shift", [1, 2, 7, 8])
