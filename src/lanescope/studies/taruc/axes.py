@@ -50,16 +50,112 @@ class Only:
 EVERYTHING = Only()
 
 
-def sizes_of(section: Sizes | Nurma, parameters: Parameters) -> tuple[int, ...]:
-    """Return the sizes of a micro-benchmark, ascending, each once.
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Experiments, and sentences on what is not among them."""
 
-    A range has so many steps a decade from its smallest to its largest size, which
-    is there whether or not a step meets it.
+    experiments: tuple[Experiment, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What a suite goes through on a machine.
+
+    Attributes
+    ----------
+    free_bytes
+        Memory that may be taken, by part of the machine, of which parts that are not named hold
+        everything; None is all that the machine has.
     """
-    sizes = {parameters.burst_bytes} if parameters.burst else set()
-    if parameters.range:
-        sizes |= set(decade_steps(section.min_bytes, section.max_bytes, parameters))
-    return tuple(sorted(sizes))
+
+    machine: Machine
+    parameters: Parameters
+    only: Only = EVERYTHING
+    free_bytes: Mapping[str, int] | None = None
+
+    def sizes(self, section: Sizes | Nurma) -> tuple[int, ...]:
+        """Return the sizes of a micro-benchmark, ascending, each once.
+
+        A range has so many steps a decade from its smallest to its largest size, which
+        is there whether or not a step meets it.
+        """
+        parameters = self.parameters
+        sizes = {parameters.burst_bytes} if parameters.burst else set()
+        if parameters.range:
+            sizes |= set(decade_steps(section.min_bytes, section.max_bytes, parameters))
+        return tuple(sorted(sizes))
+
+    def memory_nodes(self) -> tuple[NumaNode, ...]:
+        """Return the nodes that have memory; one whose size is not known counts as such."""
+        with_memory = (n for n in self.machine.nodes if n.memory_bytes != 0)
+        wanted = self.only.nodes
+        return tuple(n for n in with_memory if wanted is None or n.index in wanted)
+
+    def threads(self) -> tuple[tuple[NumaNode, int], ...]:
+        """Return where a single thread runs: a node, and the first CPU of its first core."""
+        nodes = core_nodes(self.machine)
+        return tuple((n, n.cores[0][0]) for n in (nodes if self.parameters.sockets else nodes[:1]))
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Return the GPUs to measure, also those that cannot be used now: the run says why."""
+        every = self.machine.gpus
+        if self.only.gpus is not None:
+            return tuple(g for g in every if g.index in self.only.gpus)
+        return every if self.parameters.all_gpus else every[:1]
+
+    def memories(
+        self, usual: Sequence[Memory], plain: Memory = Memory.PAGEABLE
+    ) -> tuple[Memory, ...]:
+        """Return the kinds of memory to measure: those asked for, all usual ones, or the plain."""
+        if self.only.memories is not None:
+            return tuple(dict.fromkeys(self.only.memories))
+        return tuple(usual) if self.parameters.all_memories else (plain,)
+
+    def host_memories(
+        self, wanted: Iterable[Memory], what: str
+    ) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+        """Return the kinds of host memory that the machine can have, and what to tell of others."""
+        kinds = tuple(wanted)
+        missing = [str(m) for m in kinds if m in _BY_DRIVER and not self.machine.gpus]
+        if not missing:
+            return kinds, ()
+        why = "memory, which a GPU's driver makes; there is no GPU."
+        left = tuple(m for m in kinds if m not in _BY_DRIVER)
+        return left, (f"{what}: no {enumeration(missing)} {why}",)
+
+    def patterns(self, block_bytes: int, wanted_bytes: int) -> tuple[Pattern, ...]:
+        """Return the patterns of a size: one alone where blocks outgrow what is walked over.
+
+        Such a block leaves nothing of itself in a cache, wherever the next one lies.
+        """
+        if self.only.patterns is not None:
+            return tuple(dict.fromkeys(self.only.patterns))
+        whole = self.parameters.patterns and block_bytes * _FEWEST_BLOCKS <= wanted_bytes
+        return tuple(Pattern) if whole else (Pattern.REPEATED,)
+
+    def fitting(
+        self, experiments: Iterable[Experiment], what: str, notes: tuple[str, ...] = ()
+    ) -> Planned:
+        """Return the experiments that memory holds, and what to tell about the others.
+
+        Parameters
+        ----------
+        what
+            Beginning of the names, for the sentence.
+        notes
+            What is told before.
+        """
+        free_bytes = self.free_bytes or memory_of(self.machine)
+        fit, short = [], []
+        for experiment in experiments:
+            taken = taken_bytes(experiment)
+            lacking = [p for p, n in taken.items() if n > free_bytes.get(p, n)]
+            if lacking:
+                short.append((experiment, lacking[0], taken[lacking[0]]))
+            else:
+                fit.append(experiment)
+        return Planned(tuple(fit), notes + _notes(short, free_bytes, what))
 
 
 def decade_steps(smallest: int, largest: int, parameters: Parameters) -> tuple[int, ...]:
@@ -75,52 +171,9 @@ def decade_steps(smallest: int, largest: int, parameters: Parameters) -> tuple[i
     return tuple(sorted(sizes))
 
 
-def memory_nodes(machine: Machine, only: Only = EVERYTHING) -> tuple[NumaNode, ...]:
-    """Return the nodes that have memory; one whose size is not known counts as such."""
-    with_memory = (n for n in machine.nodes if n.memory_bytes != 0)
-    return tuple(n for n in with_memory if only.nodes is None or n.index in only.nodes)
-
-
 def core_nodes(machine: Machine) -> tuple[NumaNode, ...]:
     """Return the nodes that have cores which may be used."""
     return tuple(n for n in machine.nodes if n.cores)
-
-
-def threads(machine: Machine, parameters: Parameters) -> tuple[tuple[NumaNode, int], ...]:
-    """Return where a single thread runs: a node, and the first CPU of its first core."""
-    nodes = core_nodes(machine)
-    return tuple((n, n.cores[0][0]) for n in (nodes if parameters.sockets else nodes[:1]))
-
-
-def gpus_of(machine: Machine, parameters: Parameters, only: Only = EVERYTHING) -> tuple[Gpu, ...]:
-    """Return the GPUs to measure, also those that cannot be used now: the run says why."""
-    if only.gpus is not None:
-        return tuple(g for g in machine.gpus if g.index in only.gpus)
-    return machine.gpus if parameters.all_gpus else machine.gpus[:1]
-
-
-def narrowed(
-    usual: Sequence[Memory], parameters: Parameters, only: Only, plain: Memory = Memory.PAGEABLE
-) -> tuple[Memory, ...]:
-    """Return the kinds of memory to measure: those asked for, all usual ones, or the plain one."""
-    if only.memories is not None:
-        return tuple(dict.fromkeys(only.memories))
-    return tuple(usual) if parameters.all_memories else (plain,)
-
-
-def without_driver(
-    machine: Machine, memories: Iterable[Memory], what: str
-) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
-    """Return the kinds of host memory that a machine can have, and what to tell about others."""
-    wanted = tuple(memories)
-    if machine.gpus:
-        return wanted, ()
-    left = tuple(m for m in wanted if m not in _BY_DRIVER)
-    missing = [str(m) for m in wanted if m in _BY_DRIVER]
-    if not missing:
-        return left, ()
-    kinds = enumeration(missing)
-    return left, (f"{what}: no {kinds} memory, which a GPU's driver makes; there is no GPU.",)
 
 
 def cache_bytes(node: NumaNode) -> int:
@@ -138,30 +191,9 @@ def walk_bytes(block_bytes: int, wanted_bytes: int) -> int:
     return blocks * block_bytes
 
 
-def patterns_for(
-    block_bytes: int, wanted_bytes: int, parameters: Parameters, only: Only
-) -> tuple[Pattern, ...]:
-    """Return the patterns of a size: one alone where blocks outgrow what is walked over.
-
-    Such a block leaves nothing of itself in a cache, wherever the next one lies.
-    """
-    if only.patterns is not None:
-        return tuple(dict.fromkeys(only.patterns))
-    whole = parameters.patterns and block_bytes * _FEWEST_BLOCKS <= wanted_bytes
-    return tuple(Pattern) if whole else (Pattern.REPEATED,)
-
-
 def joined(parts: Iterable[str]) -> str:
     """Return the parts of a machine as one part of a name."""
     return "+".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """Experiments, and sentences on what is not among them."""
-
-    experiments: tuple[Experiment, ...]
-    notes: tuple[str, ...] = ()
 
 
 def memory_of(machine: Machine) -> dict[str, int]:
@@ -169,27 +201,6 @@ def memory_of(machine: Machine) -> dict[str, int]:
     sizes = [(node.id, node.memory_bytes) for node in machine.nodes]
     sizes += [(gpu.id, gpu.memory_bytes) for gpu in machine.gpus]
     return {part: size for part, size in sizes if size is not None}
-
-
-def fitting(experiments: Iterable[Experiment], free_bytes: Mapping[str, int], what: str) -> Planned:
-    """Return the experiments that memory holds, and what to tell about the others.
-
-    Parameters
-    ----------
-    free_bytes
-        By part of the machine; parts that it does not name hold everything.
-    what
-        Beginning of the names, for the sentence.
-    """
-    fit, short = [], []
-    for experiment in experiments:
-        taken = taken_bytes(experiment)
-        lacking = [p for p, n in taken.items() if n > free_bytes.get(p, n)]
-        if lacking:
-            short.append((experiment, lacking[0], taken[lacking[0]]))
-        else:
-            fit.append(experiment)
-    return Planned(tuple(fit), _notes(short, free_bytes, what))
 
 
 def _notes(

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Purpose, Timing
 from lanescope.copies.operation import Access
 from lanescope.copies.place import Memory, Place
 from lanescope.machine import Gpu, Machine, NumaNode
-from lanescope.studies.taruc import axes
-from lanescope.studies.taruc.axes import (
-    EVERYTHING,
-    Only,
-    Planned,
-    cache_bytes,
-    fitting,
-    joined,
-    memory_of,
-)
-from lanescope.studies.taruc.parameters import WORD_BYTES, Contention, Parameters
+from lanescope.studies.taruc.axes import Axes, Planned, cache_bytes, joined
+from lanescope.studies.taruc.parameters import WORD_BYTES, Contention
 
 OPERATIONS = (Operation.COPY, Operation.SCALE, Operation.ADD, Operation.TRIAD)
 #: STREAM's rule: an array is at least four times the last-level caches.
@@ -189,21 +180,14 @@ def _copy(node: NumaNode, gpu: Gpu, down: bool, size: int) -> Copy:
     return Copy(source, destination, size, Engine.CE, access=Access(span_bytes=size))
 
 
-def contention_experiments(
-    machine: Machine,
-    parameters: Parameters,
-    only: Only = EVERYTHING,
-    free_bytes: Mapping[str, int] | None = None,
-) -> Planned:
+def contention_experiments(axes: Axes) -> Planned:
     """Return sets of copies: memory channels, links between sockets, PCIe links."""
-    nodes = axes.memory_nodes(machine, only)
-    gpus = axes.gpus_of(machine, parameters, only)
-    free = free_bytes or memory_of(machine)
-    section = parameters.contention
+    nodes, section = axes.memory_nodes(), axes.parameters.contention
+    pcie = pcie_points(axes.machine, nodes, axes.gpus(), section)
     parts = [
-        fitting(memory_points(nodes, section), free, f"{Purpose.CONTENTION}/memory"),
-        fitting(socket_points(nodes, section), free, f"{Purpose.CONTENTION}/sockets"),
-        fitting(pcie_points(machine, nodes, gpus, section), free, f"{Purpose.CONTENTION}/pcie"),
+        axes.fitting(memory_points(nodes, section), f"{Purpose.CONTENTION}/memory"),
+        axes.fitting(socket_points(nodes, section), f"{Purpose.CONTENTION}/sockets"),
+        axes.fitting(pcie, f"{Purpose.CONTENTION}/pcie"),
     ]
     return Planned(
         tuple(e for part in parts for e in part.experiments),

@@ -8,17 +8,16 @@ unified addresses and staged, of every pair and inside each GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Purpose, Timing
 from lanescope.copies.operation import Access, Caches, Pattern, Route
 from lanescope.copies.patterns import reach_each_other
 from lanescope.copies.place import GPU_MEMORIES, HOST_MEMORIES, HOST_TIMED, Memory, Place
-from lanescope.machine import Gpu, Machine, NumaNode
-from lanescope.studies.taruc import axes
-from lanescope.studies.taruc.axes import EVERYTHING, Only, Planned, fitting, memory_of
-from lanescope.studies.taruc.parameters import WORD_BYTES, Nurma, Parameters
+from lanescope.machine import Gpu, NumaNode
+from lanescope.studies.taruc.axes import Axes, Planned, cache_bytes, walk_bytes
+from lanescope.studies.taruc.parameters import WORD_BYTES, Nurma
 from lanescope.units.sizes import size_text
 
 #: Every machine has these; the others come with a GPU's driver.
@@ -41,47 +40,37 @@ _HOSTDEV_MEMORIES = (Memory.PAGEABLE, Memory.PINNED, Memory.WRITE_COMBINED)
 _CLOCK_WORDS = {Timing.HOST: "sync", Timing.GATE: "async"}
 
 
-def overhead_experiments(
-    machine: Machine,
-    parameters: Parameters,
-    only: Only = EVERYTHING,
-    free_bytes: Mapping[str, int] | None = None,
-) -> Planned:
+def overhead_experiments(axes: Axes) -> Planned:
     """Return the life of memory: each place and kind, each thread's node, each size.
 
     Memory of a GPU is not touched: that would be a copy.
     """
-    usual = (*_PLAIN, *(_BY_DRIVER if machine.gpus else ()))
-    wanted = axes.narrowed((*usual, *GPU_MEMORIES), parameters, only)
-    host, notes = axes.without_driver(
-        machine, (m for m in wanted if m in HOST_MEMORIES), Purpose.OVERHEAD
-    )
+    usual = (*_PLAIN, *(_BY_DRIVER if axes.machine.gpus else ()))
+    wanted = axes.memories((*usual, *GPU_MEMORIES))
+    host, notes = axes.host_memories((m for m in wanted if m in HOST_MEMORIES), Purpose.OVERHEAD)
     # pageable is what remains of host memory alone; a GPU then keeps its usual kind
     device = [m for m in wanted if m in GPU_MEMORIES]
-    if only.memories is None and not device:
+    if axes.only.memories is None and not device:
         device = [Memory.DEVICE]
-    if only.memories is not None and device and not machine.gpus:
+    if axes.only.memories is not None and device and not axes.machine.gpus:
         notes += (f"{Purpose.OVERHEAD}: no {' or '.join(device)} memory: there is no GPU.",)
-    places = [Place(n.id, m) for n in axes.memory_nodes(machine, only) for m in host]
-    if only.nodes is None or only.gpus is not None:
-        gpus = axes.gpus_of(machine, parameters, only)
+    places = [Place(n.id, m) for n in axes.memory_nodes() for m in host]
+    if axes.only.nodes is None or axes.only.gpus is not None:
+        gpus = axes.gpus()
         places += [Place(g.id, m) for g in gpus for m in device]
-    points = list(_overhead_points(machine, parameters, places))
-    if only.memories is None:
+    points = list(_overhead_points(axes, places))
+    if axes.only.memories is None:
         few = [point for point in points if not _is_large_managed(point)]
         if left := len(points) - len(few):
             notes += (_managed_note(left),)
         points = few
-    found = fitting(points, free_bytes or memory_of(machine), Purpose.OVERHEAD)
-    return Planned(found.experiments, notes + found.notes)
+    return axes.fitting(points, Purpose.OVERHEAD, notes)
 
 
-def _overhead_points(
-    machine: Machine, parameters: Parameters, places: list[Place]
-) -> Iterator[Experiment]:
+def _overhead_points(axes: Axes, places: list[Place]) -> Iterator[Experiment]:
     for place in places:
-        for node, cpu in axes.threads(machine, parameters):
-            for size in axes.sizes_of(parameters.overhead, parameters):
+        for node, cpu in axes.threads():
+            for size in axes.sizes(axes.parameters.overhead):
                 yield _overhead_point(place, node.id, cpu, size)
 
 
@@ -109,25 +98,17 @@ def _overhead_point(place: Place, by: str, cpu: int, size: int) -> Experiment:
     )
 
 
-def nurma_experiments(
-    machine: Machine,
-    parameters: Parameters,
-    only: Only = EVERYTHING,
-    free_bytes: Mapping[str, int] | None = None,
-) -> Planned:
+def nurma_experiments(axes: Axes) -> Planned:
     """Return loads: node x thread's node x memory x order x stride x number of loads.
 
     Loads that wait for each other tell a latency, all at once a throughput. Small
     pages against huge ones tell the share of the TLB.
     """
-    usual = (Memory.SMALL_PAGES, Memory.HUGE, *((Memory.PINNED,) if machine.gpus else ()))
-    memories, notes = axes.without_driver(
-        machine, axes.narrowed(usual, parameters, only), Purpose.NURMA
-    )
-    notes += _too_wide(machine, parameters)
-    points = _nurma_points(machine, parameters, only, memories)
-    found = fitting(points, free_bytes or memory_of(machine), Purpose.NURMA)
-    return Planned(found.experiments, notes + found.notes)
+    usual = (Memory.SMALL_PAGES, Memory.HUGE, *((Memory.PINNED,) if axes.machine.gpus else ()))
+    memories, notes = axes.host_memories(axes.memories(usual), Purpose.NURMA)
+    notes += _too_wide(axes)
+    points = _nurma_points(axes, memories)
+    return axes.fitting(points, Purpose.NURMA, notes)
 
 
 def _strides(section: Nurma) -> tuple[int, ...]:
@@ -136,16 +117,14 @@ def _strides(section: Nurma) -> tuple[int, ...]:
     return tuple(sorted({WORD_BYTES, _LINE_BYTES, gap, _PAGE_BYTES, _PAGES_BYTES}))
 
 
-def _nurma_points(
-    machine: Machine, parameters: Parameters, only: Only, memories: Sequence[Memory]
-) -> Iterator[Experiment]:
-    section = parameters.nurma
-    for home in axes.memory_nodes(machine, only):
-        for node, cpu in axes.threads(machine, parameters):
+def _nurma_points(axes: Axes, memories: Sequence[Memory]) -> Iterator[Experiment]:
+    section = axes.parameters.nurma
+    for home in axes.memory_nodes():
+        for node, cpu in axes.threads():
             block = _block_bytes(section, node)
             for memory in memories:
                 for stride in (s for s in _strides(section) if s <= block):
-                    for size in _nurma_sizes(parameters):
+                    for size in _nurma_sizes(axes):
                         for operation in _LOADS:
                             place = Place(home.id, memory)
                             yield _nurma_point(place, node, cpu, operation, stride, size, block)
@@ -153,12 +132,12 @@ def _nurma_points(
 
 def _block_bytes(section: Nurma, node: NumaNode) -> int:
     """Return the memory that the loads of a thread on a node stay in."""
-    return section.block_bytes or max(_LEAST_BLOCK_BYTES, 2 * axes.cache_bytes(node))
+    return section.block_bytes or max(_LEAST_BLOCK_BYTES, 2 * cache_bytes(node))
 
 
-def _too_wide(machine: Machine, parameters: Parameters) -> tuple[str, ...]:
-    section = parameters.nurma
-    blocks = [_block_bytes(section, node) for node, _ in axes.threads(machine, parameters)]
+def _too_wide(axes: Axes) -> tuple[str, ...]:
+    section = axes.parameters.nurma
+    blocks = [_block_bytes(section, node) for node, _ in axes.threads()]
     wide = [s for s in _strides(section) if blocks and s > min(blocks)]
     if not wide:
         return ()
@@ -169,9 +148,9 @@ def _too_wide(machine: Machine, parameters: Parameters) -> tuple[str, ...]:
     )
 
 
-def _nurma_sizes(parameters: Parameters) -> tuple[int, ...]:
+def _nurma_sizes(axes: Axes) -> tuple[int, ...]:
     """Whole loads."""
-    sizes = axes.sizes_of(parameters.nurma, parameters)
+    sizes = axes.sizes(axes.parameters.nurma)
     return tuple(sorted({max(size // WORD_BYTES, 1) * WORD_BYTES for size in sizes}))
 
 
@@ -198,12 +177,7 @@ def _nurma_point(
     )
 
 
-def host_experiments(
-    machine: Machine,
-    parameters: Parameters,
-    only: Only = EVERYTHING,
-    free_bytes: Mapping[str, int] | None = None,
-) -> Planned:
+def host_experiments(axes: Axes) -> Planned:
     """Return copies: source x destination x thread's node x memory x pattern x caches x size.
 
     Flushed caches go with repeated blocks, as a walk leaves nothing in the caches that
@@ -211,13 +185,11 @@ def host_experiments(
     """
     usual = (
         Memory.PAGEABLE,
-        *((Memory.PINNED, Memory.WRITE_COMBINED) if machine.gpus else ()),
+        *((Memory.PINNED, Memory.WRITE_COMBINED) if axes.machine.gpus else ()),
     )
-    memories, notes = axes.without_driver(
-        machine, axes.narrowed(usual, parameters, only), Purpose.HOST
-    )
-    points = list(_host_points(machine, parameters, only, memories))
-    slow = [e for e in points if only.memories is None and _is_slow(e)]
+    memories, notes = axes.host_memories(axes.memories(usual), Purpose.HOST)
+    points = list(_host_points(axes, memories))
+    slow = [e for e in points if axes.only.memories is None and _is_slow(e)]
     if slow:
         notes += (
             f"{Purpose.HOST}: {len(slow)} points of more than {_MOST_UNCACHED_BYTES // 10**6} MB "
@@ -225,31 +197,28 @@ def host_experiments(
             "host --memory write-combined' measures them.",
         )
     left = [e for e in points if not (slow and _is_slow(e))]
-    found = fitting(left, free_bytes or memory_of(machine), Purpose.HOST)
-    return Planned(found.experiments, notes + found.notes)
+    return axes.fitting(left, Purpose.HOST, notes)
 
 
-def _host_points(
-    machine: Machine, parameters: Parameters, only: Only, memories: Sequence[Memory]
-) -> Iterator[Experiment]:
-    nodes = axes.memory_nodes(machine, only)
+def _host_points(axes: Axes, memories: Sequence[Memory]) -> Iterator[Experiment]:
+    nodes = axes.memory_nodes()
     for source in nodes:
         for destination in nodes:
-            for node, cpu in axes.threads(machine, parameters):
-                wanted = min(axes.cache_bytes(node), _MOST_WALKED_IN_HOST)
+            for node, cpu in axes.threads():
+                wanted = min(cache_bytes(node), _MOST_WALKED_IN_HOST)
                 for memory in memories:
-                    for size in axes.sizes_of(parameters.host, parameters):
-                        for access in _accesses(size, wanted, parameters, only):
+                    for size in axes.sizes(axes.parameters.host):
+                        for access in _accesses(axes, size, wanted):
                             ends = (Place(source.id, memory), Place(destination.id, memory))
                             yield _host_point(ends, node, cpu, size, access)
 
 
-def _accesses(size: int, wanted: int, parameters: Parameters, only: Only) -> Iterator[Access]:
-    for pattern in axes.patterns_for(size, wanted, parameters, only):
+def _accesses(axes: Axes, size: int, wanted: int) -> Iterator[Access]:
+    for pattern in axes.patterns(size, wanted):
         repeated = pattern is Pattern.REPEATED
-        span = None if repeated else axes.walk_bytes(size, wanted)
-        both = parameters.patterns and repeated
-        for caches in only.caches or (tuple(Caches) if both else (Caches.WARM,)):
+        span = None if repeated else walk_bytes(size, wanted)
+        both = axes.parameters.patterns and repeated
+        for caches in axes.only.caches or (tuple(Caches) if both else (Caches.WARM,)):
             yield Access(pattern, span, caches=caches)
 
 
@@ -274,60 +243,47 @@ def _host_point(
     )
 
 
-def hostdev_experiments(
-    machine: Machine,
-    parameters: Parameters,
-    only: Only = EVERYTHING,
-    free_bytes: Mapping[str, int] | None = None,
-) -> Planned:
+def hostdev_experiments(axes: Axes) -> Planned:
     """Return copies: way x GPU x node x thread's node x memory x pattern x clock x size.
 
     Every kind is timed by a host thread that waits for it (sync), what a GPU copies
     alone by events on the GPU, too (async).
     """
-    memories = axes.narrowed(_HOSTDEV_MEMORIES, parameters, only, plain=Memory.PINNED)
-    points = _hostdev_points(machine, parameters, only, memories)
-    return fitting(points, free_bytes or memory_of(machine), Purpose.HOSTDEV)
+    memories = axes.memories(_HOSTDEV_MEMORIES, plain=Memory.PINNED)
+    points = _hostdev_points(axes, memories)
+    return axes.fitting(points, Purpose.HOSTDEV)
 
 
-def _hostdev_points(
-    machine: Machine, parameters: Parameters, only: Only, memories: Sequence[Memory]
-) -> Iterator[Experiment]:
-    for gpu in axes.gpus_of(machine, parameters, only):
-        for memory_node in axes.memory_nodes(machine, only):
-            for node, cpu in axes.threads(machine, parameters):
+def _hostdev_points(axes: Axes, memories: Sequence[Memory]) -> Iterator[Experiment]:
+    for gpu in axes.gpus():
+        for memory_node in axes.memory_nodes():
+            for node, cpu in axes.threads():
                 for memory in memories:
                     host = Place(memory_node.id, memory)
-                    yield from _hostdev_sizes(parameters, only, gpu, host, node, cpu)
+                    yield from _hostdev_sizes(axes, gpu, host, node, cpu)
 
 
 def _hostdev_sizes(
-    parameters: Parameters, only: Only, gpu: Gpu, host: Place, node: NumaNode, cpu: int
+    axes: Axes, gpu: Gpu, host: Place, node: NumaNode, cpu: int
 ) -> Iterator[Experiment]:
     device = Place(gpu.id, Memory.DEVICE)
     clocks = (Timing.HOST,) if host.memory in HOST_TIMED else (Timing.HOST, Timing.GATE)
-    wanted = min(axes.cache_bytes(node), _MOST_WALKED_OVER_LINKS)
-    for size in axes.sizes_of(parameters.hostdev, parameters):
-        for pattern in axes.patterns_for(size, wanted, parameters, only):
+    wanted = min(cache_bytes(node), _MOST_WALKED_OVER_LINKS)
+    for size in axes.sizes(axes.parameters.hostdev):
+        for pattern in axes.patterns(size, wanted):
             repeated = pattern is Pattern.REPEATED
-            access = Access(pattern, None if repeated else axes.walk_bytes(size, wanted))
-            for direction, source, destination in (("h2d", host, device), ("d2h", device, host)):
+            access = Access(pattern, None if repeated else walk_bytes(size, wanted))
+            for source, destination in ((host, device), (device, host)):
                 for clock in clocks:
                     copy = Copy(source, destination, size, Engine.CE, cpus=(cpu,), access=access)
-                    yield _hostdev_point(direction, gpu, host, node, copy, pattern, clock)
+                    yield _hostdev_point(copy, access.pattern, node, clock)
 
 
-def _hostdev_point(
-    direction: str,
-    gpu: Gpu,
-    host: Place,
-    node: NumaNode,
-    copy: Copy,
-    pattern: Pattern,
-    clock: Timing,
-) -> Experiment:
+def _hostdev_point(copy: Copy, pattern: Pattern, node: NumaNode, clock: Timing) -> Experiment:
+    down = copy.source.is_host
+    host, gpu = (copy.source, copy.destination) if down else (copy.destination, copy.source)
     word = _CLOCK_WORDS[clock]
-    where = f"{direction}/{gpu.id}/{host.part}/by-{node.id}/{host.memory}"
+    where = f"{'h2d' if down else 'd2h'}/{gpu.part}/{host.part}/by-{node.id}/{host.memory}"
     return Experiment(
         name=f"{Purpose.HOSTDEV}/{where}/{pattern}/{word}/{copy.bytes}",
         title=f"{copy.path}, thread on {node.id}, {host.memory}, {pattern}, {word}, {copy.bytes} B",
@@ -337,18 +293,13 @@ def _hostdev_point(
     )
 
 
-def peer_experiments(
-    machine: Machine,
-    parameters: Parameters,
-    only: Only = EVERYTHING,
-    free_bytes: Mapping[str, int] | None = None,
-) -> Planned:
+def peer_experiments(axes: Axes) -> Planned:
     """Return copies: GPU x GPU x route x size; of two that cannot reach each other, staged.
 
     Inside one GPU nothing is staged.
     """
-    gpus = axes.gpus_of(machine, parameters, only)
-    found = fitting(_peer_points(parameters, gpus), free_bytes or memory_of(machine), Purpose.PEER)
+    gpus = axes.gpus()
+    found = axes.fitting(_peer_points(axes, gpus), Purpose.PEER)
     apart = [
         f"{a.id} and {b.id}"
         for i, a in enumerate(gpus)
@@ -364,11 +315,11 @@ def peer_experiments(
     return Planned(found.experiments, notes)
 
 
-def _peer_points(parameters: Parameters, gpus: tuple[Gpu, ...]) -> Iterator[Experiment]:
+def _peer_points(axes: Axes, gpus: tuple[Gpu, ...]) -> Iterator[Experiment]:
     for source in gpus:
         for destination in gpus:
             for route in _routes(source, destination):
-                for size in axes.sizes_of(parameters.peer, parameters):
+                for size in axes.sizes(axes.parameters.peer):
                     yield _peer_point(source, destination, route, size)
 
 

@@ -20,8 +20,7 @@ from lanescope.machine.free_memory import free_bytes
 from lanescope.store.run import Run
 from lanescope.studies.running import Progress
 from lanescope.studies.study import Listing, Study, Work, run_study
-from lanescope.studies.taruc import axes
-from lanescope.studies.taruc.axes import EVERYTHING, Only, Planned
+from lanescope.studies.taruc.axes import EVERYTHING, Axes, Only, Planned, core_nodes
 from lanescope.studies.taruc.parameter_file import (
     DEFAULT,
     ParameterFile,
@@ -40,8 +39,7 @@ from lanescope.studies.taruc.plans import (
 
 #: Points are many, and each is known well enough soon.
 PLAN = Plan(target=0.01, budget_seconds=0.03)
-_Planner = Callable[[Machine, Parameters, Only, Mapping[str, int] | None], Planned]
-_PLANNERS: dict[Benchmark, _Planner] = {
+_PLANNERS: dict[Benchmark, Callable[[Axes], Planned]] = {
     Benchmark.OVERHEAD: overhead_experiments,
     Benchmark.HOST: host_experiments,
     Benchmark.HOSTDEV: hostdev_experiments,
@@ -281,12 +279,13 @@ def plan_suite(
     free_bytes
         Memory that may be taken, by part; None is all that the machine has.
     """
+    axes = Axes(machine, parameters, only, free_bytes)
     requested = [b for b in Benchmark if benchmarks is None or b in benchmarks]
     wanted = [b for b in requested if benchmarks is not None or getattr(parameters, b).run]
     return tuple(
         Section(b, planned.experiments, notes + planned.notes, _samples(b, parameters))
         for b in wanted
-        for planned in (_PLANNERS[b](machine, parameters, only, free_bytes),)
+        for planned in (_PLANNERS[b](axes),)
         for notes in (_no_sizes(b, parameters),)
     )
 
@@ -303,7 +302,7 @@ def machine_notes(machine: Machine) -> tuple[str, ...]:
         for node in machine.nodes
         if not node.cores
     ]
-    if not axes.core_nodes(machine):
+    if not core_nodes(machine):
         notes.append("no node has a core that this process may use: no thread can be placed.")
     return tuple(notes)
 
