@@ -8,11 +8,12 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.copies import Copy, Experiment, Memory, Operation
+from lanescope.engine.base import WithoutLinks
 from lanescope.engine.core import CLOCK_SECONDS, place_spec
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.machine.free_memory import free_bytes
-from lanescope.results.result import FloatArray, LinkEvidence
+from lanescope.results.result import FloatArray
 
 #: A batch aims at this time, so that a signal is answered and a budget is kept.
 _BATCH_SECONDS = 0.1
@@ -41,13 +42,11 @@ _CALLS = {
 }
 
 
-class AllocationSession:
+class AllocationSession(WithoutLinks):
     """Cycles of allocating, touching and releasing memory by one host thread.
 
     `device` is the GPU whose driver allocates host memory, for the kinds that need one.
     """
-
-    staged = False
 
     def __init__(
         self,
@@ -85,10 +84,6 @@ class AllocationSession:
 
     def check(self) -> None:
         """The core looked at the pages before the first sample; nothing is moved."""
-
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """No link is used."""
-        return ()
 
     def clock_seconds(self) -> float:
         """Each stage lies between two readings of the clock."""

@@ -97,6 +97,16 @@ class Session(Samples, Protocol):
         """Return what was seen of the links, as far as the machine tells."""
 
 
+class WithoutLinks:
+    """What sessions share that look at no link, and whose copies are not staged."""
+
+    staged = False
+
+    def evidence(self) -> tuple[LinkEvidence, ...]:
+        """Return nothing: no link is judged by what they time."""
+        return ()
+
+
 @runtime_checkable
 class TimesSubmission(Protocol):
     """A session of one copy that also times when its calls return."""

@@ -189,10 +189,10 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
     return Failure(NotMeasuredError(f"{reason} {trace}", remedy), name in _DEVICE_LOST)
 
 
-def require_equal(mismatches: int, unit: str) -> None:
+def require_equal(mismatches: int, unit: str, verb: str = "arrived") -> None:
     """Raise `NotMeasuredError` if what arrived is not what was sent."""
     if mismatches:
         raise NotMeasuredError(
-            f"{mismatches} {unit} arrived wrong: the data was corrupted on the way.",
+            f"{mismatches} {unit} {verb} wrong: the data was corrupted on the way.",
             "Look for ECC and Xid errors in the kernel log; do not trust this path.",
         )

@@ -11,9 +11,10 @@ import numpy as np
 from lanescope._core import native
 from lanescope.copies import Copy, Experiment, Operation
 from lanescope.copies.operation import PLAIN, Access, Caches, Pattern
+from lanescope.engine.base import WithoutLinks
 from lanescope.engine.core import CLOCK_SECONDS, place_spec, require_equal
 from lanescope.errors import NotMeasuredError
-from lanescope.results.result import FloatArray, LinkEvidence
+from lanescope.results.result import FloatArray
 from lanescope.results.turns import overlapping_spans, shares_of_common_time
 
 #: Threads that share an array move numbers of this size, and loads are of it.
@@ -93,17 +94,7 @@ def require_words(experiment: Experiment) -> None:
             )
 
 
-class _OfHost:
-    """What sessions of host threads share: no GPU stages their copies, and no link carries them."""
-
-    staged = False
-
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """Host memory has no link to look at."""
-        return ()
-
-
-class HostSession(_OfHost):
+class HostSession(WithoutLinks):
     """Copies by host threads; several of them run free of each other.
 
     Parameters
@@ -191,7 +182,7 @@ def _share_cpus(copies: tuple[Copy, ...]) -> bool:
     return len(set(used)) < len(used)
 
 
-class BlockSession(_OfHost):
+class BlockSession(WithoutLinks):
     """One copy by one thread, whose repetitions walk over memory block by block.
 
     Parameters
@@ -258,13 +249,11 @@ class BlockSession(_OfHost):
         )
 
 
-class LoadSession:
+class LoadSession(WithoutLinks):
     """Loads of 8 bytes by one thread: a chain of them, or many in flight.
 
     `device` is the GPU that pins memory, for the kinds that need one.
     """
-
-    staged = False
 
     def __init__(
         self,
@@ -313,10 +302,6 @@ class LoadSession:
                 f"{wrong} runs of loads {what}: the data was corrupted in memory.",
                 "Look for ECC errors in the kernel log; do not trust this memory.",
             )
-
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """Host memory has no link to look at."""
-        return ()
 
     def clock_seconds(self) -> float:
         """Share of one reading of the clock that falls to a load or a pass."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.copies import Copy, Engine, Experiment, Operation
-from lanescope.engine.base import Session
-from lanescope.engine.core import CLOCK_SECONDS, copy_spec, device_of, place_spec
+from lanescope.engine.base import Session, WithoutLinks
+from lanescope.engine.core import CLOCK_SECONDS, copy_spec, device_of, place_spec, require_equal
 from lanescope.errors import NotApplicableError, NotMeasuredError
-from lanescope.results.result import MIN_SAMPLES, FloatArray, LinkEvidence
+from lanescope.results.result import MIN_SAMPLES, FloatArray
 
 #: A line of the GPU's cache, and the step of nvbandwidth's chase.
 _STRIDE_BYTES = 128
@@ -228,10 +228,8 @@ def latency_session(
     return LoadedSession(probe, load, experiment)
 
 
-class LatencySession:
+class LatencySession(WithoutLinks):
     """One latency on an idle path."""
-
-    staged = False
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -249,19 +247,13 @@ class LatencySession:
         """Look at what arrived; see `Session.check`."""
         self._probe.check()
 
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """A latency is not judged, so nobody looks at the link."""
-        return ()
 
-
-class LoadedSession:
+class LoadedSession(WithoutLinks):
     """One latency while copies keep a path busy.
 
     The copies are queued first and run alone until one has ended; then the probe
     runs. Where they have all ended before the probe has, the batch does not count.
     """
-
-    staged = False
 
     def __init__(self, probe: Probe, load: native.CopyLoad, experiment: Experiment) -> None:
         self._probe = probe
@@ -313,12 +305,4 @@ class LoadedSession:
     def check(self) -> None:
         """Look at what arrived, of the load too; see `Session.check`."""
         self._probe.check()
-        if wrong := self._load.count_mismatches():
-            raise NotMeasuredError(
-                f"{wrong} bytes of the load arrived wrong: the data was corrupted on the way.",
-                "Look for ECC and Xid errors in the kernel log; do not trust this path.",
-            )
-
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """A latency is not judged, so nobody looks at the link."""
-        return ()
+        require_equal(self._load.count_mismatches(), "bytes of the load")

@@ -6,9 +6,10 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.copies import Experiment, Memory, Submission, Timing
-from lanescope.engine.core import CLOCK_SECONDS, device_of, place_spec
+from lanescope.engine.base import WithoutLinks
+from lanescope.engine.core import CLOCK_SECONDS, device_of, place_spec, require_equal
 from lanescope.errors import NotMeasuredError
-from lanescope.results.result import FloatArray, LinkEvidence
+from lanescope.results.result import FloatArray
 
 #: A batch aims at this time: a map has hundreds of cells with a small budget each.
 _BATCH_SECONDS = 0.01
@@ -28,13 +29,11 @@ _IN_PLACE = {
 }
 
 
-class PieceSession:
+class PieceSession(WithoutLinks):
     """One copy in pieces, by the host's clock.
 
     Its GPU's link is not looked at: pieces this small leave it idle enough to slow down.
     """
-
-    staged = False
 
     def __init__(
         self, topology: native.Topology, pool: native.BufferPool, experiment: Experiment
@@ -73,17 +72,8 @@ class PieceSession:
 
     def check(self) -> None:
         """Compare every byte, those between pieces too; see `Session.check`."""
-        wrong = self._pieces.count_mismatches()
-        if wrong:
-            what = "sums of what was read are" if self._sums else "bytes in or between pieces are"
-            raise NotMeasuredError(
-                f"{wrong} {what} wrong: the data was corrupted on the way.",
-                "Look for ECC and Xid errors in the kernel log; do not trust this path.",
-            )
-
-    def evidence(self) -> tuple[LinkEvidence, ...]:
-        """Nothing was looked at."""
-        return ()
+        what = "sums of what was read" if self._sums else "bytes in or between pieces"
+        require_equal(self._pieces.count_mismatches(), what, "are")
 
 
 def _require_measurable(experiment: Experiment) -> None:
