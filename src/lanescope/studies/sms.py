@@ -19,8 +19,7 @@ from lanescope.copies.requirements import chosen_gpus, missing_part
 from lanescope.document.blocks import (
     Bullets,
     Cell,
-    Column,
-    Group,
+    ColumnOf,
     Kind,
     Section,
     Span,
@@ -53,6 +52,7 @@ _PACE_SHARE = 0.99
 CopyPath = tuple[str, str, str]  # source, destination, executing GPU
 
 
+_SPREAD = "Bandwidth at the 95th and the 5th percentile of the time"
 #: Share of the plateau that counts as all of it.
 FULL_SHARE = 0.98
 
@@ -328,26 +328,16 @@ def kernel_text(point: SmPoint) -> str:
 
 def _curve_table(curve: SmCurve) -> Table:
     """Return a row for each number of SMs, with a bar as long as its bandwidth."""
-    columns = (
-        Column("SMs", Kind.COUNT),
-        Column("GB/s", Kind.GBS),
-        Column("p5 to p95", Kind.GBS, "Bandwidth at the 95th and the 5th percentile of the time"),
-        Column("of plateau", Kind.SHARE),
-        Column("", Kind.BAR),
-        Column("kernel"),
-    )
-    rows = [
-        (
-            Cell(point.sms, strong=point is curve.fewest),
-            Cell(point.gbs, strong=point is curve.fewest),
-            Span(point.low_gbs, point.high_gbs),
-            point.gbs / curve.plateau_gbs,
-            point.gbs / curve.plateau_gbs,
-            kernel_text(point),
-        )
-        for point in curve.points
+    fewest = curve.fewest
+    columns: list[ColumnOf[SmPoint]] = [
+        ColumnOf("SMs", lambda one: Cell(one.sms, strong=one is fewest), Kind.COUNT),
+        ColumnOf("GB/s", lambda one: Cell(one.gbs, strong=one is fewest), Kind.GBS),
+        ColumnOf("p5 to p95", lambda one: Span(one.low_gbs, one.high_gbs), Kind.GBS, _SPREAD),
+        ColumnOf("of plateau", lambda one: one.gbs / curve.plateau_gbs, Kind.SHARE),
+        ColumnOf("", lambda one: one.gbs / curve.plateau_gbs, Kind.BAR),
+        ColumnOf("kernel", kernel_text),
     ]
-    return Table(f"{curve.title}: bandwidth by number of SMs", columns, [Group(rows)])
+    return Table.of(f"{curve.title}: bandwidth by number of SMs", columns, curve.points)
 
 
 def _chart(curves: Sequence[SmCurve]) -> Chart:

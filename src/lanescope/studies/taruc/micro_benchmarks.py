@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -21,23 +21,10 @@ from lanescope.studies.taruc.study import PLAN, Suite, parameter_file
 from lanescope.units.sizes import Size, size_of, size_text
 from lanescope.units.values import OneOf, Whole
 
-
-def _caches() -> Iterable[str]:
-    return Caches
-
-
-def _memory() -> Iterable[str]:
-    return Memory
-
-
-def _pattern() -> Iterable[str]:
-    return Pattern
-
-
 _Memories = Annotated[
     Sequence[Memory] | None,
     Option(
-        OneOf("--memory", _memory),
+        OneOf("--memory", lambda: Memory),
         "Kind of memory, such as pageable, pinned or huge; may be repeated; default: those that "
         "the machine has.",
         metavar="KIND",
@@ -47,7 +34,7 @@ _Memories = Annotated[
 _Patterns = Annotated[
     Sequence[Pattern] | None,
     Option(
-        OneOf("--pattern", _pattern),
+        OneOf("--pattern", lambda: Pattern),
         "repeated, ascending, descending or random blocks; may be repeated; default: all, up to "
         "the size of the caches.",
         repeated=True,
@@ -166,7 +153,7 @@ class Host(Sized):
     caches: Annotated[
         Sequence[Caches] | None,
         Option(
-            OneOf("--caches", _caches),
+            OneOf("--caches", lambda: Caches),
             "warm or flushed; default both where it matters.",
             metavar="STATE",
             repeated=True,
