@@ -1,11 +1,14 @@
 """What a Python prompt shows of a result: a few lines, however much it holds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import lanescope
 from lanescope import api
+from lanescope.results.result import Status, Verdict
+from lanescope.studies.node.report import NodeReport, State
 from lanescope.studies.registry import ANALYSES
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results"
@@ -48,3 +51,30 @@ def test_the_text_of_a_result_is_a_few_lines(name, tmp_path):
 def test_the_text_of_a_prediction_says_what_is_fastest():
     result = _predicted()
     assert f"Fastest: {result.ranking.winner.method}" in repr(result)
+
+
+def test_the_text_of_one_result_is_its_title_and_a_few_paths():
+    run = lanescope.read_run(RESULTS / "h200-x2/check")
+    for result in run.results:
+        first, *lines = repr(result).splitlines()
+        assert first == f"<Result: {result.experiment.title}, measured>"
+        assert 1 <= len(lines) <= 4
+        assert len(repr(result)) < 600
+    (one,) = (r for r in run.results if r.experiment.name == "h2d/g0")
+    assert repr(one).splitlines()[1] == "h0 → g0: 55.6 GB/s, healthy"
+
+
+def test_the_text_of_a_result_without_numbers_says_why():
+    verdict = Verdict(Status.NOT_MEASURED, "no GPU is there")
+    result = lanescope.read_run(RESULTS / "h200-x2/check").results[-1]
+    assert repr(replace(result, copies=(), not_measured=verdict)).splitlines()[1:] == [
+        f"{result.experiment.title}: not measured: no GPU is there"
+    ]
+
+
+def test_the_text_of_a_node_is_its_line():
+    sentence = "1 GPU is missing."
+    report = NodeReport(
+        1, "0.3.0", "n7", State.MISSING, 4, sentence, "", 1.0, "", {}, (), (), (), None
+    )
+    assert repr(report) == "<NodeReport>\nn7: MISSING (exit code 4): 1 GPU is missing."

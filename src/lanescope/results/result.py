@@ -288,6 +288,11 @@ class Result:
         """Sum of the copies' limits when all run at once, GB/s; None when one is unknown."""
         return _sum(c.limit_gbs for c in self.copies)
 
+    def __repr__(self) -> str:
+        from lanescope.studies.runs.notebook import result_text
+
+        return result_text(self)
+
     def _repr_html_(self) -> str:
         from lanescope.studies.runs.notebook import results_html
 

@@ -201,6 +201,9 @@ class NodeReport:
         words = " ".join(self.sentence.split())
         return f"{self.host}: {state} (exit code {self.exit_code}): {words}"
 
+    def __repr__(self) -> str:
+        return f"<NodeReport>\n{self}"
+
     @property
     def unfit(self) -> bool:
         """Whether a part is broken or missing; only that should take a node out of use."""

@@ -11,6 +11,7 @@ from lanescope.document.chart import AnyChart
 from lanescope.kinds import StrPath
 from lanescope.report.blocks_html import blocks_html
 from lanescope.report.chart_files import chart_picture, write_charts
+from lanescope.report.format import gbs_text, seconds_text
 from lanescope.report.html import text
 from lanescope.results.result import Result
 from lanescope.store.folder import state_sentence
@@ -18,7 +19,10 @@ from lanescope.store.run import Run
 from lanescope.studies.runs.document import diagnosis_section, result_sections
 from lanescope.studies.runs.outcome import outcome
 from lanescope.studies.runs.tables import latency_rows, latency_table, paths_table
-from lanescope.studies.runs.values import bandwidth_rows
+from lanescope.studies.runs.values import PathRow, bandwidth_rows, path_rows, source_word
+
+#: Of one result at a prompt.
+_MOST_PATHS = 3
 
 #: Confined to the class, because a notebook shares one document among all cells.
 #: Colours are mixed from the notebook's own text colour, so that they suit its theme.
@@ -42,6 +46,25 @@ def results_html(results: Iterable[Result]) -> str:
     tables = [paths_table(rows)] if rows else []
     tables += [latency_table(latencies)] if latencies else []
     return _wrapped(blocks_html(tables) or "<p>no results</p>")
+
+
+def result_text(result: Result) -> str:
+    """Return what a prompt shows of a result: its title, and its first paths with their verdict."""
+    rows = path_rows([result])
+    about = result.experiment.title or result.experiment.name
+    lines = [f"<Result: {about}, {source_word([result])}>", *map(_path_text, rows[:_MOST_PATHS])]
+    more = len(rows) - _MOST_PATHS
+    return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
+
+
+def _path_text(row: PathRow) -> str:
+    if row.measured is None:
+        return f"{row.label}: {row.verdict.status}: {row.verdict.reason}"
+    if row.gbs is None:
+        value = seconds_text(row.measured.statistics.median_seconds)
+    else:
+        value = f"{gbs_text(row.gbs)} GB/s"
+    return f"{row.label}: {value}, {row.verdict.status}"
 
 
 def run_html(run: Run) -> str:
