@@ -11,11 +11,11 @@ import pytest
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import conditions, lines_of
 from lanescope.findings.advice.contents import (
-    MOST_CONTENTS,
     Brings,
     Contents,
     Resident,
     most_at_once,
+    remembered,
 )
 from lanescope.findings.advice.edited import edits_of
 from lanescope.findings.advice.edits import keep
@@ -214,7 +214,12 @@ def test_contents_come_from_hashes_of_the_same_gpu_and_size():
 
 
 def with_turns(
-    tables: int = 5, sets: int = 3, times: int = 4, steps: int = 8, renewed: int = 0
+    tables: int = 5,
+    sets: int = 3,
+    times: int = 4,
+    steps: int = 8,
+    renewed: int = 0,
+    size: int = 10 * MB,
 ) -> Carrying:
     """In each step data, of as many sets, and several times all tables, each in its own round.
 
@@ -222,14 +227,14 @@ def with_turns(
     """
     program = Carrying()
     for step in range(steps):
-        program.carry(40 * MB, 900 + step % sets, down=True)
+        program.carry(4 * size, 900 + step % sets, down=True)
         program.kernel(200.0)
         for number in range(times * tables):
             of = step // renewed if renewed else 0
-            program.carry(10 * MB, 1 + number % tables + of * tables, down=True)
+            program.carry(size, 1 + number % tables + of * tables, down=True)
             program.kernel(100.0)
             program.host(60.0)
-        program.carry(40 * MB, 2000 + step, down=False)
+        program.carry(4 * size, 2000 + step, down=False)
     return program
 
 
@@ -273,11 +278,29 @@ def test_tables_that_give_place_to_new_ones_stay_until_then():
     assert phase.resident == Resident(5, 50 * MB)
 
 
+def test_small_arrays_of_many_that_change_in_no_order_stay_on_the_gpu():
+    """Of a dozen models each round sends one in 16 pieces, and words that are new each time."""
+    program = Carrying()
+    for number, model in enumerate(np.random.default_rng(0).integers(0, 12, 200).tolist()):
+        for piece in range(16):
+            program.carry(MB, 1 + 16 * model + piece, down=True)
+        program.carry(200_000, 1_000 + number, down=True)
+        program.kernel(500.0)
+        program.carry(200_000, 2_000 + number, down=False)
+        program.wait()
+    phase = program.phase()
+    assert phase.resident == Resident(192, 192 * MB)
+    kept = [brings for one in brought(phase) for brings in one[:16]]
+    assert set(kept) == {Brings.BY_TURNS}
+
+
 def test_more_tables_than_are_remembered_are_new_each_time():
-    few = with_turns(MOST_CONTENTS, times=2, sets=1000, steps=4)
-    assert Brings.BY_TURNS in copies_of(few, 10 * MB)
-    many = with_turns(MOST_CONTENTS + 1, times=2, sets=1000, steps=4)
-    assert copies_of(many, 10 * MB) == {Brings.UNKNOWN}
+    most = remembered(1000 * MB)
+    assert most == 17  # 16 GiB
+    few = with_turns(most, times=2, sets=1000, steps=4, size=1000 * MB)
+    assert Brings.BY_TURNS in copies_of(few, 1000 * MB)
+    many = with_turns(most + 1, times=2, sets=1000, steps=4, size=1000 * MB)
+    assert copies_of(many, 1000 * MB) == {Brings.UNKNOWN}
 
 
 def test_copies_that_change_places_in_a_round_are_known_by_what_they_carry():

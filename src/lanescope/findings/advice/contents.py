@@ -28,8 +28,9 @@ _MOST, _LEAST = 0.9, 0.5
 #: Bytes a nanosecond that a library copies at least, and a pause besides, where the host does
 #: nothing else with data between its way back and its way to the GPU.
 _PASSED_ON_RATE, _PASSED_ON_NS = 2.0, 50_000
-#: So many contents of a size are remembered, those that were sent last.
-MOST_CONTENTS = 64
+#: So many contents of a size are remembered, those that were sent last, and no more bytes: what
+#: comes again stays on a GPU only if there is room for it.
+_MOST_CONTENTS, _MOST_BYTES = 4_096, 16 << 30
 #: Copies of a size are of contents that come again where so large a share of them is.
 _LEAST_AGAIN = 0.5
 #: They are of new ones, too, where so few of the last third were among the first third.
@@ -148,10 +149,11 @@ class Contents:
 class _Sent:
     """What was sent of one size, as far as it was read.
 
-    `again` has the copies to the GPU since the same was sent last, by row; `warming` is how many
-    contents came before any came again.
+    `most` contents are remembered. `again` has the copies to the GPU since the same was sent last,
+    by row; `warming` is how many contents came before any came again.
     """
 
+    most: int
     contents: list[int] = field(default_factory=list)
     again: dict[int, int] = field(default_factory=dict)
     warming: int = 0
@@ -164,7 +166,7 @@ class _Sent:
             self.warming += 1
         self._recent[content] = place
         self.contents.append(content)
-        if len(self._recent) > MOST_CONTENTS:
+        if len(self._recent) > self.most:
             del self._recent[next(iter(self._recent))]
 
     @property
@@ -184,6 +186,15 @@ class _Sent:
         early = set(self.contents[:third])
         old = sum(content in early for content in self.contents[-third:])
         return old <= _MOST_OLD * third
+
+
+def remembered(size: int) -> int:
+    """Return how many contents of so many bytes are remembered.
+
+    >>> remembered(128 << 10), remembered(64 << 20)
+    (4096, 256)
+    """
+    return min(_MOST_CONTENTS, max(_MOST_BYTES // size, 1))
 
 
 def _key(pid: IntArray, correlation: IntArray) -> IntArray:
@@ -360,7 +371,7 @@ def _passed_on(tasks: Sequence[Task]) -> list[Task]:
 
 
 def _sent_by_turns(lane: Lane, rows: Iterable[int]) -> frozenset[int]:
-    """Return the rows that send again what one of the last `MOST_CONTENTS` of their size has sent.
+    """Return the rows that send again what is remembered of their size, see `remembered`.
 
     Where all that a program sends comes again it looks like a test with a few sets of data. So what
     comes again counts only if it does so more often than other data changes.
@@ -371,9 +382,11 @@ def _sent_by_turns(lane: Lane, rows: Iterable[int]) -> frozenset[int]:
         Copies to the GPU that were read, and do not send what came from it.
     """
     place = np.cumsum(lane.kind == IN)
-    sizes: dict[int, _Sent] = defaultdict(_Sent)
+    sizes: dict[int, _Sent] = {}
     for row in rows:
-        sizes[int(lane.bytes[row])].add(row, int(lane.content[row]), int(place[row]))
+        size = int(lane.bytes[row])
+        sent = sizes.setdefault(size, _Sent(remembered(size)))
+        sent.add(row, int(lane.content[row]), int(place[row]))
     changes = _changes_after(lane, sizes)
     return frozenset(
         row
