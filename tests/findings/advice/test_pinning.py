@@ -155,6 +155,25 @@ def test_many_queued_copies_back_are_waited_for_once():
     assert not any(one.waits_once for one in waiting.values())
 
 
+def test_pinned_chunks_are_waited_for_once_where_the_host_reads_them_all_at_the_end():
+    """As PyTorch's `.cuda()` and `.cpu()`: asynchronous calls that pageable memory holds."""
+    program = Program()
+    for chunk in range(80):
+        for down in (True, False):
+            program.copy(2 * MB, down=down, host=PAGEABLE, wait=True)
+            program.rows[-1]["asynchronous"] = True
+            if down:
+                program.kernel(500.0)
+        program.host(60.0 if chunk % 8 < 7 else 2000.0)
+    _, found = changes_in(program, PINNING)
+    pin, both = found[Step.PIN,], found[Step.PIN, Step.ASYNC]
+    assert both.worth
+    assert not both.waits_once
+    # on one stream the work hides the host's 60 µs, and 6 to go on, but for each eighth round
+    gained = both.round_gain_seconds.value - pin.round_gain_seconds.value
+    assert gained * 1e6 == pytest.approx((60 + 6) * 7 / 8, rel=0.01)
+
+
 def with_small_copies(size, kernel):
     program = Program()
     for _ in range(20):

@@ -333,7 +333,7 @@ def waited_once(steps: tuple[Step, ...], phase: Phase) -> int:
 
     Their calls are asynchronous already, so that `Step.ASYNC` is no step of its own; 0: none.
     """
-    if phase.schedule is None or Step.PIN not in steps or Step.BATCH in steps:
+    if phase.schedule is None or Step.PIN not in steps or {Step.ASYNC, Step.BATCH} & {*steps}:
         return 0
     covered = round(len(wait_once(phase.schedule.tasks)) / phase.schedule.rounds)
     return covered + 1 if covered else 0

@@ -63,6 +63,7 @@ ACROSS_ROUNDS = frozenset((Step.PREFETCH, Step.DEFER))
 _TRIED = (
     (Step.PIN,),
     (Step.ASYNC,),
+    (Step.PIN, Step.ASYNC),
     (Step.PREFETCH,),
     (Step.PIN, Step.PREFETCH),
     (Step.BATCH,),
@@ -105,7 +106,7 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
             continue
         if not _is_alone(schedule, steps) or (steps == (Step.BATCH,) and _pins_all(schedule)):
             continue
-        if steps == (Step.ASYNC,) and phase.synchronous:
+        if steps[-1] is Step.ASYNC and phase.synchronous:
             continue  # the model tells of all calls that wait
         try:
             before, after = round_seconds(schedule, edit_of(steps), parameters)

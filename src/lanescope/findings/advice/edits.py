@@ -28,7 +28,8 @@ PIECE_NS, BYTE_NS = 200.0, 0.2
 
 #: Between calls of copies the host does something else where it takes longer.
 _PAUSE_NS = 50_000
-#: The host has done nothing with data that came back where it goes on sooner.
+#: The host has done nothing with data that came back where it goes on sooner than this and than
+#: one thread reads them.
 _TOUCHES_NS = 20_000
 #: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; the least bytes for
 #: which that is assumed, and where larger copies show that a library does.
@@ -167,7 +168,8 @@ def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
 def _needs_no_wait(copy: Task, behind: Task | None) -> bool:
     if copy.kind == WORK or copy.memory is not MemoryKind.PINNED:
         return False
-    went_on = behind is not None and behind.gap < _TOUCHES_NS
+    reads = copy.bytes / _STAGED_RATES[1]
+    went_on = behind is not None and behind.gap < _TOUCHES_NS + reads
     return copy.kind == IN or (copy.bytes > LOOKED_AT and went_on)
 
 
