@@ -172,18 +172,21 @@ def test_many_launches_ask_more_of_who_cuts_them():
         assert many[steps] == asked + cut
 
 
-def test_small_copies_are_gathered_by_the_host_in_streams_too():
+@pytest.mark.parametrize("between", [0.0, 8.0])
+def test_small_copies_are_gathered_by_the_host_in_streams_too(between):
     program = Program()
     for _ in range(20):
         for _ in range(200):
             program.copy(10_000, down=True, host=PAGEABLE, wait=True)
+            program.host(between)
         program.kernel(1000.0)
         program.copy(MB, down=False, host=PAGEABLE, wait=True)
         program.host(100.0)
     (phase,) = find_phases(program.operations(), kernels=True)
     gathered = {candidate.steps: state.gathering for candidate, state in candidates(phase, PREDICT)}
     both = next(steps for steps in gathered if {Step.BATCH, Step.STREAMS} <= set(steps))
-    assert gathered[both] == pytest.approx(200 * 0.2 * US + 2 * MB * 0.2e-9)
+    views = 199 * between / 2  # of the time between two calls half is for the data
+    assert gathered[both] == pytest.approx((200 * 0.2 + views) * US + 2 * MB * 0.2e-9)
     assert all(seconds == 0.0 for steps, seconds in gathered.items() if Step.BATCH not in steps)
 
 

@@ -151,7 +151,7 @@ def test_copies_back_are_not_waited_for_where_the_host_went_on_at_once():
 
 
 def test_small_copies_that_follow_each_other_become_one():
-    small = [task(IN, 1e3, size=4096, gap=10e3) for _ in range(64)]
+    small = [task(IN, 30e3, size=4096, gap=1e3, blocks=True) for _ in range(64)]
     (one,) = batch(small, lasts)
     assert one.bytes == 64 * 4096
     assert ends_after([one]) < ends_after(small) / 5
@@ -297,7 +297,9 @@ def test_fetching_ahead_is_not_waited_for_by_kernels_of_the_round():
 def test_gathering_keeps_the_pauses_between_copies():
     small = [task(IN, 2e3, size=4096, gap=gap, blocks=True) for gap in (5e3, 8e3, 3e9, 9e3)]
     (one,) = batch(small, lasts)
-    assert 3e9 < one.gap < 3e9 + 50e3
+    pieces = 4 * (200.0 + 0.2 * 4096)
+    # of short ones half is taken to be for the data: views of it are made all the same
+    assert one.gap == pytest.approx(5e3 + 3e9 + (8e3 + 9e3) / 2 + pieces)
 
 
 def test_copies_of_two_rounds_are_not_waited_for_together():

@@ -9,7 +9,14 @@ from dataclasses import replace
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
 from lanescope.findings.advice.contents import AGAIN, NEEDLESS, Brings
-from lanescope.findings.advice.edits import BYTE_NS, PIECE_NS, is_pageable, look_later, wait_once
+from lanescope.findings.advice.edits import (
+    BYTE_NS,
+    OF_DATA,
+    PIECE_NS,
+    is_pageable,
+    look_later,
+    wait_once,
+)
 from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.prediction.parameters import Direction
@@ -143,7 +150,9 @@ def _gathered(phase: Phase, many: tuple[Direction, ...]) -> Workload:
 def _gather_seconds(phase: Phase, many: tuple[Direction, ...]) -> float:
     """Return what the host takes for that in a round, as the replay has it."""
     small = [kind for kind in phase.copies if kind.direction in many]
-    return sum(PIECE_NS * kind.count + BYTE_NS * kind.bytes for kind in small) * 1e-9
+    between = OF_DATA * (phase.call_gap_seconds or 0.0)
+    pieces = sum(PIECE_NS * kind.count + BYTE_NS * kind.bytes for kind in small) * 1e-9
+    return pieces + between * sum(max(kind.count - 1, 0) for kind in small)
 
 
 def _gathering(phase: Phase, many: tuple[Direction, ...]) -> str:

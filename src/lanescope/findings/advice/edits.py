@@ -24,6 +24,9 @@ _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 _LEAST_TURNS = 4
 #: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
 PIECE_NS, BYTE_NS = 200.0, 0.2
+#: Of the host's time between two calls of copies so much is for the data, as to make a view of it,
+#: which has to be done for what is gathered, too; the rest is for the call.
+OF_DATA = 0.5
 
 
 #: Between calls of copies the host does something else where it takes longer.
@@ -254,8 +257,8 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
         if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * most_bytes:
             found += run
             continue
-        gathering = PIECE_NS * len(run) + BYTE_NS * total
-        gathering += sum(task.gap for task in run[1:] if task.gap >= _PAUSE_NS)
+        between = (task.gap * (1 if task.gap >= _PAUSE_NS else OF_DATA) for task in run[1:])
+        gathering = PIECE_NS * len(run) + BYTE_NS * total + sum(between)
         first, last = run[0], run[-1]
         number = max((task.number for task in run), key=abs)
         becomes |= {task.number: number for task in run if task.number}
