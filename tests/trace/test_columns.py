@@ -155,3 +155,13 @@ def test_a_side_table_without_rows_reads_as_none(tmp_path):
     file = tmp_path / HOST_COPIES
     pq.write_table(pq.read_table(file).slice(0, 0), file)
     assert len(read_columns(tmp_path, NOW, NOW + 1).host_copies) == 0
+
+
+def test_watches_of_before_do_not_tell_when_copies_were_read(tmp_path):
+    copies = HostCopies.of(**{key: [1, 1] for key in HostCopies.columns()})
+    write_columns(tmp_path, Timeline(NOW, NOW + 1, host_copies=copies))
+    file = tmp_path / HOST_COPIES
+    pq.write_table(pq.read_table(file).drop_columns(["read_begin_ns", "read_ns"]), file)
+    found = read_columns(tmp_path, NOW, NOW + 1).host_copies
+    assert found.hash.tolist() == [1, 1]
+    assert found.read_ns.tolist() == found.read_begin_ns.tolist() == [0, 0]

@@ -107,8 +107,8 @@ bool HostCopies::waited(const WaitCall& call) noexcept {
 
 /// Hash what a copy carries, where that is there and may be read; else note that it is under way.
 void HostCopies::look_at(HostCopy& copy, const CopyCall& call) noexcept {
-  const std::int64_t begin = watch::clock_ns(CLOCK_MONOTONIC);
-  if (!settings_.hashes && !budget_.allows(copy.bytes, begin)) return;
+  if (!settings_.hashes && !budget_.allows(copy.bytes, watch::clock_ns(CLOCK_MONOTONIC))) return;
+  copy.read_begin_ns = now_ns();
   const bool back = call.way == Way::from_device;
   const std::uint64_t address = back ? copy.destination : copy.source;
   const Memory memory = memory_at(address);
@@ -119,7 +119,7 @@ void HostCopies::look_at(HostCopy& copy, const CopyCall& call) noexcept {
     copy.hash = content_hash(reinterpret_cast<const void*>(address), copy.bytes);
     copy.head.flags = kHashKnown;
   }
-  budget_.spend(watch::clock_ns(CLOCK_MONOTONIC) - begin);
+  spend(copy);
 }
 
 /// Hash what a copy has brought that was under way. Its memory may be gone: the program may have
@@ -127,15 +127,22 @@ void HostCopies::look_at(HostCopy& copy, const CopyCall& call) noexcept {
 /// @return whether that could be.
 bool HostCopies::look_again(HostCopy& copy) noexcept {
   constexpr std::uint64_t kTimesAsLong = 3;  // as the kernel copies them first
-  const std::int64_t begin = watch::clock_ns(CLOCK_MONOTONIC);
-  if (!settings_.hashes && !budget_.allows(kTimesAsLong * copy.bytes, begin)) return false;
+  const std::int64_t now = watch::clock_ns(CLOCK_MONOTONIC);
+  if (!settings_.hashes && !budget_.allows(kTimesAsLong * copy.bytes, now)) return false;
+  copy.read_begin_ns = now_ns();
   std::optional<std::uint64_t> hash;
   if (memory_at(copy.destination) == Memory::pinned)
     hash = guarded_hash(copy.destination, copy.bytes);
   copy.hash = hash.value_or(0);
   copy.head.flags = hash ? kHashKnown : 0;
-  budget_.spend(watch::clock_ns(CLOCK_MONOTONIC) - begin);
+  spend(copy);
   return hash.has_value();
+}
+
+/// Note how long the thread was held up since it began to read.
+void HostCopies::spend(HostCopy& copy) noexcept {
+  copy.read_ns = now_ns() - copy.read_begin_ns;
+  budget_.spend(static_cast<std::int64_t>(copy.read_ns));
 }
 
 /// @return whether so many wait that they should be written.

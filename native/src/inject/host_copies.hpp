@@ -36,6 +36,7 @@ class HostCopies {
  private:
   void look_at(HostCopy& copy, const CopyCall& call) noexcept;
   bool look_again(HostCopy& copy) noexcept;
+  void spend(HostCopy& copy) noexcept;
   bool append(const HostCopy& copy) noexcept;
 
   static constexpr std::size_t kMost = 1 << 16;

@@ -129,8 +129,11 @@ struct HostCopy {
   std::uint64_t hash;
   std::uint32_t correlation;
   std::int32_t node;  ///< NUMA node of the host's side, -1: not known
+  /// When a thread of the program began to read what it carried, and how long that held it up.
+  std::uint64_t read_begin_ns;
+  std::uint64_t read_ns;
 };
-static_assert(sizeof(HostCopy) == 48);
+static_assert(sizeof(HostCopy) == 64);
 
 /// Of a loss: records lost since the last one. Of an end: operations, calls and edges of ranges
 /// written.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -107,6 +107,8 @@ _OF_PROBES = _Layout(
 _OF_RANGES = {**dict.fromkeys(Ranges.columns(), TIMES), "thread": NUMBERS, "pushed": TRUTH}
 _Spent = Annotated[int, Bound("not below zero", lambda value: value >= 0)]
 _OF_LINES = {"pid": PIDS, "start_ns": ANY, "correlation": TIMES}
+#: Columns that watches of earlier versions do not have; 0 there.
+_LATER_OF_SIDES = ("read_begin_ns", "read_ns")
 #: Addresses and hashes are 64 bits of any kind.
 _OF_SIDES = {
     **dict.fromkeys(("start_ns", "end_ns", "correlation"), TIMES),
@@ -116,6 +118,7 @@ _OF_SIDES = {
     **dict.fromkeys(("source", "destination", "address", "hash"), ANY),
     "kind": (0, max(ManagedKind)),
     "hashed": (0, 1),
+    **dict.fromkeys(_LATER_OF_SIDES, TIMES),
 }
 
 
@@ -365,14 +368,23 @@ def _lines_of(path: Path) -> PythonLines:
 def _read_side(kind: type[_OneSide], path: Path) -> _OneSide:
     if not path.exists():
         return kind.empty()
-    return kind.of(**_whole(path, {name: _OF_SIDES[name] for name in kind.columns()}))
+    wanted = {name: _OF_SIDES[name] for name in kind.columns()}
+    return kind.of(**_whole(path, wanted, _LATER_OF_SIDES))
 
 
-def _whole(path: Path, wanted: Mapping[str, Range]) -> dict[str, IntArray]:
-    """Return the columns of a file that is short."""
-    records = ParquetRecords(path, wanted)
+def _whole(
+    path: Path, wanted: Mapping[str, Range], optional: Collection[str] = ()
+) -> dict[str, IntArray]:
+    """Return the columns of a file that is short; zeros for those that may be missing and are."""
+    records = ParquetRecords(path, wanted, optional)
     require_short(path, records.rows * len(wanted))
-    return {name: records.read(name, 0, records.rows) for name in wanted}
+    there = set(records.file.schema_arrow.names)
+    return {
+        name: records.read(name, 0, records.rows)
+        if name in there
+        else np.zeros(records.rows, np.int64)
+        for name in wanted
+    }
 
 
 def read_operations(path: Path) -> Operations:

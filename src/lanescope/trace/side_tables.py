@@ -69,6 +69,9 @@ class HostCopies(Rows):
         NUMA node of the host's first page; -1 where the kernel did not tell.
     hash
         Of the bytes that were copied, where `hashed` is 1.
+    read_begin_ns, read_ns
+        When a thread of the program began to read them, and how long that held it up; 0 where it
+        did not, and in watches of versions that did not tell.
     """
 
     pid: IntArray
@@ -79,6 +82,8 @@ class HostCopies(Rows):
     node: IntArray
     hash: IntArray
     hashed: IntArray
+    read_begin_ns: IntArray
+    read_ns: IntArray
 
 
 def with_addresses(operations: Operations, called: HostCopies) -> tuple[Operations, HostCopies]:

@@ -113,6 +113,8 @@ HOST_COPIES = np.dtype(
         ("hash", "<i8"),
         ("correlation", "<u4"),
         ("node", "<i4"),
+        ("read_begin_ns", "<i8"),
+        ("read_ns", "<i8"),
     ]
 )
 #: Of the codes of stacks this is the number of the first stack; those below say why there is none.

@@ -377,12 +377,7 @@ def test_memory_of_a_far_node_holds_without_the_model():
     rows = program.operations()
     down = rows.rows(rows.source_device == -1)
     down = down.rows(down.is_copy)
-    n = len(down)
-    called = HostCopies.of(
-        pid=down.pid, correlation=down.correlation, source=[1] * n, destination=[2] * n,
-        bytes=down.bytes, node=[1] * n, hash=[0] * n, hashed=[0] * n,
-    )  # fmt: skip
-    run = run_of(rows, host_copies=called)
+    run = run_of(rows, host_copies=far_copies(rows))
     rates = {(0, "h2d", 0): 55.0, (0, "h2d", 1): 40.0}
     ceilings = Ceilings({(0, "h2d"): 55.0}, "measured in a run", rates)
     (phase,) = advise(run, replace(LINK, h2d=replace(LINK.h2d, per_byte=Estimate.exactly(1e-12))),
@@ -408,7 +403,8 @@ def far_copies(rows):
     n = len(down)
     return HostCopies.of(
         pid=down.pid, correlation=down.correlation, source=[1] * n, destination=[2] * n,
-        bytes=down.bytes, node=[1] * n, hash=[0] * n, hashed=[0] * n,
+        bytes=down.bytes, node=[1] * n, hash=[0] * n, hashed=[0] * n, read_begin_ns=[0] * n,
+        read_ns=[0] * n,
     )  # fmt: skip
 
 

@@ -93,6 +93,8 @@ def called(rows: Operations, **columns: object) -> HostCopies:
         "node": -1,
         "hash": 5,
         "hashed": 1,
+        "read_begin_ns": 0,
+        "read_ns": 0,
         **columns,
     }
     return HostCopies.of(**{k: np.broadcast_to(v, len(rows)) for k, v in told.items()})  # type: ignore[call-overload]
@@ -203,6 +205,8 @@ def _called(steps: list[tuple[int, int, int | None]]) -> HostCopies:
         node=[-1] * n,
         hash=[s[2] or 0 for s in steps],
         hashed=[int(s[2] is not None) for s in steps],
+        read_begin_ns=[0] * n,
+        read_ns=[0] * n,
     )
 
 

@@ -14,6 +14,7 @@ from lanescope.findings.advice.judge import calibrate, changes_of, in_order, pla
 from lanescope.findings.advice.lanes import MOST_OPERATIONS
 from lanescope.findings.advice.phase import Phase, Predict, predicting
 from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.reading import Reading
 from lanescope.findings.code import CUDA, CUPY, PYTORCH, kernels_of, languages
 from lanescope.findings.trace.links import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters
@@ -24,6 +25,7 @@ from lanescope.trace.codes import What
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchManifest, WatchRun
+from lanescope.units.words import time_text
 
 #: Of a phase with a smaller share of the watched time nothing is worth a change.
 LEAST_OF_WATCH = 0.001
@@ -85,7 +87,9 @@ def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
             f"by {command('watch --kernels -- PROGRAM')}, which traces that"
         )
     kernels = _kernels_traced(operations, run.manifest)
-    phases = find_phases(operations, Contents.of(run.timeline), kernels=kernels)
+    reading = Reading.of(run.timeline.host_copies)
+    contents = Contents.of(run.timeline)
+    phases = find_phases(operations, contents, kernels=kernels, reading=reading)
     if not phases:
         raise InputError(_nothing(run))
     found = languages(run.timeline)
@@ -245,6 +249,11 @@ def _notes(
         notes.append(
             f"Of each process and GPU the first and the last {MOST_OPERATIONS} operations were "
             "looked at; rounds of the whole run are reckoned from its bytes."
+        )
+    if read := Reading.of(run.timeline.host_copies).seconds:
+        notes.append(
+            f"To read what copies carried held the program up for {time_text(read)} in all, "
+            "which no time of a round contains."
         )
     pairs = {(phase.pid, phase.gpu) for phase in phases}
     if len(pairs) > 1:

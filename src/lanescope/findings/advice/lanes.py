@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lanescope.findings.advice.reading import Reading
 from lanescope.trace.codes import BoolArray, CodeArray, Direction, IntArray, What
 from lanescope.trace.operations import Operations
 
@@ -82,8 +83,14 @@ def is_work(operations: Operations) -> BoolArray:
     return work
 
 
-def samples(operations: Operations, most: int = MOST_OPERATIONS) -> tuple[Sample, ...]:
-    """Return what each process had each GPU do, piece by piece of operations of any length."""
+def samples(
+    operations: Operations, most: int = MOST_OPERATIONS, reading: Reading | None = None
+) -> tuple[Sample, ...]:
+    """Return what each process had each GPU do, piece by piece of operations of any length.
+
+    What it did while `reading` is left out of all times.
+    """
+    reading = reading or Reading()
     by_lane: dict[tuple[int, int], _Ends] = {}
     for piece in operations.pieces():
         timed = piece.end_ns >= piece.start_ns
@@ -91,7 +98,8 @@ def samples(operations: Operations, most: int = MOST_OPERATIONS) -> tuple[Sample
         pairs = np.unique(np.stack((piece.pid[chosen], piece.device[chosen])), axis=1)
         for pid, gpu in pairs.T.tolist():
             mine = chosen & (piece.pid == pid) & (piece.device == gpu)
-            by_lane.setdefault((pid, gpu), _Ends(most)).add(piece.rows(mine))
+            rows = reading.left_out(piece.rows(mine), pid)
+            by_lane.setdefault((pid, gpu), _Ends(most)).add(rows)
     return tuple(_sample(pid, gpu, ends) for (pid, gpu), ends in sorted(by_lane.items()))
 
 

@@ -27,6 +27,7 @@ from lanescope.findings.advice.lanes import (
     samples,
 )
 from lanescope.findings.advice.phase import CopyKind, Phase
+from lanescope.findings.advice.reading import Reading
 from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, round_times, rounds
 from lanescope.findings.advice.schedule import Schedule, schedule_of
 from lanescope.prediction.parameters import Direction
@@ -68,6 +69,7 @@ def find_phases(
     *,
     kernels: bool,
     most: int = MOST_OPERATIONS,
+    reading: Reading | None = None,
 ) -> tuple[Phase, ...]:
     """Return the phases by process and GPU, of each the one with the most time first.
 
@@ -79,9 +81,11 @@ def find_phases(
         Whether kernels were traced: without any it cannot be told from the operations.
     most
         Operations of a process and GPU that are looked at from each end of the watch.
+    reading
+        When the watch held the program up, which no time of a phase contains.
     """
     found = []
-    for sample in samples(operations, most):
+    for sample in samples(operations, most, reading):
         mine = _phases_of(sample, contents or Contents.none(), kernels=kernels)
         total = sum(phase.run_seconds for phase in mine)
         # where no phase has much of the time, the one with the most is told all the same

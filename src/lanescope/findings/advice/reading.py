@@ -1,0 +1,72 @@
+"""How long the watch itself held a program up: by reading what its copies carried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from lanescope.trace.codes import IntArray
+from lanescope.trace.operations import Operations
+from lanescope.trace.rectangles import union
+from lanescope.trace.side_tables import HostCopies
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """When threads of programs read what their copies carried.
+
+    The thread that copies does so before its call returns, so that a copy of 4 MiB seems to take
+    half a millisecond more than it does.
+
+    Attributes
+    ----------
+    spans
+        By process: begins and ends that do not touch, ascending.
+    """
+
+    spans: Mapping[int, tuple[IntArray, IntArray]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(copies: HostCopies) -> Reading:
+        """Return what a watch knows of it; nothing in those of versions that did not tell."""
+        spans = {}
+        for pid in np.unique(copies.pid[copies.read_ns > 0]).tolist():
+            mine = (copies.pid == pid) & (copies.read_ns > 0)
+            begin = copies.read_begin_ns[mine]
+            spans[pid] = union(begin, begin + copies.read_ns[mine])
+        return Reading(spans)
+
+    @property
+    def seconds(self) -> float:
+        """In all, of all processes."""
+        return 1e-9 * sum(int((end - begin).sum()) for begin, end in self.spans.values())
+
+    def left_out(self, rows: Operations, pid: int) -> Operations:
+        """Return operations of a process as if it had not read: what is behind comes sooner.
+
+        Each takes as long as it did.
+        """
+        if pid not in self.spans:
+            return rows
+        begin, end = self.spans[pid]
+        start = _sooner(rows.start_ns, begin, end)
+        called = rows.call_start_ns > 0
+        return replace(
+            rows,
+            start_ns=start,
+            end_ns=start + (rows.end_ns - rows.start_ns),
+            call_start_ns=np.where(called, _sooner(rows.call_start_ns, begin, end), 0),
+            call_end_ns=np.where(called, _sooner(rows.call_end_ns, begin, end), 0),
+        )
+
+
+def _sooner(at: IntArray, begin: IntArray, end: IntArray) -> IntArray:
+    """Return times less what of the spans lies before each."""
+    before = np.searchsorted(begin, at, "right")
+    whole = np.concatenate(([0], np.cumsum(end - begin)))
+    last = np.maximum(before - 1, 0)
+    within = np.where(before > 0, np.maximum(end[last] - at, 0), 0)
+    found: IntArray = at - (whole[before] - within)
+    return found

@@ -1,0 +1,59 @@
+"""What the watch itself held a program up for is in no time of its rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lanescope.findings.advice.reading import Reading
+from lanescope.trace.operations import Operations
+from lanescope.trace.side_tables import HostCopies
+
+PID, OTHER = 7, 8
+
+
+def copies(*spans: tuple[int, int, int]) -> HostCopies:
+    """Copies of processes whose threads read from a time on for so long."""
+    pid, begin, took = np.array(spans).T
+    columns = dict.fromkeys(HostCopies.columns(), np.zeros(len(spans), np.int64))
+    return HostCopies.of(**columns | {"pid": pid, "read_begin_ns": begin, "read_ns": took})
+
+
+def operations(*rows: tuple[int, int, int, int]) -> Operations:
+    """Operations by their call's begin and end, and their own."""
+    call_start, call_end, start, end = np.array(rows).T
+    columns = dict.fromkeys(Operations.columns(), np.zeros(len(rows), np.int64))
+    times = {"call_start_ns": call_start, "call_end_ns": call_end, "start_ns": start, "end_ns": end}
+    return Operations.of((), **columns | times)
+
+
+def times(rows: Operations) -> list[tuple[int, ...]]:
+    columns = (rows.call_start_ns, rows.call_end_ns, rows.start_ns, rows.end_ns)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_a_call_ends_when_its_copy_was_not_read_yet_and_all_behind_comes_sooner() -> None:
+    """Two copies in a row are read, each before its call returns, and a kernel has no call."""
+    reading = Reading.of(copies((PID, 200, 50), (PID, 400, 100)))
+    measured = operations((100, 250, 110, 190), (300, 500, 310, 390), (0, 0, 520, 530))
+    expected = [(100, 200, 110, 190), (250, 350, 260, 340), (0, 0, 370, 380)]
+    assert times(reading.left_out(measured, PID)) == expected
+    assert np.isclose(reading.seconds, 150e-9)
+
+
+def test_what_runs_meanwhile_takes_as_long_as_it_did() -> None:
+    """Memory was pinned, and the call returned while the GPU copied."""
+    reading = Reading.of(copies((PID, 105, 40)))
+    measured = operations((100, 145, 110, 190), (150, 152, 191, 200))
+    assert times(reading.left_out(measured, PID)) == [(100, 105, 105, 185), (110, 112, 151, 160)]
+
+
+def test_threads_that_read_at_the_same_time_hold_up_once() -> None:
+    reading = Reading.of(copies((PID, 100, 50), (PID, 120, 50), (OTHER, 90, 500)))
+    assert times(reading.left_out(operations((200, 210, 205, 209)), PID)) == [(130, 140, 135, 139)]
+
+
+def test_nothing_is_left_out_where_nothing_was_read() -> None:
+    measured = operations((100, 250, 110, 190))
+    reading = Reading.of(copies((OTHER, 90, 500), (PID, 0, 0)))
+    assert times(reading.left_out(measured, PID)) == times(measured)
+    assert Reading.of(HostCopies.empty()).seconds == 0
