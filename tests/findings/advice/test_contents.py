@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
 import pytest
 
 from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.advise import advise
 from lanescope.findings.advice.changes import conditions, lines_of
 from lanescope.findings.advice.contents import (
     Brings,
@@ -17,15 +18,15 @@ from lanescope.findings.advice.contents import (
     most_at_once,
     remembered,
 )
-from lanescope.findings.advice.edited import edits_of
+from lanescope.findings.advice.edited import base_seconds, edits_of
 from lanescope.findings.advice.edits import keep
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import ends_after
 from lanescope.trace.side_tables import HostCopies
 from lanescope.trace.timeline import Timeline
-from tests.findings.advice.made_up import LINK
-from tests.findings.advice.programs import PAGEABLE, PINNED, Program
+from tests.findings.advice.made_up import LINK, Simple
+from tests.findings.advice.programs import PAGEABLE, PINNED, Program, run_of
 
 MB = 10**6
 ROUNDS = 12
@@ -36,14 +37,17 @@ class Carrying(Program):
     """A program of which it is known what its copies carry."""
 
     carried: dict[int, int] = field(default_factory=dict)
+    reads: float = 0.0  # µs for a byte
 
     def carry(
         self, size: int, content: int | None, *, down: bool, host: int = PINNED, wait: bool = True
     ) -> None:
-        """Copy; without a content that is not known."""
+        """Copy; without a content that is not known, else it is read within the call."""
         self.copy(size, down=down, host=host, wait=wait)
         if content is not None:
             self.carried[self._number] = content
+            self.now += size * self.reads
+            self.rows[-1]["call_end_ns"] = round(self.now * 1_000)
 
     def contents(self) -> Contents:
         keys = np.array([(self.pid << 32) + number for number in self.carried], np.int64)
@@ -76,6 +80,56 @@ def with_a_table(read: int = ROUNDS, **batch: int) -> Carrying:
         program.wait()
         program.host(100.0)
     return program
+
+
+def sending(reads: float, read: int, **copy: object) -> Carrying:
+    """In each of 40 rounds a batch of 20 MB, of which the first ones were read."""
+    program = Carrying(reads=reads)
+    for number in range(40):
+        program.carry(20 * MB, 1 + number if number < read else None, down=True, **copy)
+        program.kernel(500.0)
+        program.carry(20_000, None, down=False)
+        program.wait()
+        program.host(100.0)
+    return program
+
+
+@pytest.mark.parametrize("copy", [{"host": PAGEABLE}, {"host": PINNED, "wait": False}])
+@pytest.mark.parametrize("read", [20, 35])
+def test_what_the_watch_takes_to_read_a_copy_is_no_time_of_the_program(copy, read):
+    unread, slowed = (sending(reads, read, **copy).phase() for reads in (0.0, 1e-4))
+    assert slowed.schedule.measured_ns == pytest.approx(unread.schedule.measured_ns, rel=0.01)
+    before, after = base_seconds(unread), base_seconds(slowed)
+    assert after == pytest.approx(before, rel=0.01)
+    assert not any(task.blocks for task in slowed.schedule.tasks[::3]) or copy["host"] == PAGEABLE
+    for one in edits_of(slowed, LINK):
+        same = next(other for other in edits_of(unread, LINK) if other.steps == one.steps)
+        assert one.after.value == pytest.approx(same.after.value, rel=0.01)
+
+
+def test_reading_is_known_of_pageable_memory_where_all_was_read():
+    # the call had returned with the copy
+    unread, slowed = (sending(reads, 40, host=PAGEABLE).phase() for reads in (0.0, 1e-4))
+    assert base_seconds(slowed) == pytest.approx(base_seconds(unread), rel=0.01)
+    assert slowed.schedule.read_ns / slowed.schedule.rounds == pytest.approx(2_000_000, rel=0.01)
+    assert not unread.schedule.read_ns > 0.01 * unread.schedule.measured_ns
+
+
+def test_a_note_says_what_the_watch_took_to_read():
+    program = sending(1e-4, 35, host=PAGEABLE)
+    run = run_of(program.operations())
+    numbers = list(program.carried)
+    columns = {name: np.zeros(len(numbers), np.int64) for name in HostCopies.columns()}
+    columns |= {"correlation": np.array(numbers), "hash": np.array(numbers)}
+    columns["bytes"] += 20 * MB
+    columns["pid"] += program.pid
+    columns["hashed"] += 1
+    run = replace(run, timeline=replace(run.timeline, host_copies=HostCopies.of(**columns)))
+    (found,) = advise(run, LINK, Simple()).phases
+    assert found.notes[0] == (
+        "Of a round that was measured the watch itself took about 2.00 ms to read what copies "
+        "carry; what is predicted is without that."
+    )
 
 
 def test_two_tables_of_one_size_need_not_be_sent_again():

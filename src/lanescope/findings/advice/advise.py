@@ -31,6 +31,8 @@ from lanescope.units.words import time_text
 LEAST_OF_WATCH = 0.001
 #: What ran once, as the start of a program, has to gain this share of the watched time.
 _LEAST_GAIN_ONCE = 0.02
+#: To read what copies carry is worth a note from this share of a round on.
+_LEAST_READING = 0.01
 #: Libraries that copy pageable data into pinned memory of their own before they submit a copy.
 _STAGING = (CUPY,)
 #: What to run for what a default watch leaves out.
@@ -173,6 +175,13 @@ def _first_gain(one: PhaseAdvice) -> float:
 
 def _phase_notes(phase: Phase) -> tuple[str, ...]:
     notes = []
+    schedule = phase.schedule
+    if schedule is not None and 1 - schedule.unread_share >= _LEAST_READING:
+        notes.append(
+            "Of a round that was measured the watch itself took about "
+            f"{time_text(schedule.read_ns * 1e-9 / schedule.rounds)} to read what copies carry; "
+            "what is predicted is without that."
+        )
     if phase.rounds == 1:
         notes.append(
             "It ran once: medians are of one round, and nothing tells how much rounds differ."

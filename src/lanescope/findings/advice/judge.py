@@ -349,9 +349,10 @@ def _judged(
     )
     if state.streams > 1 and state.method in STREAMED and state.rounds == 1:
         basis += _of_launches(phase, state, launching)
-    gain = gained(phase.seconds, after)
-    between = base_seconds(phase) - phase.seconds.value  # from one round to the next, as it is
-    after = after.map(lambda seconds: max(seconds + between, 0.0))
+    share = 1.0 if phase.schedule is None else phase.schedule.unread_share
+    gain = gained(phase.seconds, after).map(lambda seconds: seconds * share)
+    between = base_seconds(phase) - phase.seconds.value * share  # from round to round, as it is
+    after = after.map(lambda seconds: max(seconds * share + between, 0.0))
     return _change(phase, candidate, (state.method, state.streams), after, gain, basis)
 
 

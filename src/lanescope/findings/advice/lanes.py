@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from lanescope.findings.advice.reading import Reading
-from lanescope.trace.codes import BoolArray, CodeArray, Direction, IntArray, What
+from lanescope.trace.codes import BoolArray, CodeArray, Direction, IntArray, MemoryKind, What
 from lanescope.trace.operations import Operations
 
 #: Of each process and GPU so many operations are looked at from the first on, and as many
@@ -113,6 +113,11 @@ def _sample(pid: int, gpu: int, ends: _Ends) -> Sample:
 Numbers = Callable[[Operations], IntArray]
 #: What an operation is to a phase.
 IN, OUT, WORK = 0, 1, 2
+#: To read fewer bytes takes no time that counts; nanoseconds for one where no calls tell: they took
+#: 0.07 to 0.20 in the watches under benchmarks/results/h100-x1/advise.
+_LEAST_READ, _READS_NS = 64 << 10, 0.1
+#: Medians of fewer calls say nothing; of more sizes than this the rest is left as it is.
+_FEWEST_READ, _MOST_ALIKE = 3, 256
 #: A thread with less of the copied time has no rounds of its own.
 _LEAST_SHARE = 0.05
 
@@ -136,6 +141,9 @@ class Lane:
     content
         A number of what a copy carried, which others with the same bytes have, too; 0 where it
         was not read.
+    reading_ns
+        What the watch took to read that, in the copy's call, where times are not without it
+        already; estimated.
     """
 
     kind: CodeArray
@@ -149,6 +157,7 @@ class Lane:
     call_end_ns: IntArray
     name: IntArray
     content: IntArray
+    reading_ns: IntArray
 
     def __len__(self) -> int:
         return int(self.start_ns.size)
@@ -158,7 +167,9 @@ class Lane:
         return Lane(*(getattr(self, name)[chosen] for name in Lane.__slots__))
 
 
-def lanes(part: Operations, contents: Numbers, *, work: bool) -> tuple[Lane, ...]:
+def lanes(
+    part: Operations, contents: Numbers, *, work: bool, knows_reading: bool = False
+) -> tuple[Lane, ...]:
     """Return a lane for each thread that copies, by its streams.
 
     Submission is in the order of the correlation numbers, which rise from call to call within
@@ -172,6 +183,8 @@ def lanes(part: Operations, contents: Numbers, *, work: bool) -> tuple[Lane, ...
         Returns the number of what each operation carried, 0 where that is not known.
     work
         False leaves out what is no copy: without kernels, memsets tell nothing.
+    knows_reading
+        Whether times are without what the watch took to read copies. Else that is estimated.
     """
     over = is_over_link(part)
     rows = part if work else part.rows(over)
@@ -184,6 +197,8 @@ def lanes(part: Operations, contents: Numbers, *, work: bool) -> tuple[Lane, ...
     stream = (rows.context << 32) + rows.stream
     threads = _threads(rows, over, stream)
     lane = _lane(rows, over, stream, contents)
+    if not knows_reading and lane.content.any():
+        lane = replace(lane, reading_ns=_reading_ns(lane))
     found = np.unique(threads[over])
     return tuple(lane.rows(threads == thread) for thread in found) if found.size > 1 else (lane,)
 
@@ -219,4 +234,46 @@ def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers
         rows.call_end_ns,
         rows.name,
         contents(rows),
+        np.zeros(len(rows), np.int64),
     )
+
+
+def _reading_ns(lane: Lane) -> IntArray:
+    """Return what the watch took to read what copies carried, which is in the time of their calls.
+
+    It is known where calls of like copies that were not read took less time, and where pageable
+    memory was copied to the GPU, as such a call else returns with its copy. Of others it is what a
+    byte of these took. A copy that its call waits for had ended before.
+    """
+    lasted = lane.call_end_ns - lane.call_start_ns
+    pageable = lane.memory == MemoryKind.PAGEABLE
+    behind = np.where(~lane.asynchronous | pageable, lane.call_end_ns - lane.end_ns, lasted)
+    looked_at = (lane.kind <= OUT) & (lane.call_start_ns > 0) & (lane.bytes >= _LEAST_READ)
+    rows = np.flatnonzero(looked_at)
+    read = lane.content[rows] > 0
+    found = np.zeros(len(lane))
+    unknown, rates = np.zeros(len(lane), np.bool_), []
+    for mine in _alike(lane, rows):
+        with_, without = rows[mine & read], rows[mine & ~read]
+        if min(with_.size, without.size) >= _FEWEST_READ:
+            longer = float(np.median(lasted[with_]) - np.median(lasted[without]))
+        elif with_.size and lane.kind[with_[0]] == IN and pageable[with_[0]]:
+            longer = float(np.median(behind[with_]))
+        else:
+            unknown[with_] = True
+            continue
+        if with_.size:
+            found[with_] = max(longer, 0.0)
+            rates.append(max(longer, 0.0) / int(lane.bytes[with_[0]]))
+    found[unknown] = lane.bytes[unknown] * (float(np.median(rates)) if rates else _READS_NS)
+    return np.minimum(np.maximum(behind, 0), found).astype(np.int64)
+
+
+def _alike(lane: Lane, rows: IntArray) -> Iterator[BoolArray]:
+    """Yield which of the rows are of one size, direction and memory."""
+    columns = (lane.kind, lane.bytes, lane.memory, lane.asynchronous)
+    keys = np.stack([column[rows].astype(np.int64) for column in columns], axis=1)
+    kinds, inverse = np.unique(keys, axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    for number in range(min(len(kinds), _MOST_ALIKE)):
+        yield inverse == number

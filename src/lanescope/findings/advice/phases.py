@@ -85,8 +85,10 @@ def find_phases(
         When the watch held the program up, which no time of a phase contains.
     """
     found = []
+    reading = reading or Reading()
     for sample in samples(operations, most, reading):
-        mine = _phases_of(sample, contents or Contents.none(), kernels=kernels)
+        known = sample.pid in reading.spans
+        mine = _phases_of(sample, contents or Contents.none(), kernels=kernels, knows_reading=known)
         total = sum(phase.run_seconds for phase in mine)
         # where no phase has much of the time, the one with the most is told all the same
         large = [p for p in mine if p.run_seconds >= LEAST_SHARE * total] or mine[:1]
@@ -94,11 +96,14 @@ def find_phases(
     return tuple(found)
 
 
-def _phases_of(sample: Sample, contents: Contents, *, kernels: bool) -> list[Phase]:
+def _phases_of(
+    sample: Sample, contents: Contents, *, kernels: bool, knows_reading: bool
+) -> list[Phase]:
     """Return all phases of a process on a GPU, the one with the most time first."""
     groups: list[list[_Found]] = []
     for part in sample.parts:
-        for place, lane in enumerate(lanes(part, contents.of_rows, work=kernels)):
+        found_lanes = lanes(part, contents.of_rows, work=kernels, knows_reading=knows_reading)
+        for place, lane in enumerate(found_lanes):
             found = rounds(lane)
             for which in like_rounds(lane, found):
                 moved = median_copies(lane, found, which)

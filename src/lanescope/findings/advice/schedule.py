@@ -105,12 +105,21 @@ class Schedule:
     Attributes
     ----------
     measured_ns
-        From the first submission to the last end.
+        From the first submission to the last end, less `read_ns`.
+    read_ns
+        What the watch took of that to read what copies carried; no program has that without.
     """
 
     tasks: tuple[Task, ...]
     rounds: int
     measured_ns: float
+    read_ns: float = 0.0
+
+    @property
+    def unread_share(self) -> float:
+        """Share of the time, as it was watched, that `read_ns` leaves."""
+        watched = self.measured_ns + self.read_ns
+        return self.measured_ns / watched if watched else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +217,7 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
         ready = max(free.get(stream, 0.0), engines.get(kind, 0.0))
         launch = _launch_ns(lane, row, behind, zero, host)
         called, returned = _call(lane, row, zero, host, ready, launch)
+        went_on, returned = returned, returned - float(lane.reading_ns[row])
         # Between kernels nothing tells a wait from a launch that comes late, which is common.
         after_kernel = kind == WORK and bool(tasks) and tasks[-1].kind == WORK
         waits = host < latest <= called + 1_000 and not after_kernel
@@ -232,12 +242,15 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
                 late=called >= ready and start >= ready + _BETWEEN_NS,
             )
         )
-        host = max(host, returned)
+        host = max(host, went_on)
         free[stream] = max(ready, end)
         if kind != WORK:
             engines[kind] = free[stream]
         latest = max(latest, end)
-    return Schedule(tuple(tasks), rounds, latest)
+    if not lane.reading_ns.any():
+        return Schedule(tuple(tasks), rounds, latest)
+    unread = min(ends_after(tasks), latest)
+    return Schedule(tuple(tasks), rounds, unread, latest - unread)
 
 
 def _copies_behind(lane: Lane) -> IntArray:
