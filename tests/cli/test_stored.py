@@ -52,6 +52,23 @@ def test_a_run_is_shown_again(store: Path):
     assert (both.code, both.stdout) == (2, "")
 
 
+def _ended(folder: Path, state: str) -> None:
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"complete"', f'"{state}"'))
+
+
+def test_showing_an_interrupted_run_is_not_interrupted(store: Path):
+    _ended(store / "a", "interrupted")
+    done = run(["show", "a"])
+    assert (done.code, done.stderr) == (130, "")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 0), (("--strict",), 3)])
+def test_a_run_that_was_killed_proves_nothing(store: Path, arguments: tuple[str, ...], code: int):
+    _ended(store / "a", "running")
+    assert run(["show", "a", *arguments]).code == code
+
+
 def test_a_page_is_made_and_opened(store: Path, monkeypatch: pytest.MonkeyPatch):
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda uri: opened.append(uri) or True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lanescope.errors import InputError
+from lanescope.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,7 +191,13 @@ def print_run(
 
 
 def exit_code(run: Run, *, strict: bool) -> int:
-    """Return the exit code that a run's outcome calls for."""
+    """Return the exit code that a run's outcome calls for.
+
+    A run that goes on or was killed has none of its own: it proves nothing, which counts with
+    `strict`.
+    """
     from lanescope.studies.runs.outcome import outcome
 
-    return outcome(run, strict=strict).exit_code or 0
+    if (code := outcome(run, strict=strict).exit_code) is not None:
+        return code
+    return ExitCode.NOT_MEASURED if strict else ExitCode.OK

@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -24,7 +24,8 @@ from lanescope.cli.options import (
     flag,
     option,
 )
-from lanescope.errors import InputError
+from lanescope.cli.process import ProgramEnded
+from lanescope.errors import ExitCode, InputError
 from lanescope.units.values import Duration, Percent, Whole
 
 if TYPE_CHECKING:
@@ -123,10 +124,18 @@ def show(
             raise InputError(f"'{analysis.verb}' has no CSV; use --json")
         found = analysis.read(folder)
         print_result(found, json=json)
-        raise typer.Exit(found.exit_code)
+        _end_as(found.exit_code)
     stored = read_run(folder)
     print_run(stored, json=json, csv=csv, strict=strict)
-    raise typer.Exit(exit_code(stored, strict=strict))
+    _end_as(exit_code(stored, strict=strict))
+
+
+def _end_as(code: int) -> NoReturn:
+    """End with the exit code of a stored run: 130 says that the run was interrupted, not this."""
+    if code == ExitCode.INTERRUPTED:
+        sys.stdout.flush()  # now, while a failure still has a sentence
+        raise ProgramEnded(code)
+    raise typer.Exit(code)
 
 
 def _show_watch(name: str, read: Callable[[], WatchRun], *, exports: bool) -> None:
