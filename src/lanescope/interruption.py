@@ -96,6 +96,15 @@ def end_now(number: int) -> NoReturn:
         os._exit(KILLED + number)
 
 
+def calls_libraries_at_end() -> None:
+    """Have `leave` call what C libraries do at a process's end.
+
+    MPICH 5 tells its launcher only then that a rank has ended well; of one that has not, the
+    launcher kills all others, and the job ends with 9.
+    """
+    _process.calls_libraries = True
+
+
 def leave(code: int) -> NoReturn:
     """End the process now that all is written; what it holds of GPUs goes with it.
 
@@ -112,6 +121,10 @@ def leave(code: int) -> NoReturn:
                 stream.flush()
         except (OSError, ValueError):  # whoever reads it has gone
             pass
+    if _process.calls_libraries:
+        import ctypes
+
+        ctypes.PyDLL(None).exit(code)
     os._exit(code)
 
 
@@ -144,6 +157,7 @@ class _Process:
         self.began_at: float | None = None
         self.raises = False
         self.leaves = False
+        self.calls_libraries = False
         self.run_folder: str | None = None
         self._taken_at: float | None = None
         #: Of whoever takes the first signal: this module's handler, or what watches it.

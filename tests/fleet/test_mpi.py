@@ -78,6 +78,21 @@ def test_a_job_that_was_ended_has_the_report_of_its_files(launched, tmp_path):
     assert found.exit_code(strict=True) == 3
 
 
+def test_the_launcher_ends_with_the_exit_code_of_the_first_rank(tmp_path):
+    """Of a rank whose MPI has not ended with it the launcher of MPICH 5 kills all others."""
+    folder = tmp_path / "fleet"
+    check = [sys.executable, "-m", "lanescope", "fleet", "check", "--within", "20s", "--strict"]
+    done = subprocess.run(
+        [MPIRUN, "-n", "8", *check, "--out", folder],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=os.environ | OPEN_MPI,
+    )
+    assert done.returncode == report_of_folder(folder).exit_code(strict=True), done.stdout
+    assert "BAD TERMINATION" not in done.stdout
+
+
 def test_every_pair_exchanges(launched, tmp_path, monkeypatch):
     monkeypatch.setenv("PAIRS", "all")
     said, _ = launched(3, tmp_path / "fleet")

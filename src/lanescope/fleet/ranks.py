@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
+from lanescope import interruption
 from lanescope.errors import InputError, LanescopeError, MissingPartError
 
 #: Where launchers say how many processes there are, and which one of its node a process is.
@@ -161,6 +162,7 @@ class MpiRanks:
         if not complete:
             self._abort(code)
         self._mpi.Finalize()
+        interruption.calls_libraries_at_end()
         if self.rank != 0:  # launchers end who is still there when rank 0 ends with a code
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
