@@ -74,6 +74,18 @@ def test_a_node_that_left_nothing_is_counted(checked):
     assert report_of_folder(folder).absent == ("4 of 5 ranks left no report",)
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_ranks_of_a_node_that_another_one_measures_lack_no_report(tmp_path, monkeypatch, resume):
+    class Three(Alone):
+        def received(self, deadline):
+            yield from ((1, b"idle"), (2, b"idle"))
+
+    monkeypatch.setenv("LANESCOPE_HOST", "n1")
+    request = FleetRequest(REQUEST, tmp_path / "fleet", resume=resume)
+    found = check_fleet(request, Three(size=3), lambda request, out: node("n1"))
+    assert found.absent == report_of_folder(tmp_path / "fleet").absent == ()
+
+
 def test_another_folder_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"has no fleet\.json"):
         report_of_folder(tmp_path)
@@ -179,7 +191,7 @@ def test_reports_that_ranks_send_of_two_nodes_of_one_name_are_said():
             yield 1, json.dumps(asdict(node("n1"))).encode()  # the same node again
             yield 2, json.dumps(asdict(other)).encode()
 
-    nodes, absent = collected(Ranks(), node("n1"), 0.0, {})
+    nodes, absent, _ = collected(Ranks(), node("n1"), 0.0, {})
     assert len(nodes) == 1
     assert absent == [
         "rank 2: its node is called n1, as one with other GPUs is, and the worse of both counts; "

@@ -23,6 +23,7 @@ from lanescope.fleet.folder import (
     read,
     read_node,
     read_pairs,
+    write_manifest,
     write_node,
     write_report,
 )
@@ -132,14 +133,18 @@ def _led(
     """Check the first rank's node, collect the others' reports and have pairs exchange."""
     first = _own_node(request, check)
     hosts = {0: first.host}
-    nodes, absent = _collected(ranks, first, deadline, hosts)
+    nodes, absent, idle = _collected(ranks, first, deadline, hosts)
+    if idle > manifest.idle:
+        manifest = dataclasses.replace(manifest, idle=idle)
+        if request.out is not None:
+            write_manifest(request.out, manifest)
     rates: list[PairRate] = []
     if isinstance(ranks, MpiRanks) and request.pairs:
         racks = racks_of(list(hosts.values()), request.topology)
         rounds = planned(request.pairs, racks)
         rates = exchanged(Leader(ranks, hosts, request.over), rounds, racks, _store(request.out))
     if request.resume and request.out is not None:
-        nodes, absent, rates = _with_earlier(request.out, nodes, absent, manifest.ranks)
+        nodes, absent, rates = _with_earlier(request.out, nodes, absent, manifest.measuring)
     names = list(dict.fromkeys([*hosts.values(), *(node.host for node in nodes)]))
     of_hosts = _racks(names, request.topology)
     before = compared_with_history(nodes, request.history, str(request.out))
@@ -155,8 +160,9 @@ def report_of_folder(folder: Path) -> FleetReport:
         If it is no folder of a fleet's check.
     """
     manifest, nodes, damaged = read(folder)
-    missing = manifest.ranks - len(nodes) - len(damaged)
-    absent = damaged + [f"{missing} of {manifest.ranks} ranks left no report"] * (missing > 0)
+    begun = manifest.measuring
+    missing = begun - len(nodes) - len(damaged)
+    absent = damaged + [f"{missing} of {begun} ranks left no report"] * (missing > 0)
     rates = read_pairs(folder)
     hosts = dict.fromkeys([*(node.host for node in nodes), *_ends(rates)])
     racks = _racks(list(hosts), manifest.topology)
@@ -237,12 +243,14 @@ def _own_node(request: FleetRequest, check: CheckNode) -> NodeReport:
 
 def _collected(
     ranks: Ranks, first: NodeReport, deadline: float, hosts: dict[int, str]
-) -> tuple[list[NodeReport], list[str]]:
-    nodes, absent, heard = [first], [], {0}
+) -> tuple[list[NodeReport], list[str], int]:
+    """Return the reports, what is wrong with others, and how many ranks measure nothing."""
+    nodes, absent, heard, idle = [first], [], {0}, 0
     parts = {first.host: {part.uuid for part in first.parts}}
     for rank, message in ranks.received(deadline):
         heard.add(rank)
         if message == _IDLE:
+            idle += 1
             continue
         name = f"the report of rank {rank}"
         try:
@@ -258,7 +266,7 @@ def _collected(
         except (LanescopeError, UnicodeDecodeError) as error:
             absent.append(f"rank {rank}: {error}")
     absent += [f"rank {rank}: no report in time" for rank in range(ranks.size) if rank not in heard]
-    return _by_host(nodes), absent
+    return _by_host(nodes), absent, idle
 
 
 def _by_host(nodes: list[NodeReport]) -> list[NodeReport]:

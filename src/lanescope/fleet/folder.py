@@ -49,6 +49,8 @@ class FleetManifest:
         How many processes there were.
     topology
         What names the racks of nodes; None: their names do.
+    idle
+        How many of them measured nothing, as another one of their node did; 0 until all are heard.
     """
 
     schema_version: int
@@ -57,6 +59,12 @@ class FleetManifest:
     ranks: int
     within_seconds: float
     topology: str | None = None
+    idle: int = 0
+
+    @property
+    def measuring(self) -> int:
+        """How many processes leave a report."""
+        return self.ranks - self.idle
 
 
 def begin(folder: Path, manifest: FleetManifest, *, resume: bool = False) -> FleetManifest:
@@ -77,7 +85,7 @@ def begin(folder: Path, manifest: FleetManifest, *, resume: bool = False) -> Fle
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / MANIFEST).open("x") as file:
-            file.write(json.dumps(dataclasses.asdict(manifest)) + "\n")
+            file.write(_text(manifest))
     except FileExistsError:
         raise InputError(
             f"{folder} holds the check of a fleet already; name a new folder with --out, go on "
@@ -88,6 +96,15 @@ def begin(folder: Path, manifest: FleetManifest, *, resume: bool = False) -> Fle
             f"cannot write {folder}: {error.strerror}; name another place with --out"
         ) from error
     return manifest
+
+
+def write_manifest(folder: Path, manifest: FleetManifest) -> None:
+    """Write what a check says about itself once more."""
+    write_text(folder / MANIFEST, _text(manifest), inner=1)
+
+
+def _text(manifest: FleetManifest) -> str:
+    return json.dumps(dataclasses.asdict(manifest)) + "\n"
 
 
 def known_node(folder: Path, host: str) -> NodeReport | None:
