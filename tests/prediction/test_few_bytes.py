@@ -70,5 +70,5 @@ def test_they_go_in_once_and_every_kernel_waits_for_them(order):
 
 
 def test_an_array_without_a_byte_is_none():
-    with pytest.raises(InputError, match="cannot be cut"):
+    with pytest.raises(InputError, match="1 B to the host cannot be in 2 arrays"):
         rank(Workload(MANY, 1, 0.0, d2h_arrays=2), named_parameters("h200"), Replay(), [1, 2])

@@ -126,6 +126,7 @@ def test_parts_are_not_more_than_the_workload_has():
         ({"kernel_seconds": float("nan")}, "kernel_seconds cannot be nan; give a number"),
         ({"kernel_seconds": float("inf")}, "kernel_seconds cannot be inf; give a number"),
         ({"d2h_arrays": 0}, "arrays to the host are 0; give 1 or more"),
+        ({"h2d_bytes": 3, "h2d_arrays": 9}, "3 B to the GPU cannot be in 9 arrays; give fewer"),
         ({"mapped_reads": -0.5}, "mapped_reads cannot be -0.5; give a number, 0 or more"),
     ],
 )

@@ -230,11 +230,19 @@ def require_possible(workload: Workload) -> None:
     Raises
     ------
     InputError
-        If bytes lie in no array, or nothing is moved.
+        If bytes lie in no array, or in more than there are bytes, or nothing is moved.
     """
-    for what, arrays in (("GPU", workload.h2d_arrays), ("host", workload.d2h_arrays)):
+    for what, arrays, size in (
+        ("GPU", workload.h2d_arrays, workload.h2d_bytes),
+        ("host", workload.d2h_arrays, workload.d2h_bytes),
+    ):
         if arrays < 1:
             raise InputError(f"the workload's arrays to the {what} are {arrays}; give 1 or more")
+        if 0 < size < arrays:
+            raise InputError(
+                f"{size} B to the {what} cannot be in {arrays} arrays; "
+                "give fewer arrays, or more bytes"
+            )
     if not workload.h2d_bytes and not workload.d2h_bytes:
         raise InputError(
             f"the workload moves no bytes; give bytes to the GPU ({argument.h2d_bytes}) or back "
