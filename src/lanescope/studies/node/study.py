@@ -76,6 +76,9 @@ class Level(StrEnum):
     """So, and all cases of nvbandwidth, each for its share of the time: ten minutes or more."""
 
 
+_LEVEL = OneOf("--level", lambda: Level)
+
+
 def level_within(seconds: float) -> Level:
     """Return the level that fits into a time."""
     if seconds < _FULL_SECONDS:
@@ -100,9 +103,7 @@ class NodeCheck(Study):
     title: ClassVar[str] = "Node"
     sampling: ClassVar[Plan] = Plan(budget_seconds=0.5)
 
-    level: Annotated[
-        str, Option(OneOf("--level", lambda: Level), "How much is measured.", "full")
-    ] = "full"
+    level: Annotated[str, Option(_LEVEL, "How much is measured.", "full")] = "full"
     expected: Annotated[Machine | StrPath | None, EXPECT] = None
     expected_gpus: Annotated[int | None, EXPECT_GPUS] = None
 

@@ -21,6 +21,8 @@ from lanescope.studies.taruc.study import PLAN, Suite, parameter_file
 from lanescope.units.sizes import Size, size_of, size_text
 from lanescope.units.values import OneOf, Whole
 
+#: Not in an annotation: a lambda there does not know this module's names.
+_CACHES = OneOf("--caches", lambda: Caches)
 _Memories = Annotated[
     Sequence[Memory] | None,
     Option(
@@ -153,7 +155,7 @@ class Host(Sized):
     caches: Annotated[
         Sequence[Caches] | None,
         Option(
-            OneOf("--caches", lambda: Caches),
+            _CACHES,
             "warm or flushed; default both where it matters.",
             metavar="STATE",
             repeated=True,
