@@ -9,6 +9,7 @@
 
 #include "inject/content_hash.hpp"
 #include "inject/guarded_hash.hpp"
+#include "inject/header.hpp"
 #include "inject/under_way.hpp"
 
 namespace lanescope::inject {
