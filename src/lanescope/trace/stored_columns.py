@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, overload
 
@@ -57,6 +58,7 @@ class Rows:
     reserved: ClassVar[Sequence[int]] = ()
 
     @classmethod
+    @cache  # len() asks for them
     def columns(cls) -> tuple[str, ...]:
         """Return the names of the columns, in the order of the fields."""
         every = dataclasses.fields(cls)
