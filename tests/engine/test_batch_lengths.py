@@ -57,6 +57,18 @@ def test_where_the_target_is_out_of_reach_few_windows_only_warm_up():
     assert result.copies[0].statistics.n >= 32  # of 40 windows that fit
 
 
+def test_a_target_out_of_reach_takes_the_time_for_noisy_paths_only():
+    result = sampled(NoisyEngines(10e-3, 0.3, 1), 0.4, noisy_seconds=0.2)
+    assert result.stop.reason == "budget"
+    assert result.stop.spent_seconds == pytest.approx(0.2, abs=0.02)
+    assert str(result.stop).endswith(" s of a budget of 0.4 s spent before 0.5 %")
+
+
+def test_a_target_that_the_budget_nearly_reaches_takes_all_of_it():
+    result = sampled(NoisyEngines(10e-3, 0.02, 1), 0.4, noisy_seconds=0.2, target=0.007)
+    assert result.stop.spent_seconds > 0.3
+
+
 def test_where_the_target_is_near_batches_are_short():
     engines = NoisyEngines(10e-3, 0.01, 3)
     result = sampled(engines, 0.4)

@@ -64,7 +64,7 @@ def run_suite(
     """Run a suite, or list its points; ends with an exit code. `common` as of `carry_out`."""
     from lanescope.studies.taruc.study import PLAN, Suite, parameter_file
 
-    plan = plan_of(target or PLAN.target, budget or PLAN.budget_seconds, within)
+    plan = plan_of(PLAN, target, budget, within)
     out: Path | None = common["out"]
     if common["resume"] and not common["list_them"]:
         _note_new(out)
@@ -233,7 +233,12 @@ def bench(
         bool, flag("--resume", "With --params: go on with the run in --out.")
     ] = False,
     budget: Annotated[
-        float, budget_option("Sampling time for one set of copies, at most.", "0.4")
+        float,
+        budget_option(
+            "Sampling time for one set of copies, at most; 0.2 s where the target would take over "
+            "0.8 s, unless you give it.",
+            "0.4",
+        ),
     ] = 0.4,
     target: Annotated[float, target_option("0.5%")] = 0.005,
     within: WithinOption = None,
@@ -295,7 +300,9 @@ def bench(
 
     if csv and form == "nvbandwidth":
         raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
-    plan = plan_of(target, budget, within, samples=samples, verify=not skip_verification)
+    plan = plan_of(
+        Bench.sampling, target, budget, within, samples=samples, verify=not skip_verification
+    )
     options = _options(size, buffer_mib, memory, node, pairs, pair)
     compare = None if baseline is None else baseline_named(baseline)
     study = Bench(

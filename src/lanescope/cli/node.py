@@ -116,8 +116,7 @@ def node(
 
         _end_with_parent()
         study = NodeCheck(level=measure, expected=expect, expected_gpus=expect_gpus)
-        sampling = study.sampling
-        plan = plan_of(sampling.target, sampling.budget_seconds, within)
+        plan = plan_of(study.sampling, None, None, within)
         run_study(study, plan=plan, allow_busy=allow_busy, out=out)
         return
     from lanescope.store.folders import new_or_temporary_folder

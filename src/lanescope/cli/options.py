@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
@@ -173,19 +173,31 @@ def part_option(name: str, help: str, shown: str | None = None) -> Any:
 
 
 def plan_of(
-    target: float,
-    budget: float,
+    plan: Plan,
+    target: float | None,
+    budget: float | None,
     within_ns: int | None,
     *,
     samples: int | None = None,
     verify: bool = True,
 ) -> Plan:
-    """Return how precisely to measure; what --within gives has run since the process began."""
-    from lanescope import interruption
-    from lanescope.engine.sampling import Plan
+    """Return a plan with what was given; what --within gives has run since the process began.
 
+    Where another budget is given, noisy paths take all of it.
+    """
+    from lanescope import interruption
+
+    if budget not in (None, plan.budget_seconds):
+        plan = replace(plan, budget_seconds=budget, noisy_seconds=None)
     seconds = None if within_ns is None else within_ns * 1e-9
-    return Plan(target, budget, samples, verify, seconds).begun(interruption.began_at())
+    plan = replace(
+        plan,
+        target=plan.target if target is None else target,
+        within_seconds=seconds,
+        samples=samples,
+        verify=verify,
+    )
+    return plan.begun(interruption.began_at())
 
 
 class Rule(Protocol):

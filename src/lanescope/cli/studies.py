@@ -264,7 +264,8 @@ def _run(study: type[Study], given: dict[str, Any]) -> None:
     for each in notes:
         note(each)
     samples = given.pop("samples", None)
-    plan = plan_of(given.pop("target"), given.pop("budget"), given.pop("within"), samples=samples)
+    target, budget, within = (given.pop(name) for name in ("target", "budget", "within"))
+    plan = plan_of(study.sampling, target, budget, within, samples=samples)
     carry_out(study(**own), plan, **given)
 
 

@@ -53,6 +53,10 @@ _STATUS = {BusyError: Status.BUSY, NotApplicableError: Status.NOT_APPLICABLE}
 #: waited for them so much longer, and then what there is has to do.
 PATIENCE_SECONDS = 2.0
 
+#: A target that takes so many budgets is out of reach: all of the budget, instead of half of it,
+#: makes the interval narrower by a third at most.
+_OUT_OF_REACH = 2
+
 #: A small budget is spent in so many batches at least, unless they would become too short.
 _FEWEST_BATCHES = 4
 _SHORTEST_BATCH_SECONDS = 0.02
@@ -90,6 +94,9 @@ class Plan:
         does not suffice for are not measured.
     deadline
         When that is over. `begun` sets it.
+    noisy_seconds
+        Sampling time where the target would take more than twice the budget; None:
+        all of the budget.
     """
 
     target: float = 0.005
@@ -98,6 +105,7 @@ class Plan:
     verify: bool = True
     within_seconds: float | None = None
     deadline: Deadline | None = None
+    noisy_seconds: float | None = None
 
     def begun(self, at: float | None = None) -> Plan:
         """Return the plan with its deadline, where it has none; the time runs from `at` or now."""
@@ -253,18 +261,16 @@ class _Patience:
         left = self._begin + self._share - self._sampling
         return min(self.plan.budget_seconds, max(0.0, left))
 
-    @property
-    def left_seconds(self) -> float:
-        """What is left of the time for sampling."""
-        return self.budget_seconds - self.spent_seconds
+    def left_seconds(self, needed: float = 0.0) -> float:
+        """Return what is left of the time for sampling, where `needed` more reach the target."""
+        spent, allowed = self.spent_seconds, self.budget_seconds
+        noisy = self.plan.noisy_seconds
+        if noisy is not None and spent + needed > _OUT_OF_REACH * allowed:
+            allowed = min(noisy, allowed)
+        return allowed - spent
 
-    def is_spent(self, enough: bool, shortest_seconds: float = 0.0) -> bool:
-        """Whether sampling has to end, with enough samples for an interval or with fewer.
-
-        With enough of them it ends as near to the budget as batches of `shortest_seconds` come.
-        """
-        if enough:
-            return self.left_seconds <= shortest_seconds / 2
+    def is_spent(self) -> bool:
+        """Whether sampling has to end without enough samples for an interval."""
         if self._share is not None and self._clock() >= self._begin + 2 * self._share:
             return True
         most = self.plan.budget_seconds + PATIENCE_SECONDS
@@ -329,12 +335,18 @@ class _Sampler:
         Each batch warms up. Where the target is out of reach, as widths go with the root of the
         number of samples, nothing is gained by short ones, after which it might be reached.
         """
-        left = self._patience.left_seconds
+        needed = self._needed_seconds()
+        left = self._patience.left_seconds(needed)
         if self._plan.samples is not None or self._width is None or left <= 0:
             return None
-        needed = ((self._width / self._plan.target) ** 2 - 1) * self._patience.spent_seconds
         length = self._long_seconds if needed >= left else self._short_seconds
         return left / max(1, round(left / length)) if length else None
+
+    def _needed_seconds(self) -> float:
+        """Return how much longer the target takes; 0 where no interval says so."""
+        if self._width is None:
+            return 0.0
+        return ((self._width / self._plan.target) ** 2 - 1) * self._patience.spent_seconds
 
     def stopped(self, reason: str) -> Stop:
         """Describe the end of sampling, now."""
@@ -346,7 +358,7 @@ class _Sampler:
         least = min(s.size for s in seconds)
         wanted = self._plan.samples
         enough = least >= (MIN_SAMPLES if wanted is None else wanted)
-        if not enough and (least < 1 or not self._patience.is_spent(enough=False)):
+        if not enough and (least < 1 or not self._patience.is_spent()):
             return None
         if any(np.median(s) <= 0 for s in seconds):
             raise NotMeasuredError(
@@ -361,8 +373,9 @@ class _Sampler:
         if all(w is not None and w <= self._plan.target for w in widths):
             return self.stopped("converged")
         session = self._session
+        # It ends as near to the budget as batches of the shortest length come.
         shortest = session.shortest_seconds if isinstance(session, FitsTime) else 0.0
-        if self._patience.is_spent(enough=True, shortest_seconds=shortest):
+        if self._patience.left_seconds(self._needed_seconds()) <= shortest / 2:
             return self.stopped("budget")
         return None
 

@@ -147,7 +147,8 @@ class Stop:
             case "converged":
                 return f"95 % half-width under {target} after {self.spent_seconds:.2f} s"
             case "budget":
-                return f"budget of {self.budget_seconds:g} s spent before {target}"
+                budget = f"a budget of {self.budget_seconds:g} s"
+                return f"{self.spent_seconds:.2f} s of {budget} spent before {target}"
             case "samples":
                 return f"as many samples as asked for, in {self.spent_seconds:.2f} s"
             case "interrupted":

@@ -50,7 +50,7 @@ class Bench(Study):
 
     verb: ClassVar[str] = "bench"
     title: ClassVar[str] = "Bench"
-    sampling: ClassVar[Plan] = Plan(budget_seconds=0.4)
+    sampling: ClassVar[Plan] = Plan(budget_seconds=0.4, noisy_seconds=0.2)
 
     cases: Sequence[str] = ()
     prefixes: Sequence[str] = ()
