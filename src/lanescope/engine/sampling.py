@@ -57,6 +57,11 @@ PATIENCE_SECONDS = 2.0
 #: makes the interval narrower by a third at most.
 _OUT_OF_REACH = 2
 
+#: A path is not called slow by a median that is known to this share or worse, until so many budgets
+#: are spent.
+_DOUBTFUL = 0.05
+_DOUBTED_BUDGETS = 5
+
 #: A small budget is spent in so many batches at least, unless they would become too short.
 _FEWEST_BATCHES = 4
 _SHORTEST_BATCH_SECONDS = 0.02
@@ -183,7 +188,10 @@ def measure_one(
         backend.deadline = plan.deadline
     try:
         with backend.prepare(experiment) as session:
-            sampler = _Sampler(session, patience, len(experiment.copies), backend.source)
+            judged = _Judged(experiment, backend.source, machine, session)
+            sampler = _Sampler(
+                session, patience, len(experiment.copies), backend.source, judged.is_doubtful
+            )
             try:
                 stop = sampler.run()
                 evidence = session.evidence()
@@ -192,9 +200,9 @@ def measure_one(
             except (KeyboardInterrupt, SystemExit):
                 if sampler.has_all:
                     stop = sampler.stopped("interrupted")
-                    sink(_result(experiment, backend.source, machine, session, sampler, stop, ()))
+                    sink(judged.result(sampler.seconds, stop))
                 raise
-            result = _result(experiment, backend.source, machine, session, sampler, stop, evidence)
+            result = judged.result(sampler.seconds, stop, evidence)
     except NotMeasuredError as error:
         result = _not_measured(experiment, backend.source, plan, error)
     sink(result)
@@ -276,6 +284,12 @@ class _Patience:
         most = self.plan.budget_seconds + PATIENCE_SECONDS
         return self.is_over or (self.plan.samples is None and self.spent_seconds >= most)
 
+    def is_spent_on_doubts(self) -> bool:
+        """Whether sampling has to end though a path may look slow by chance."""
+        if self._share is not None and self._clock() >= self._begin + self._share:
+            return True
+        return self.spent_seconds >= _DOUBTED_BUDGETS * self.plan.budget_seconds
+
     @property
     def is_over(self) -> bool:
         """Whether there is no time at all."""
@@ -285,8 +299,16 @@ class _Patience:
 class _Sampler:
     """Collects samples and knows when it has enough."""
 
-    def __init__(self, session: Samples, patience: _Patience, copies: int, source: Source) -> None:
+    def __init__(
+        self,
+        session: Samples,
+        patience: _Patience,
+        copies: int,
+        source: Source,
+        is_doubtful: Callable[[Sequence[FloatArray]], bool] = lambda _: False,
+    ) -> None:
         self._session = session
+        self._is_doubtful = is_doubtful
         self._patience = patience
         self._plan = patience.plan
         self._predicted = source is Source.PREDICTED
@@ -375,36 +397,67 @@ class _Sampler:
         session = self._session
         # It ends as near to the budget as batches of the shortest length come.
         shortest = session.shortest_seconds if isinstance(session, FitsTime) else 0.0
-        if self._patience.left_seconds(self._needed_seconds()) <= shortest / 2:
-            return self.stopped("budget")
-        return None
+        if self._patience.left_seconds(self._needed_seconds()) > shortest / 2:
+            return None
+        if not self._patience.is_spent_on_doubts() and self._is_doubtful(seconds):
+            return None
+        return self.stopped("budget")
 
 
-def _result(
-    experiment: Experiment,
-    source: Source,
-    machine: Machine,
-    session: Session,
-    sampler: _Sampler,
-    stop: Stop,
-    evidence: Sequence[LinkEvidence],
-) -> Result:
-    bounds = limits(machine, experiment)
-    copies = tuple(
-        _copy_result(
-            experiment, index, seconds, bounds[index], source, machine, session.staged, evidence
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Makes the result of an experiment from its samples."""
+
+    experiment: Experiment
+    source: Source
+    machine: Machine
+    session: Session
+
+    def is_doubtful(self, seconds: Sequence[FloatArray]) -> bool:
+        """Whether a copy would be slow by a median that is hardly known, as after one pause."""
+        widths = [half_width(s) for s in seconds]
+        copies = self._copies(seconds, ())
+        return any(
+            copy.verdict.status is Status.SLOW and (width is None or width > _DOUBTFUL)
+            for copy, width in zip(copies, widths, strict=True)
         )
-        for index, seconds in enumerate(sampler.seconds)
-    )
-    copies = tuple(_unless_in_step(copies, number) for number in range(len(copies)))
-    if isinstance(session, KnowsTurns) and (turns := session.turns()).groups:
-        copies = tuple(_in_turns(copies, number, turns) for number in range(len(copies)))
-    if isinstance(session, TimesSubmission):
-        copies = tuple(replace(c, submit_seconds=session.submit_seconds()) for c in copies)
-    if isinstance(session, ReadsClock):
-        copies = tuple(_resolved(c, session.clock_seconds()) for c in copies)
-    links, staged = tuple(evidence), session.staged
-    return Result(experiment, source, copies, session.method, stop, links=links, staged=staged)
+
+    def result(
+        self, seconds: Sequence[FloatArray], stop: Stop, evidence: Sequence[LinkEvidence] = ()
+    ) -> Result:
+        copies, session = self._copies(seconds, evidence), self.session
+        if isinstance(session, TimesSubmission):
+            copies = tuple(replace(c, submit_seconds=session.submit_seconds()) for c in copies)
+        if isinstance(session, ReadsClock):
+            copies = tuple(_resolved(c, session.clock_seconds()) for c in copies)
+        links, staged = tuple(evidence), session.staged
+        method = session.method
+        return Result(
+            self.experiment, self.source, copies, method, stop, links=links, staged=staged
+        )
+
+    def _copies(
+        self, seconds: Sequence[FloatArray], evidence: Sequence[LinkEvidence]
+    ) -> tuple[CopyResult, ...]:
+        bounds = limits(self.machine, self.experiment)
+        staged = self.session.staged
+        copies = tuple(
+            _copy_result(
+                self.experiment,
+                index,
+                each,
+                bounds[index],
+                self.source,
+                self.machine,
+                staged,
+                evidence,
+            )
+            for index, each in enumerate(seconds)
+        )
+        copies = tuple(_unless_in_step(copies, number) for number in range(len(copies)))
+        if isinstance(self.session, KnowsTurns) and (turns := self.session.turns()).groups:
+            copies = tuple(_in_turns(copies, number, turns) for number in range(len(copies)))
+        return copies
 
 
 def _copy_result(
