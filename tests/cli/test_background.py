@@ -10,7 +10,8 @@ import pytest
 
 from lanescope._core import native
 from lanescope.cli.app import app
-from lanescope.cli.process import SHOWS_A_RUN, load_modules, start_driver
+from lanescope.cli import process
+from lanescope.cli.process import load_what_shows_a_run, start_driver
 from lanescope.errors import LanescopeError
 
 
@@ -52,7 +53,8 @@ def test_a_failure_in_the_background_is_reported_by_the_caller(monkeypatch, caps
         raise native.NativeError("cudaGetDeviceCount")
 
     monkeypatch.setattr(native, "cuda_devices", devices)
-    for thread in (start_driver(), load_modules(["lanescope.no_such_module"])):
+    monkeypatch.setattr(process, "SHOWS_A_RUN", ("lanescope.no_such_module",))
+    for thread in (start_driver(), load_what_shows_a_run()):
         thread.join()
     assert capsys.readouterr().err == ""
 
@@ -62,9 +64,9 @@ def test_no_thread_more_costs_time_alone(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    assert load_modules(SHOWS_A_RUN) is None
+    assert load_what_shows_a_run() is None
 
 
 def test_what_shows_a_run_is_there():
-    load_modules(SHOWS_A_RUN).join()
-    assert set(SHOWS_A_RUN) <= set(sys.modules)
+    load_what_shows_a_run().join()
+    assert set(process.SHOWS_A_RUN) <= set(sys.modules)

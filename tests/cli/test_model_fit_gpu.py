@@ -33,8 +33,9 @@ def test_a_fit_takes_less_than_a_minute_and_is_found_again(lanescope, tmp_path):
     assert found.errors.median < MOST_MEDIAN_ERROR
     assert found.h2d.per_byte.value < found.duplex.h2d_per_byte.value
     assert found.pageable_h2d.per_byte.value > found.h2d.per_byte.value
-    told = lanescope("model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json")
-    assert json.loads(told.stdout)["machine"] == found.name
+    predicted = lanescope("model", "predict", "--h2d", "1GB", "--kernel", "1ms", "--json")
+    assert predicted.returncode == 0, predicted.stderr
+    assert json.loads(predicted.stdout)["machine"] == found.name
 
 
 @pytest.mark.multigpu

@@ -201,4 +201,4 @@ def test_advise_reads_what_comes_back_to_pinned_memory(lanescope, tmp_path):
     hashes = [row["hash"] for row in rows if row["hashed"]]
     assert len(hashes) > len(set(hashes)) > 10
     changes = [one for phase in json.loads(done.stderr)["phases"] for one in phase["changes"]]
-    assert any("keep" in one["steps"] and one["worth"] for one in changes)
+    assert any("keep" in one["steps"] and one["worth"] for one in changes), changes

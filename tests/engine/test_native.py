@@ -214,7 +214,7 @@ def test_large_short_copies_are_timed_in_trains(known):
     session = GpuSession(copies, experiment_of(host_to_gpu()), known.gpus[:1], None)
     assert session.sample()[0].size == 0  # the first batch only tells how long a copy takes
     assert session.sample()[0] == pytest.approx([1.4e-3] * 6)
-    assert copies.calls[1][1] == 6  # 6 × 1.4 ms is past 8 ms
+    assert copies.calls[1][1] == 3  # 3 × 1.4 ms is past 4 ms
 
 
 def test_small_copies_are_timed_one_by_one(known):

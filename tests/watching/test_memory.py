@@ -102,7 +102,7 @@ def test_four_times_the_operations_take_no_more_memory(what, count, tmp_path):
     )
     # held as columns, a summary's take 240 bytes each, and slices of a trace 400
     # and what the allocator keeps differs from run to run
-    assert four_times < once + 60 * 3 * count + (1 << 20), (once, four_times)
+    assert four_times < once + 60 * 3 * count + (4 << 20), (once, four_times)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ from lanescope.cli.options import (
     size_option,
     target_option,
 )
-from lanescope.cli.process import SHOWS_A_RUN, load_modules, start_driver
+from lanescope.cli.process import load_what_shows_a_run, start_driver
 from lanescope.cli.studies import carry_out
 from lanescope.errors import InputError
 from lanescope.units.values import OneOf, Value, Whole
@@ -316,7 +316,7 @@ def bench(
         if size is not None or buffer_mib is not None:
             require_fits(resolved, options.bytes)
         if machine is None:
-            load_modules(SHOWS_A_RUN)
+            load_what_shows_a_run()
         with progress_on_terminal() as progress:
             run = run_study(
                 study,

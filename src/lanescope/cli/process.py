@@ -25,12 +25,16 @@ def start_driver() -> threading.Thread | None:
     return _started(_call_cuda, "lanescope-driver")
 
 
-def load_modules(names: Sequence[str]) -> threading.Thread | None:
-    """Load modules that are needed later, while this thread waits for the driver or a GPU."""
+def load_what_shows_a_run() -> threading.Thread | None:
+    """Load what storing and printing a run takes, while this thread waits for the driver or a GPU.
+
+    pyarrow's first array imports pandas where there is one, for 0.2 s.
+    """
 
     def load() -> None:
-        for name in names:
+        for name in SHOWS_A_RUN:
             importlib.import_module(name)
+        importlib.import_module("pyarrow").array([0])
 
     return _started(load, "lanescope-loading")
 

@@ -123,7 +123,9 @@ _TIMES, _ROUND_ERROR, _MOST_PER_ROUND = range(1, 5), 0.05, 64
 #: An event after each copy costs a few µs, and so does a kernel's end of a window. Windows of
 #: large copies are made at least this
 #: long by more copies in each, so that it does not count; small copies are timed one by one.
-_LONG_WINDOW_SECONDS = 8e-3
+_LONG_WINDOW_SECONDS = 4e-3
+#: A group of operations of NCCL costs more than an event.
+_LONG_GROUP_SECONDS = 8e-3
 _LARGE_BYTES = 256 << 20
 
 
@@ -418,7 +420,9 @@ class GpuSession:
         if self._experiment.timing is Timing.HOST or self._loops > 1:
             return self._loops
         if self._by_kernel:
-            return max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds))
+            by_nccl = any(copy.engine is Engine.NCCL for copy in self._experiment.copies)
+            long_seconds = _LONG_GROUP_SECONDS if by_nccl else _LONG_WINDOW_SECONDS
+            return max(1, math.ceil(long_seconds / longest_seconds))
         if smallest < _LARGE_BYTES:
             return self._loops
         return min(most, max(1, math.ceil(_LONG_WINDOW_SECONDS / longest_seconds)))
