@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from lanescope.document.blocks import Block
-from lanescope.report.blocks_text import renderables
+from lanescope.report.terminal import renderables
 
 
 def printed(blocks: Sequence[Block], width: int = 200) -> str:

@@ -85,7 +85,7 @@ class Topology(AnalysisResult):
         """Return the tree that ``lanescope topo`` prints."""
         from rich.console import Console
 
-        from lanescope.report.tree import machine_tree
+        from lanescope.report.terminal import machine_tree
 
         console = Console(file=io.StringIO(), width=120)
         with console.capture() as captured:

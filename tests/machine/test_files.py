@@ -26,7 +26,7 @@ from lanescope.machine import (
     shipped_names,
 )
 from lanescope.machine.files import dumps_machine, parse_machine, require_sound
-from lanescope.report.tree import machine_tree
+from lanescope.report.terminal import machine_tree
 
 texts = st.text(min_size=1, max_size=20)
 amounts = st.none() | st.integers(1, 1 << 50)

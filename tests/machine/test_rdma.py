@@ -12,7 +12,7 @@ from lanescope.machine.expected import differences
 from lanescope.machine.files import dumps_machine, machine_named, parse_machine
 from lanescope.machine.snapshot import Snapshot
 from lanescope.machine.sysfs import RdmaPort
-from lanescope.report.tree import nic_text
+from lanescope.report.terminal import nic_text
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from lanescope.document.blocks import Cell, Column, Group, Kind, Table
-from lanescope.report.blocks_text import TableOrLines
+from lanescope.report.terminal import TableOrLines
 
 TABLE = Table(
     "What it is",

@@ -15,7 +15,7 @@ from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
 from lanescope.findings.trace import evaluate_watch
 from lanescope.machine import Machine
-from lanescope.report.blocks_text import renderables
+from lanescope.report.terminal import renderables
 from lanescope.store.folder import State
 from lanescope.studies.watch_report.blocks import summary_sections
 from lanescope.studies.watch_report.document import watch_page_html

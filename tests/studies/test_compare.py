@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from lanescope.report.blocks_text import renderables
+from lanescope.report.terminal import renderables
 from lanescope.store.run import Run
 from lanescope.studies.runs import compare
 from lanescope.studies.runs.compare import changes, comparison, headline

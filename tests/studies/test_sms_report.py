@@ -11,7 +11,7 @@ from rich.console import Console
 
 from lanescope.copies import Copy, Engine, Memory, Place
 from lanescope.copies.experiment import experiment_of
-from lanescope.report.blocks_text import renderables
+from lanescope.report.terminal import renderables
 from lanescope.results.result import Result, Source
 from lanescope.store.run import Run
 from lanescope.studies.runs.outcome import conclusion

@@ -9,7 +9,7 @@ from lanescope import api
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
-from lanescope.report.blocks_text import renderables
+from lanescope.report.terminal import renderables
 from lanescope.studies.sweep import Streams
 from tests.fake_backend import FakeBackend
 from tests.report.factory import run_of

@@ -270,7 +270,7 @@ def print_result(result: AnalysisResult, *, json: bool, error: bool = False) -> 
 
     from lanescope.cli.output import console
     from lanescope.cli.terminal_text import is_terminal
-    from lanescope.report.blocks_text import renderables
+    from lanescope.report.terminal import renderables
 
     out = console(error=error)
     whole = not is_terminal(sys.stderr if error else sys.stdout)  # sentences in one line each

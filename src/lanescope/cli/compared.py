@@ -153,7 +153,7 @@ def baseline_named(name: str) -> Compare:
 def print_blocks(blocks: Sequence[Block], *, error: bool = False) -> None:
     """Print blocks on the terminal, or on standard error."""
     from lanescope.cli.output import console
-    from lanescope.report.blocks_text import renderables
+    from lanescope.report.terminal import renderables
 
     out = console(error=error)
     for part in renderables(blocks):

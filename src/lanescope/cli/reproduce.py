@@ -170,7 +170,7 @@ def _folder(
 
 def _print(results: ReproductionResults, page: Path) -> None:
     from lanescope.cli.output import console
-    from lanescope.report.blocks_text import renderables
+    from lanescope.report.terminal import renderables
     from lanescope.studies.pcie_thesis.document import overview
 
     for part in renderables(overview(results)):

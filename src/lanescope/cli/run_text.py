@@ -5,8 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from lanescope.report.blocks_text import renderables
-from lanescope.report.tree import machine_tree
+from lanescope.report.terminal import machine_tree, renderables
 from lanescope.results.result import Status, Verdict
 from lanescope.store.folder import state_sentence
 from lanescope.store.run import Run

@@ -60,7 +60,7 @@ def runs(json: JsonOption = False) -> None:
     """
     from lanescope.cli.output import console
     from lanescope.document.blocks import Column, Group, Kind, Table
-    from lanescope.report.blocks_text import TableOrLines
+    from lanescope.report.terminal import TableOrLines
     from lanescope.store.folders import default_runs_folder
 
     found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
@@ -110,7 +110,7 @@ def show(
     if is_watch(folder):
         return _show_watch(run, lambda: read_watch(folder), exports=json or csv)
     if is_reproduction(folder):
-        from lanescope.report.blocks_text import renderables
+        from lanescope.report.terminal import renderables
         from lanescope.studies.pcie_thesis.document import overview
         from lanescope.studies.pcie_thesis.evaluate import evaluate
 
@@ -141,7 +141,7 @@ def _end_as(code: int) -> NoReturn:
 def _show_watch(name: str, read: Callable[[], WatchRun], *, exports: bool) -> None:
     from lanescope.cli.output import console
     from lanescope.findings.trace import evaluate_watch
-    from lanescope.report.blocks_text import renderables
+    from lanescope.report.terminal import renderables
     from lanescope.studies.watch_report.document import watch_terminal
 
     if exports:

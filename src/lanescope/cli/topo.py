@@ -67,7 +67,7 @@ def topo(
 
         print(dumps(dataclasses.asdict(resolved), indent=2))
     else:
-        from lanescope.report.tree import machine_tree
+        from lanescope.report.terminal import machine_tree
 
         console().print(machine_tree(resolved))
     for difference in missing:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MAKES_THE_SUMMARY = (
     "lanescope.findings.trace",
     "lanescope.studies.watch_report.document",
-    "lanescope.report.blocks_text",
+    "lanescope.report.terminal",
     "lanescope.cli.output",
 )
 #: What `--trace` can be.
@@ -428,7 +428,7 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
     """Write the page and the JSON, and the summary to standard error."""
     from lanescope.cli.output import console, no_page
     from lanescope.codec.atomic import write_text
-    from lanescope.report.blocks_text import renderables
+    from lanescope.report.terminal import renderables
     from lanescope.store.store import PAGE
     from lanescope.studies.watch_report.document import (
         summary_json,

@@ -23,7 +23,7 @@ from lanescope.prediction.fit_run import Sets
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.shared_links import host_copy
 from lanescope.report.format import gbs_text
-from lanescope.report.tree import host_bandwidth_text
+from lanescope.report.terminal import host_bandwidth_text
 from lanescope.results.result import Result
 
 #: So many of the sets that have no numbers are named.

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from lanescope.errors import InputError
-from lanescope.report.blocks_text import renderables
 from lanescope.report.chart_files import write_chart
+from lanescope.report.terminal import renderables
 from lanescope.studies.compress.blocks import compress_chart
 from lanescope.studies.compress.verdicts import Link
 from tests.studies.compress.made_up import array_result, compressed, measured

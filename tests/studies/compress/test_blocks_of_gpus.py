@@ -10,7 +10,7 @@ from rich.console import Console
 
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
-from lanescope.report.blocks_text import renderables
+from lanescope.report.terminal import renderables
 from lanescope.studies.compress.blocks import drawn_rate_charts
 from lanescope.studies.compress.compressed import read_compress, read_crossings
 from lanescope.studies.compress.results import Crossing, Kernels, Timing

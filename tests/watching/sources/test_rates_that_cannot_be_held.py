@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from lanescope.findings.trace import evaluate_watch
-from lanescope.report.blocks_text import renderables
+from lanescope.report.terminal import renderables
 from lanescope.studies.watch_report.document import summary_json, watch_page_html, watch_terminal
 from lanescope.trace.counter_spool import SpoolTail, counters_in, read_counters, sidecar_of
 from lanescope.trace.summarise import summarise

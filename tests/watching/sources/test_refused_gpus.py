@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from lanescope.findings.trace import evaluate_watch
-from lanescope.report.blocks_text import renderables
+from lanescope.report.terminal import renderables
 from lanescope.studies.watch_report.document import watch_terminal
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.watching.requests import SourceRequest
