@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.report.watch_csv import seconds_from, write_csv
+from lanescope.report.watch_files import seconds_from, write_csv
 from lanescope.trace.operations import Operations
 from lanescope.trace.timeline import Counters, Timeline
 

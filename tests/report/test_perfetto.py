@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lanescope.errors import InputError
 from lanescope.machine import Machine
-from lanescope.report.perfetto import write_perfetto
 from lanescope.report.perfetto_tracks import lanes
+from lanescope.report.watch_files import write_perfetto
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.trace.timeline import Process

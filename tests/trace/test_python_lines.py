@@ -9,7 +9,7 @@ import pytest
 
 from lanescope.document.blocks import Cell, Table
 from lanescope.errors import InputError
-from lanescope.report.watch_csv import write_csv
+from lanescope.report.watch_files import write_csv
 from lanescope.studies.watch_report.blocks import LINES, PAGE, TERMINAL, summary_sections
 from lanescope.studies.watch_report.document import summary_json
 from lanescope.trace.attribution import copies_by_line

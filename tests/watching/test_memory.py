@@ -11,7 +11,7 @@ import pytest
 
 from lanescope.findings.trace import find
 from lanescope.machine import Machine
-from lanescope.report.perfetto import write_perfetto
+from lanescope.report.watch_files import write_perfetto
 from lanescope.trace import attribution, rectangles, sorted_rows
 from lanescope.trace import rectangles as intervals
 from lanescope.trace.codes import MemoryKind

@@ -301,12 +301,12 @@ def export_watch(run: WatchRun, export: str, out: Path) -> None:
         If it cannot be written, or a package is missing.
     """
     if export == "csv":
-        from lanescope.report.watch_csv import write_csv
+        from lanescope.report.watch_files import write_csv
 
         for path in write_csv(out, run.timeline):
             print(path)
         return
-    from lanescope.report.perfetto import write_perfetto
+    from lanescope.report.watch_files import write_perfetto
 
     try:
         write_perfetto(out, run)

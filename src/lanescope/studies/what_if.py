@@ -34,9 +34,9 @@ from lanescope.findings.advice.what_if import Activity, PhaseWhatIf, Replay, Seg
 from lanescope.kinds import StrPath
 from lanescope.report import format as fmt
 from lanescope.report.palette import FROM_GPU, TO_GPU
-from lanescope.report.perfetto import write_perfetto
 from lanescope.report.timeline_html import RowGroup, packed
 from lanescope.report.timeline_lanes import KERNEL_COLOUR, RANGE, Lane, lanes_of
+from lanescope.report.watch_files import write_perfetto
 from lanescope.studies.analysis import PagedResult, seconds_fields
 from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.operations import Operations
