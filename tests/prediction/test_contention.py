@@ -24,10 +24,10 @@ from lanescope.prediction.contention import (
     together_of,
 )
 from lanescope.prediction.fit_run import CONTENTION, Sets
+from lanescope.prediction.flows import share, shared_links
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
-from lanescope.prediction.shared_links import share, shared_links
 from lanescope.prediction.stored_parameters import (
     contended_by,
     dumps,

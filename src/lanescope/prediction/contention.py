@@ -16,8 +16,8 @@ import numpy as np
 from lanescope.copies.limit import contended, contended_room, contention_weight, usage
 from lanescope.machine import Gpu, HostBandwidth, Machine, NumaNode
 from lanescope.machine.flow import Capacity, Share, share_by_weight
+from lanescope.prediction.flows import host_copy
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.shared_links import host_copy
 from lanescope.results.result import FloatArray, Result
 from lanescope.units.estimate import Estimate
 

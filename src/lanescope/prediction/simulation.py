@@ -12,12 +12,11 @@ from dataclasses import replace
 from enum import IntEnum
 from math import inf
 
-from lanescope.prediction.flows import Flows, Going, Server
+from lanescope.prediction.flows import Flows, Going, Server, SharedLinks
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rates import Cost, Flow, Rates
 from lanescope.prediction.replayed import Cause, Replayed, critical_path
-from lanescope.prediction.shared_links import SharedLinks
 
 #: Ends that differ by no larger share are the same, but for rounding.
 _SAME = 1e-9

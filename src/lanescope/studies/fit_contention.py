@@ -20,8 +20,8 @@ from lanescope.machine import HostBandwidth, Machine
 from lanescope.machine.part_names import part_name
 from lanescope.prediction.contention import NotTogether, Together, expected_gbs, key_of, together_of
 from lanescope.prediction.fit_run import Sets
+from lanescope.prediction.flows import host_copy
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.shared_links import host_copy
 from lanescope.report.format import gbs_text
 from lanescope.report.terminal import host_bandwidth_text
 from lanescope.results.result import Result
