@@ -6,30 +6,22 @@ import re
 from collections.abc import Iterable
 
 from lanescope.document.finding import Snippet
-from lanescope.findings.code import cuda, cupy, jax, numba, pytorch
+from lanescope.findings.code import kernels, libraries
 from lanescope.trace.timeline import Timeline
 
-CUDA, PYTORCH, CUPY, JAX, NUMBA = cuda.NAME, pytorch.NAME, cupy.NAME, jax.NAME, numba.NAME
-LANGUAGES = (CUDA, PYTORCH, CUPY, JAX, NUMBA)
+_ALL = (kernels.CUDA, libraries.PYTORCH, libraries.CUPY, libraries.JAX, kernels.NUMBA)
+CUDA, PYTORCH, CUPY, JAX, NUMBA = LANGUAGES = tuple(one.name for one in _ALL)
 SHELL = "shell"  # what is done around a program, in whatever language it is
 _PLACE = (
-    """
-./app
-""",
-    """
-numactl --cpunodebind=NODE --membind=NODE ./app  # the node of its GPU
-""",
+    "./app",
+    "numactl --cpunodebind=NODE --membind=NODE ./app  # the node of its GPU",
 )
 #: By what is done and the language: lines as they are now, and as they are then.
-SNIPPETS: dict[tuple[str, str], tuple[str, str]] = {
-    (what, one.NAME): lines
-    for one in (cuda, pytorch, cupy, jax, numba)
-    for what, lines in one.SNIPPETS.items()
-} | {("place", SHELL): _PLACE}
-#: Why there are no lines, where a language has no way to do it.
-WITHOUT = {
-    (what, one.NAME): why for one in (pytorch, jax, numba) for what, why in one.WITHOUT.items()
+SNIPPETS = {(what, one.name): lines for one in _ALL for what, lines in one.snippets.items()} | {
+    ("place", SHELL): _PLACE
 }
+#: Why there are no lines, where a language has no way to do it.
+WITHOUT = {(what, one.name): why for one in _ALL for what, why in one.without.items()}
 #: Lines that have those of other things to do in them.
 _HOLDS = {
     "batch": {"pin"},
@@ -37,13 +29,8 @@ _HOLDS = {
     "mapped": {"pin"},
     "hybrid": {"pin", "async"},
 }
-#: What only a library's kernels are called.
-_KERNELS = (
-    (PYTORCH, pytorch.KERNELS),
-    (CUPY, cupy.KERNELS),
-    (NUMBA, numba.KERNELS),
-    (JAX, jax.KERNELS),
-)
+#: In this order by what their kernels are called: JAX has names that others may have, too.
+_BY_KERNELS = (libraries.PYTORCH, libraries.CUPY, kernels.NUMBA, libraries.JAX)
 #: Calls of CUDA, which a watch names, too.
 _CALL = re.compile(r"^cu(da)?[A-Z]\w*$")
 
@@ -61,8 +48,7 @@ def snippets(whats: Iterable[str], language: str) -> tuple[Snippet, ...]:
 def _snippet(what: str, language: str) -> Snippet:
     for one in (language, SHELL):
         if (what, one) in SNIPPETS:
-            before, after = (lines.strip("\n") for lines in SNIPPETS[what, one])
-            return Snippet(what, one, before, after)
+            return Snippet(what, one, *SNIPPETS[what, one])
     return Snippet(what, language, why_none=WITHOUT[what, language])
 
 
@@ -73,9 +59,9 @@ def language_of(kernels: Iterable[str], command: str = "") -> str:
     whose kernels were not traced PyTorch is the likeliest.
     """
     names = list(kernels)
-    for language, known in _KERNELS:
-        if any(known.search(name) for name in names):
-            return language
+    for language in _BY_KERNELS:
+        if language.kernels and any(map(language.kernels.search, names)):
+            return language.name
     program = command.split()[0].rsplit("/", 1)[-1] if command.split() else ""
     return PYTORCH if not names and program.startswith("python") else CUDA
 
