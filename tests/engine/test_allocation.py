@@ -4,7 +4,7 @@ import resource
 import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.engine import allocation as module
+from lanescope.engine import special_sessions as module
 from lanescope.engine.native import NativeBackend
 from lanescope.engine.sampling import Plan, measure_one
 from lanescope.errors import NotMeasuredError

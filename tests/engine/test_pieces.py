@@ -4,11 +4,11 @@ import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Submission, Timing
 from lanescope.engine import native as backend_module
-from lanescope.engine import pieces as module
+from lanescope.engine import special_sessions as module
 from lanescope.engine.base import TimesSubmission
 from lanescope.engine.core import reason_for
 from lanescope.engine.native import NativeBackend
-from lanescope.engine.pieces import PieceSession
+from lanescope.engine.special_sessions import PieceSession
 from lanescope.errors import NotMeasuredError
 from lanescope.studies.small import small_experiments
 

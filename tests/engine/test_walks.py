@@ -23,7 +23,7 @@ from lanescope.engine import sessions as events
 from lanescope.engine.base import ReadsClock
 from lanescope.engine.core import copy_spec
 from lanescope.engine.sessions import MOST_QUEUED, EventCosts, GpuSession, event_seconds
-from lanescope.engine.walks import WalkSession, require_walks
+from lanescope.engine.special_sessions import WalkSession, require_walks
 from lanescope.errors import NotMeasuredError
 from tests.engines import Engines
 

@@ -19,7 +19,7 @@ from lanescope.copies import (
 from lanescope.copies.place import GPU_MEMORIES, HOST_TIMED
 from lanescope.engine.core import copy_spec
 from lanescope.engine.sessions import EventCosts
-from lanescope.engine.walks import WalkSession
+from lanescope.engine.special_sessions import WalkSession
 
 MIB = 1 << 20
 

@@ -16,7 +16,6 @@ from lanescope.copies.experiment import taken_bytes
 from lanescope.copies.kernel_shapes import SmShape, sm_shapes
 from lanescope.copies.limit import hops
 from lanescope.copies.place import BY_DRIVER
-from lanescope.engine.allocation import AllocationSession
 from lanescope.engine.base import Deadline, Nodes, Session
 from lanescope.engine.core import copy_spec, reason_for
 from lanescope.engine.host import (
@@ -30,11 +29,16 @@ from lanescope.engine.host import (
     require_words,
 )
 from lanescope.engine.latency import latency_session
-from lanescope.engine.pieces import PieceSession
 from lanescope.engine.process import Process, start
 from lanescope.engine.processes import Processes
 from lanescope.engine.sessions import EventCosts, GpuSession
-from lanescope.engine.walks import WalkSession, require_walks, walks
+from lanescope.engine.special_sessions import (
+    AllocationSession,
+    PieceSession,
+    WalkSession,
+    require_walks,
+    walks,
+)
 from lanescope.errors import BusyError, InputError, NotMeasuredError
 from lanescope.machine import Gpu, LinkKind, Machine
 from lanescope.machine.free_memory import available_host_bytes, available_node_bytes
