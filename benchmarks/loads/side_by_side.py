@@ -25,7 +25,7 @@ from pathlib import Path
 
 import lanescope
 from lanescope import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.copies.operation import Access
+from lanescope.copies.terms import Access
 from lanescope.engine.sampling import Plan
 from lanescope.studies.running import backend_for
 

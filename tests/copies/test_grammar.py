@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lanescope.copies import Copy, Engine, Memory, Place
 from lanescope.copies.experiment import set_title
 from lanescope.copies.grammar import parse_copies
-from lanescope.copies.place import HOST_MEMORIES
+from lanescope.copies.terms import HOST_MEMORIES
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
 from tests.findings.machine.simulator import nvswitched

@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.copies.limit import limits
-from lanescope.copies.operation import ARRAYS
+from lanescope.copies.terms import ARRAYS
 from lanescope.errors import InputError
 from lanescope.studies.latency import LOAD_BYTES, latency_experiments
 

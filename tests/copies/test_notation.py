@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lanescope.copies import Copy, Engine, Memory, Place
 from lanescope.copies.copy import copies_text
 from lanescope.copies.grammar import parse_copies
-from lanescope.copies.place import HOST_MEMORIES, UNPINNED
+from lanescope.copies.terms import HOST_MEMORIES, UNPINNED
 from lanescope.machine import Gpu, Machine, NumaNode
 
 MACHINE = Machine(

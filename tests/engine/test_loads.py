@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.copies.operation import Access, Caches
+from lanescope.copies.terms import Access, Caches
 from lanescope.engine.host import LoadSession
 from lanescope.engine.native import NativeBackend
 from lanescope.engine.sampling import Plan, measure_one

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Timing
-from lanescope.copies.operation import Access, Caches, Pattern
-from lanescope.copies.place import BY_DRIVER
+from lanescope.copies.terms import BY_DRIVER, Access, Caches, Pattern
 from lanescope.engine import host
 from lanescope.engine import native as module
 from lanescope.engine.base import ReadsClock

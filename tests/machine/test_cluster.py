@@ -11,7 +11,7 @@ from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import names_nodes, parse_copies
 from lanescope.copies.limit import limits
 from lanescope.copies.patterns import reach_each_other
-from lanescope.copies.place import Memory, Place
+from lanescope.copies.terms import Memory, Place
 from lanescope.errors import InputError
 from lanescope.machine.cluster import cluster_of
 from lanescope.machine.files import dumps_machine, parse_machine

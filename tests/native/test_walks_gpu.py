@@ -16,7 +16,7 @@ from lanescope.copies import (
     Route,
     Timing,
 )
-from lanescope.copies.place import GPU_MEMORIES, HOST_TIMED
+from lanescope.copies.terms import GPU_MEMORIES, HOST_TIMED
 from lanescope.engine.core import copy_spec
 from lanescope.engine.sessions import EventCosts
 from lanescope.engine.special_sessions import WalkSession

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
-from lanescope.copies.operation import Access
+from lanescope.copies.terms import Access
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.store.run import Manifest, Run

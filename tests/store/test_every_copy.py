@@ -23,7 +23,7 @@ from lanescope.copies import (
     Timing,
 )
 from lanescope.copies.experiment import needs_host_clock
-from lanescope.copies.place import HOST_MEMORIES
+from lanescope.copies.terms import HOST_MEMORIES
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import LinkEvidence

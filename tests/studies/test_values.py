@@ -8,7 +8,7 @@ import pytest
 
 from lanescope.copies.experiment import Cell, Matrix, Unit, experiment_of
 from lanescope.copies.patterns import chase
-from lanescope.copies.place import Memory, Place
+from lanescope.copies.terms import Memory, Place
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.results.result import Status, Verdict

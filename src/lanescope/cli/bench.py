@@ -352,7 +352,7 @@ def _list() -> None:
 
 
 def _memories() -> Sequence[str]:
-    from lanescope.copies.place import HOST_MEMORIES
+    from lanescope.copies.terms import HOST_MEMORIES
 
     return HOST_MEMORIES
 
@@ -365,7 +365,7 @@ def _options(
     pairs: int | None,
     pair: tuple[str, str] | None,
 ) -> CaseOptions:
-    from lanescope.copies.place import Memory
+    from lanescope.copies.terms import Memory
     from lanescope.studies.nvbandwidth_cases import CaseOptions
 
     size_bytes = size or (CaseOptions().bytes if buffer_mib is None else buffer_mib << 20)

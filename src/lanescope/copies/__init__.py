@@ -2,8 +2,7 @@
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Purpose, Timing
-from lanescope.copies.operation import Access, Caches, Pattern, Route, Submission
-from lanescope.copies.place import Memory, Place
+from lanescope.copies.terms import Access, Caches, Memory, Pattern, Place, Route, Submission
 
 __all__ = [
     "Access",

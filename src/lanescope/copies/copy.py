@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lanescope.calls import checked, shown
-from lanescope.copies.operation import ARRAYS, Access, Route, Submission
-from lanescope.copies.operation import Operation as Operation
-from lanescope.copies.place import UNPINNED, Memory, Place
+from lanescope.copies.terms import ARRAYS, UNPINNED, Access, Memory, Place, Route, Submission
+from lanescope.copies.terms import Operation as Operation
 from lanescope.errors import InputError
 from lanescope.machine.part_names import PART, is_gpu, node_of
 from lanescope.units.sizes import Count, exact_size_text

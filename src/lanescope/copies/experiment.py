@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from lanescope.calls import checked, shown
 from lanescope.copies.copy import Copy, Engine, copies_text
-from lanescope.copies.operation import ARRAYS, Operation
-from lanescope.copies.place import HOST_TIMED
+from lanescope.copies.terms import ARRAYS, HOST_TIMED, Operation
 from lanescope.errors import InputError
 
 _WORD_BYTES = 8

@@ -27,8 +27,8 @@ from typing import NoReturn
 from lanescope.argument_names import command
 from lanescope.codec.fields import from_attributes, shown
 from lanescope.copies.copy import AUTOMATIC, DEFAULT_BYTES, Copy, Engine, usual_memory
-from lanescope.copies.place import HOST_MEMORIES, Memory, Place
 from lanescope.copies.requirements import missing_part
+from lanescope.copies.terms import HOST_MEMORIES, Memory, Place
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.machine.part_names import PART, is_gpu, node_of, part_number

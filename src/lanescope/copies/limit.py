@@ -10,8 +10,8 @@ from math import inf, isclose
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment
-from lanescope.copies.operation import ARRAYS, Route
 from lanescope.copies.patterns import reach_each_other
+from lanescope.copies.terms import ARRAYS, Route
 from lanescope.machine import HostBandwidth, Link, LinkKind, Machine, NvLink
 from lanescope.machine.flow import Capacity, Share, max_min_fair, share_by_weight
 from lanescope.machine.part_names import is_gpu, node_of, part_name, part_number

@@ -15,7 +15,7 @@ from lanescope.copies.experiment import (
     between_processes,
     experiment_of,
 )
-from lanescope.copies.place import Memory, Place
+from lanescope.copies.terms import Memory, Place
 from lanescope.machine import Gpu, Machine
 
 #: nvbandwidth's ring for dependent loads.

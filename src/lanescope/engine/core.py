@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lanescope._core import native
 from lanescope.copies import Caches, Copy, Place, Route
 from lanescope.copies.kernel_shapes import SmShape
-from lanescope.copies.operation import PLAIN, Operation
+from lanescope.copies.terms import PLAIN, Operation
 from lanescope.engine.base import TooLateError
 from lanescope.errors import NotMeasuredError
 from lanescope.machine.part_names import own_number, part_number

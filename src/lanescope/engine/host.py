@@ -10,7 +10,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.copies import Copy, Experiment, Operation
-from lanescope.copies.operation import PLAIN, Access, Caches, Pattern
+from lanescope.copies.terms import PLAIN, Access, Caches, Pattern
 from lanescope.engine.base import WithoutLinks
 from lanescope.engine.core import CLOCK_SECONDS, place_spec, require_equal
 from lanescope.errors import NotMeasuredError

@@ -15,7 +15,7 @@ from lanescope.copies import Copy, Engine, Experiment, Timing
 from lanescope.copies.experiment import taken_bytes
 from lanescope.copies.kernel_shapes import SmShape, sm_shapes
 from lanescope.copies.limit import hops
-from lanescope.copies.place import BY_DRIVER
+from lanescope.copies.terms import BY_DRIVER
 from lanescope.engine.base import Deadline, Nodes, Session
 from lanescope.engine.core import copy_spec, reason_for
 from lanescope.engine.host import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lanescope.copies import Experiment
-from lanescope.copies.operation import Operation
+from lanescope.copies.terms import Operation
 from lanescope.engine.process import Message, Process, answers_of, clocks_text
 from lanescope.errors import NotMeasuredError
 from lanescope.machine.part_names import own_number, part_number

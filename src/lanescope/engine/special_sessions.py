@@ -21,7 +21,7 @@ from lanescope.copies import (
     Submission,
     Timing,
 )
-from lanescope.copies.operation import PLAIN
+from lanescope.copies.terms import PLAIN
 from lanescope.engine.base import WithoutLinks
 from lanescope.engine.core import CLOCK_SECONDS, device_of, place_spec, require_equal
 from lanescope.engine.sessions import MOST_QUEUED, GpuSession

@@ -15,7 +15,7 @@ from lanescope.copies.limit import (
     contention_weight,
     usage,
 )
-from lanescope.copies.place import Memory, Place
+from lanescope.copies.terms import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.flow import Capacity, max_min_fair, share_by_weight
 from lanescope.machine.part_names import part_name

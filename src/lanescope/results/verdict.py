@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lanescope.copies import Copy, Engine, Memory
 from lanescope.copies.limit import Limit
-from lanescope.copies.operation import ARRAYS
+from lanescope.copies.terms import ARRAYS
 from lanescope.machine import LinkKind, Machine
 from lanescope.machine.pcie import line_rate_gbs
 from lanescope.results.result import (

@@ -22,7 +22,7 @@ from lanescope.copies import (
 )
 from lanescope.copies.experiment import Cell, Matrix
 from lanescope.copies.limit import limits, staging_node
-from lanescope.copies.operation import PLAIN
+from lanescope.copies.terms import PLAIN
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.results.result import (

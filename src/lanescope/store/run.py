@@ -29,7 +29,7 @@ from lanescope.copies import (
     Timing,
 )
 from lanescope.copies.experiment import Case
-from lanescope.copies.operation import PLAIN
+from lanescope.copies.terms import PLAIN
 from lanescope.errors import ExitCode, InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine

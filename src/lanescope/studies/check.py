@@ -13,8 +13,8 @@ from typing import Annotated, ClassVar
 from lanescope.calls import checked, shown
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Timing
-from lanescope.copies.place import Memory, Place
 from lanescope.copies.requirements import require_fits
+from lanescope.copies.terms import Memory, Place
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError, MissingPartError
 from lanescope.kinds import StrPath

@@ -11,8 +11,8 @@ from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Timing
 from lanescope.copies.patterns import CHASE_BYTES, reach_each_other
-from lanescope.copies.place import Memory, Place
 from lanescope.copies.requirements import chosen_gpus, missing_part
+from lanescope.copies.terms import Memory, Place
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine, NumaNode

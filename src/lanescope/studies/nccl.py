@@ -11,9 +11,8 @@ from typing import Annotated, ClassVar
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.experiment import Experiment, Timing
-from lanescope.copies.operation import Operation
-from lanescope.copies.place import Memory, Place
 from lanescope.copies.requirements import chosen_gpus, missing_part, require_fits
+from lanescope.copies.terms import Memory, Operation, Place
 from lanescope.document.blocks import Column, Group, Kind, Section, Style, Table, Text
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError

@@ -12,10 +12,9 @@ from lanescope.codec.fields import from_attributes
 from lanescope.copies.copy import DEFAULT_BYTES, Engine
 from lanescope.copies.experiment import Case, CaseSet, Experiment, Matrix
 from lanescope.copies.kernel_shapes import LOADS, has_bulk_copies
-from lanescope.copies.operation import Operation
 from lanescope.copies.patterns import Patterns, usable, why_no_pairs, why_unusable
-from lanescope.copies.place import HOST_MEMORIES, UNPINNED, Memory
 from lanescope.copies.requirements import missing_part
+from lanescope.copies.terms import HOST_MEMORIES, UNPINNED, Memory, Operation
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.units.sizes import Bytes

@@ -10,9 +10,8 @@ from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.experiment import Experiment, Purpose, Timing
-from lanescope.copies.operation import Submission
-from lanescope.copies.place import Memory, Place
 from lanescope.copies.requirements import chosen_gpus, missing_part
+from lanescope.copies.terms import Memory, Place, Submission
 from lanescope.document.blocks import (
     Block,
     Bullets,

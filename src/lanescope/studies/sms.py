@@ -12,10 +12,9 @@ from lanescope.calls import checked
 from lanescope.copies.copy import DEFAULT_BYTES, Copy, Engine, copies_text
 from lanescope.copies.experiment import Experiment, experiment_of
 from lanescope.copies.kernel_shapes import KIB, LOADS, has_bulk_copies
-from lanescope.copies.operation import Operation
 from lanescope.copies.patterns import reach_each_other
-from lanescope.copies.place import Memory, Place
 from lanescope.copies.requirements import chosen_gpus, missing_part
+from lanescope.copies.terms import Memory, Operation, Place
 from lanescope.document.blocks import (
     Bullets,
     Cell,

@@ -11,8 +11,8 @@ from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.experiment import Experiment, Purpose, Timing, experiment_of
-from lanescope.copies.place import Memory, Place
 from lanescope.copies.requirements import chosen_gpus, largest_sweep_bytes, require_fits
+from lanescope.copies.terms import Memory, Place
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Table
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError

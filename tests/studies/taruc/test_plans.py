@@ -7,7 +7,7 @@ import pytest
 
 from lanescope.copies import Caches, Engine, Memory, Operation, Pattern, Timing
 from lanescope.copies.experiment import taken_bytes
-from lanescope.copies.place import HOST_TIMED
+from lanescope.copies.terms import HOST_TIMED
 from lanescope.studies.taruc import Benchmark, Only, Parameters, Sizes
 from lanescope.studies.taruc.axes import memory_of
 from lanescope.studies.taruc.parameters import Nurma

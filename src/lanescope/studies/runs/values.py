@@ -14,7 +14,7 @@ import numpy as np
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Purpose, Timing
 from lanescope.copies.experiment import Case, Cell, Matrix, Unit, set_title
-from lanescope.copies.operation import Operation
+from lanescope.copies.terms import Operation
 from lanescope.report.format import bytes_text, count_text
 from lanescope.results.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.units.bandwidth import bandwidth_gbs

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from lanescope.calls import checked
 from lanescope.copies.experiment import Experiment, taken_bytes
-from lanescope.copies.operation import Caches, Pattern
-from lanescope.copies.place import Memory
+from lanescope.copies.terms import Caches, Memory, Pattern
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.studies.taruc.parameters import Nurma, Parameters, Sizes
 from lanescope.units.sizes import binary_text

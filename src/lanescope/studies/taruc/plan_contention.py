@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Purpose, Timing
-from lanescope.copies.operation import Access
-from lanescope.copies.place import Memory, Place
+from lanescope.copies.terms import Access, Memory, Place
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.studies.taruc.axes import Axes, Planned, cache_bytes, joined
 from lanescope.studies.taruc.parameters import WORD_BYTES, Contention

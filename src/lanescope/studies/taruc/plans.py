@@ -12,9 +12,18 @@ from collections.abc import Iterator, Sequence
 
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Purpose, Timing
-from lanescope.copies.operation import Access, Caches, Pattern, Route
 from lanescope.copies.patterns import reach_each_other
-from lanescope.copies.place import GPU_MEMORIES, HOST_MEMORIES, HOST_TIMED, Memory, Place
+from lanescope.copies.terms import (
+    GPU_MEMORIES,
+    HOST_MEMORIES,
+    HOST_TIMED,
+    Access,
+    Caches,
+    Memory,
+    Pattern,
+    Place,
+    Route,
+)
 from lanescope.machine import Gpu, NumaNode
 from lanescope.studies.taruc.axes import Axes, Planned, cache_bytes, walk_bytes
 from lanescope.studies.taruc.parameters import WORD_BYTES, Nurma

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
-from lanescope.copies.operation import PLAIN
+from lanescope.copies.terms import PLAIN
 from lanescope.machine import Machine
 from lanescope.results.result import CopyResult, Result, Status, Verdict
 from lanescope.studies.taruc.parameters import WORD_BYTES, Benchmark
