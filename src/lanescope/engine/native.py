@@ -15,6 +15,7 @@ from lanescope.copies import Copy, Engine, Experiment, Timing
 from lanescope.copies.experiment import taken_bytes
 from lanescope.copies.kernel_shapes import SmShape, sm_shapes
 from lanescope.copies.limit import hops
+from lanescope.copies.requirements import available_host_bytes, available_node_bytes
 from lanescope.copies.terms import BY_DRIVER
 from lanescope.engine.base import Deadline, Nodes, Session
 from lanescope.engine.core import copy_spec, reason_for
@@ -41,7 +42,6 @@ from lanescope.engine.special_sessions import (
 )
 from lanescope.errors import BusyError, InputError, NotMeasuredError
 from lanescope.machine import Gpu, LinkKind, Machine
-from lanescope.machine.free_memory import available_host_bytes, available_node_bytes
 from lanescope.results.result import Source
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from lanescope.copies import (
     Submission,
     Timing,
 )
+from lanescope.copies.requirements import free_bytes
 from lanescope.copies.terms import PLAIN
 from lanescope.engine.base import WithoutLinks
 from lanescope.engine.core import CLOCK_SECONDS, device_of, place_spec, require_equal
 from lanescope.engine.sessions import MOST_QUEUED, GpuSession
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu, Machine
-from lanescope.machine.free_memory import free_bytes
 from lanescope.results.result import FloatArray
 
 if TYPE_CHECKING:

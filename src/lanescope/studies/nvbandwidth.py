@@ -12,10 +12,9 @@ from lanescope.argument_names import argument, command
 from lanescope.calls import checked
 from lanescope.copies.copy import DEFAULT_BYTES
 from lanescope.copies.experiment import Case, Matrix
-from lanescope.copies.requirements import fitting_size, missing_part, require_fits
+from lanescope.copies.requirements import fitting_size, free_bytes, missing_part, require_fits
 from lanescope.engine.sampling import Plan
 from lanescope.machine import Machine
-from lanescope.machine.free_memory import free_bytes
 from lanescope.results.result import Result
 from lanescope.store.run import Run
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose, is_of_processes

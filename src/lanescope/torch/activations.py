@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any, Self
 
 from lanescope.calls import checked
+from lanescope.copies.requirements import available_host_bytes
 from lanescope.errors import InputError
-from lanescope.machine.free_memory import available_host_bytes
 from lanescope.torch.saved import Link, Moved, Pool
 from lanescope.units.sizes import Size, size_of
 

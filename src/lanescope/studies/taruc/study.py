@@ -11,12 +11,11 @@ from lanescope.calls import shown
 from lanescope.codec.fields import FieldError
 from lanescope.copies.copy import Engine
 from lanescope.copies.experiment import Experiment, taken_bytes
-from lanescope.copies.requirements import missing_part
+from lanescope.copies.requirements import free_bytes, missing_part
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.machine.free_memory import free_bytes
 from lanescope.store.run import Run
 from lanescope.studies.running import Progress
 from lanescope.studies.study import Listing, Study, Work, run_study

@@ -1,6 +1,6 @@
 import pytest
 
-from lanescope.machine.free_memory import available_host_bytes, available_node_bytes
+from lanescope.copies.requirements import available_host_bytes, available_node_bytes
 
 GIB = 1 << 30
 
