@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lanescope._core import native
-from lanescope.compression.gpu_arrays import framework_of_array, require_plain
+from lanescope.compression.gpu_arrays import KNOWN, framework_of_array, require_plain
 from lanescope.errors import InputError
 
 #: As what values lie in a stream: fp8 and bool as bytes, complex numbers as their two parts.
@@ -33,9 +33,6 @@ _OF_ML_DTYPES = {
 }
 #: How the core calls what they mean, where it is not by their own name.
 _MEANINGS = {"bool": "boolean", "complex64": "complex", "complex128": "complex"}
-_KNOWN = {"float16", "bfloat16", "float32", "float64"} | {
-    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
-}
 #: As what values of NumPy's other kinds can be viewed.
 _VIEWS = {"M": "int64", "m": "int64"}
 _NO_ARRAY = (
@@ -224,7 +221,7 @@ def _is_void(own: np.dtype[Any], dtype: str | None) -> bool:
 
 
 def _require_known(own: Any, name: str, dtype: str | None) -> None:
-    if name in _KNOWN or (name == "bool" and dtype == "uint8"):
+    if name in KNOWN or (name == "bool" and dtype == "uint8"):
         return
     if getattr(own, "hasobject", False):
         raise InputError(

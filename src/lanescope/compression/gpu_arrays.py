@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from lanescope.errors import InputError
 
 #: Types by whose values codecs tell what repeats; all others are bytes to them.
-_KNOWN = {"float16", "bfloat16", "float32", "float64"} | {
+KNOWN = {"float16", "bfloat16", "float32", "float64"} | {
     f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 }
 #: What arrays of a framework have, by which they are told from other things of it.
@@ -154,7 +154,7 @@ def dtype_name(dtype: Any) -> str:
 def coded_dtype(dtype: Any) -> str:
     """Return the type by which codecs know values of a framework's type."""
     name = _PARTS.get(dtype_name(dtype), dtype_name(dtype))
-    return name if name in _KNOWN else "uint8"
+    return name if name in KNOWN else "uint8"
 
 
 def _module(framework: str) -> Any:

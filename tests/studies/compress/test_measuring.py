@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 
 from lanescope.compression.arrays import Entry
-from lanescope.compression.device import Choice, HostDevice
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.studies.compress import measuring
-from lanescope.studies.compress.measuring import MismatchError, array_results, example_arrays
-from lanescope.studies.compress.results import sums_by_dtype
+from lanescope.studies.compress.measuring import (
+    HostDevice,
+    MismatchError,
+    array_results,
+    example_arrays,
+)
+from lanescope.studies.compress.results import Choice, sums_by_dtype
 from tests.studies.compress.made_up import FakeDevice, array_result, measured
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lanescope.compression.arrays import Entry
-from lanescope.compression.device import HostDevice
 from lanescope.compression.stream import Codec
 from lanescope.document.blocks import Bullets
 from lanescope.errors import InputError
@@ -18,6 +17,7 @@ from lanescope.studies.analysis import Silent
 from lanescope.studies.analysis_run import AnalysisManifest, analysis_document
 from lanescope.studies.compress import on_gpus, study
 from lanescope.studies.compress.compressed import read_compress
+from lanescope.studies.compress.measuring import HostDevice
 from lanescope.studies.compress.study import Compress, Measuring
 from tests.compression.made_up_core import MadeUpCore
 from tests.studies.compress.made_up import compressed

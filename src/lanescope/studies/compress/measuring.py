@@ -5,21 +5,24 @@ With them stand arrays that are made up, the same each time, for where nobody na
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 # Now, and not at the first example: a Ctrl-C while NumPy loads this part of it is lost in there.
 from numpy.random import Generator, default_rng
 
+from lanescope._core import native
 from lanescope.compression.arrays import Entry, Values, storage
-from lanescope.compression.device import Choice, Device
+from lanescope.compression.codec import compress, decompress, most_bytes
 from lanescope.compression.stream import Codec, Stream, describe
 from lanescope.engine.sampling import Plan, sample_call
 from lanescope.errors import InputError, LanescopeError
-from lanescope.studies.compress.results import ArrayResult, Measured, Timing
+from lanescope.studies.compress.results import ArrayResult, Choice, Measured, Timing
 
 #: Of a longer array so many bytes are timed, its first; all of them are compressed and compared.
 MOST_TIMED_BYTES = 256 << 20
@@ -28,6 +31,72 @@ _UNWRITTEN = 0xA5
 _SEED = 7
 #: Of each array that is made up.
 DEFAULT_BYTES = 16 << 20
+
+
+class Device(Protocol):
+    """Where arrays are compressed, and by which clock that is timed.
+
+    Attributes
+    ----------
+    name
+        Such as ``cpu``.
+    threads
+        Numbers of threads, or of what else works at the same time, that are measured; rising.
+    """
+
+    name: str
+    threads: tuple[int, ...]
+
+    def takes(self, codec: Codec, dtype: str) -> bool:
+        """Return whether a codec takes values of a type."""
+
+    def compress(
+        self, values: Values, dtype: str, choice: Choice, threads: int
+    ) -> tuple[Stream, float]:
+        """Return the stream, and the seconds that it took."""
+
+    def decompress(self, stream: Stream, out: Values, threads: int) -> float:
+        """Fill `out`, and return the seconds that it took."""
+
+
+class HostDevice:
+    """This host's CPUs, by its monotonic clock; memory for the stream is there before."""
+
+    name = "cpu"
+
+    def __init__(self, threads: int = 0) -> None:
+        most = threads or min(len(os.sched_getaffinity(0)), 16)
+        self.threads = tuple(dict.fromkeys((1, most)))
+        self._room = np.empty(0, np.uint8)
+
+    def takes(self, codec: Codec, dtype: str) -> bool:
+        """Return whether a codec takes values of a type."""
+        kind = native.Dtype["bytes" if dtype == "uint8" else dtype]
+        return native.can_compress(native.Codec[codec], kind)
+
+    def compress(
+        self, values: Values, dtype: str, choice: Choice, threads: int
+    ) -> tuple[Stream, float]:
+        """Return the stream, which the next call overwrites, and the seconds that it took."""
+        most = most_bytes(values.nbytes, values.ndim)
+        if len(self._room) < most:
+            self._room = np.zeros(most, np.uint8)
+        begin = time.perf_counter()
+        stream = compress(
+            values,
+            choice.codec,
+            dtype=dtype,
+            dimensionality=choice.dimensionality,
+            threads=threads,
+            out=self._room,
+        )
+        return stream, time.perf_counter() - begin
+
+    def decompress(self, stream: Stream, out: Values, threads: int) -> float:
+        """Fill `out`, and return the seconds that it took."""
+        begin = time.perf_counter()
+        decompress(stream, out=out, threads=threads)
+        return time.perf_counter() - begin
 
 
 class MismatchError(LanescopeError):

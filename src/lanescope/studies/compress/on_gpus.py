@@ -18,12 +18,11 @@ from lanescope._core import native
 from lanescope.argument_names import argument
 from lanescope.compression.arrays import Values
 from lanescope.compression.channel_setup import TO_GPU, TO_HOST
-from lanescope.compression.device import Choice
 from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.studies.compress.measuring import MOST_TIMED_BYTES, MismatchError
-from lanescope.studies.compress.results import ArrayResult, Crossing, Kernels, Timing
+from lanescope.studies.compress.results import ArrayResult, Choice, Crossing, Kernels, Timing
 
 MIB = 1 << 20
 #: Of the GPU; 0: all.

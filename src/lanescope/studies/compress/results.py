@@ -8,12 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.codec.fields import Positive, PositiveInt
-from lanescope.compression.device import Choice
 from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
 from lanescope.results.result import median_interval
 from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.units.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A codec, and from how many values before GFC predicts."""
+
+    codec: Codec
+    dimensionality: int = 1
+
+    @property
+    def name(self) -> str:
+        """As people read it; raw codes no values, only blocks of one value become small."""
+        if self.codec is Codec.RAW:
+            return "constant blocks"
+        return f"gfc dim {self.dimensionality}" if self.codec is Codec.GFC else str(self.codec)
 
 
 def speed(size: int, seconds: Sequence[float]) -> Estimate:

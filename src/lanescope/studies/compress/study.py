@@ -21,7 +21,6 @@ from lanescope.compression.arrays import (
     Opened,
     open_arrays,
 )
-from lanescope.compression.device import HostDevice
 from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, MissingPartError
@@ -39,7 +38,12 @@ from lanescope.studies.analysis import (
 from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.compress import on_gpus
 from lanescope.studies.compress.compressed import FILE, Compressed, read_compress
-from lanescope.studies.compress.measuring import DEFAULT_BYTES, array_results, example_arrays
+from lanescope.studies.compress.measuring import (
+    DEFAULT_BYTES,
+    HostDevice,
+    array_results,
+    example_arrays,
+)
 from lanescope.studies.compress.on_gpus import DEFAULT_LINK_SIZES, DEFAULT_SMS, Gpus, require_sms
 from lanescope.studies.compress.results import ArrayResult
 from lanescope.studies.compress.verdicts import Link
