@@ -10,7 +10,7 @@ import pytest
 import lanescope
 from lanescope import InputError, LanescopeError
 from lanescope.compression import channel as channel_module
-from lanescope.compression import deciding, page_copies, page_memory, page_restores, paging
+from lanescope.compression import deciding, page_copies, page_restores, paging
 from lanescope.compression import pages as pages_module
 from lanescope.compression.deciding import Always
 from lanescope.compression.gpu_arrays import gpu_array
@@ -57,7 +57,7 @@ def gpus(monkeypatch):
     for module in (channel_module, paging, page_copies, page_restores):
         monkeypatch.setattr(module, "current_stream", lambda framework, gpu: 1000 + gpu)
     monkeypatch.setattr(pages_module, "new_array", new_array)
-    monkeypatch.setattr(page_memory, "new_bytes", new_bytes)
+    monkeypatch.setattr(page_copies, "new_bytes", new_bytes)
     return Gpus
 
 
@@ -315,7 +315,7 @@ def test_a_transfer_begins_before_it_is_known_where_pages_go(gpus, monkeypatch):
 
 
 def test_more_than_a_group_goes_in_several_transfers(gpus, monkeypatch):
-    monkeypatch.setattr(page_memory, "GROUP_BYTES", 200 * KIB)
+    monkeypatch.setattr(page_copies, "GROUP_BYTES", 200 * KIB)
     given = made_up([64 * KIB, 16 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 16 * KIB])
     channel = host()
     parcel = channel.offload_many(given)
@@ -330,7 +330,7 @@ def short_edges(monkeypatch):
     """First and last transfers of 64 KiB, and 512 KiB for all that are under way."""
     monkeypatch.setattr(pages_module, "LEAD_BYTES", 64 * KIB)
     monkeypatch.setattr(pages_module, "EDGE_BYTES", 64 * KIB)
-    monkeypatch.setattr(page_memory, "GROUP_BYTES", 512 * KIB)
+    monkeypatch.setattr(page_copies, "GROUP_BYTES", 512 * KIB)
 
 
 def test_the_first_and_the_last_pages_of_a_cache_go_apart(gpus, short_edges):
@@ -395,7 +395,7 @@ def test_the_first_of_a_long_list_leave_while_others_are_looked_at(gpus):
 
 
 def test_less_memory_means_more_transfers(gpus, monkeypatch):
-    monkeypatch.setattr(page_memory, "LEAST_GROUP_BYTES", 32 * KIB)
+    monkeypatch.setattr(page_copies, "LEAST_GROUP_BYTES", 32 * KIB)
     given = made_up([16 * KIB] * 32)
     gpus.room = 200 * KIB
     channel = host()
@@ -412,7 +412,7 @@ def test_less_memory_means_more_transfers(gpus, monkeypatch):
 
 
 def test_compressed_pages_come_back_in_parts_where_memory_is_short(gpus, monkeypatch):
-    monkeypatch.setattr(page_memory, "LEAST_GROUP_BYTES", 256 * KIB)
+    monkeypatch.setattr(page_copies, "LEAST_GROUP_BYTES", 256 * KIB)
     given = made_up([64 * KIB] * 12)
     channel = host("on", codec="delta")
     parcel = channel.offload_many(given)

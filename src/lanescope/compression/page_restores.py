@@ -9,11 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanescope.calls import checked
-from lanescope.compression import page_memory
+from lanescope.compression import page_copies
 from lanescope.compression.deciding import Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream, framework_of_array
-from lanescope.compression.page_copies import PageCopies, are_gathered, of_channel
-from lanescope.compression.page_memory import NoMemoryError, Transferring, Unjoined, less, scratch
+from lanescope.compression.page_copies import (
+    NoMemoryError,
+    PageCopies,
+    Transferring,
+    Unjoined,
+    are_gathered,
+    less,
+    of_channel,
+    scratch,
+)
 from lanescope.compression.pages import (
     BLOCK_BYTES,
     Numbers,
@@ -101,7 +109,7 @@ class PageRestores(PageCopies):
             return []
         stream = current_stream(parcel.framework, self._source)
         begun: list[Transferring] = []
-        left = page_memory.GROUP_BYTES
+        left = page_copies.GROUP_BYTES
         for group in parcel.groups:
             size = int(group.held.bytes)
             left -= size
@@ -129,7 +137,7 @@ class PageRestores(PageCopies):
             room = unjoined.scratch(some.framework, self._source, some.group_bytes)
         except NoMemoryError:
             if some.is_coded:
-                return self._restore_blocks(some, stream, page_memory.LEAST_GROUP_BYTES)
+                return self._restore_blocks(some, stream, page_copies.LEAST_GROUP_BYTES)
             return self._restore_parts(some, stream)
         return self._restore_whole(some, room.pointer, stream, unjoined, room)
 
@@ -154,7 +162,7 @@ class PageRestores(PageCopies):
         self._note(some.parcel, some.group, int(some.sizes.sum()), ticket)
 
     def _restore_blocks(
-        self, some: _Some, stream: int, most: int = page_memory.GROUP_BYTES
+        self, some: _Some, stream: int, most: int = page_copies.GROUP_BYTES
     ) -> None:
         """Bring back the blocks that hold pages, as many at a time as there is memory for."""
         first = 0

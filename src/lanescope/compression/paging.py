@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 
 from lanescope.calls import checked
-from lanescope.compression import page_memory
+from lanescope.compression import page_copies
 from lanescope.compression.deciding import Decision, Transfer
 from lanescope.compression.gpu_arrays import GpuArray, current_stream
-from lanescope.compression.page_copies import PageSample, coded, groups_of, of_channel
-from lanescope.compression.page_memory import NoMemoryError, Transferring, Unjoined
+from lanescope.compression.page_copies import (
+    NoMemoryError,
+    PageSample,
+    Transferring,
+    Unjoined,
+    coded,
+    groups_of,
+    of_channel,
+)
 from lanescope.compression.page_restores import PageRestores
 from lanescope.compression.pages import (
     BLOCK_BYTES,
@@ -237,7 +244,7 @@ class PageTransfers(PageRestores):
         if not are_blocks(given):
             yield from self._side_by_side(given, unjoined, ends=ends)
             return
-        for first, last in groups_of(given, page_memory.GROUP_BYTES // 2, ends=ends):
+        for first, last in groups_of(given, page_copies.GROUP_BYTES // 2, ends=ends):
             yield first, given.part(first, last), None
 
     def _offload_group(
