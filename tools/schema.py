@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from lanescope.fleet.formats import NodeLine
+from lanescope.operators.formats import NodeLine
 from lanescope.studies.node.report import NodeReport
 from lanescope.studies.runs.export import ExportedRun
 

@@ -11,8 +11,8 @@ from tools.schema import schema_of
 
 from lanescope.codec.fields import decode
 from lanescope.fleet.exchange import PairRate
-from lanescope.fleet.formats import Format, NodeLine, faulty, written
 from lanescope.fleet.report import fleet_report
+from lanescope.operators.formats import FleetFormat, NodeLine, faulty, fleet_text
 from lanescope.studies.node.report import State, report_of_failure
 from tests.fleet.made_up import fleet, node
 from tests.fleet.test_report import BEGAN, broken
@@ -36,22 +36,22 @@ def report():
 
 def test_nodes_with_a_fault_are_named_the_worst_first(report):
     assert list(faulty(report)) == ["sick", "n0003", "slow"]
-    assert written(report, Format.SUSPECTS) == "sick\nn0003\nslow\n"
+    assert fleet_text(report, FleetFormat.SUSPECTS) == "sick\nn0003\nslow\n"
     sound = fleet_report(fleet(8), (), BEGAN)
-    assert written(sound, Format.SUSPECTS) == written(sound, Format.SLURM) == ""
+    assert fleet_text(sound, FleetFormat.SUSPECTS) == fleet_text(sound, FleetFormat.SLURM) == ""
 
 
 @pytest.mark.parametrize("state", [State.SICK, State.MISSING])
 def test_a_sick_node_that_names_no_fault_is_a_suspect(state):
     report = report_of_failure("g1 is gone", replace(ABOUT, host="n1"), state)
     found = fleet_report([report], (), BEGAN)
-    assert written(found, Format.SUSPECTS) == "n1\n"
+    assert fleet_text(found, FleetFormat.SUSPECTS) == "n1\n"
     expected = f'NodeName=n1 Reason="lanescope: {state} g1 is gone"\n'
-    assert written(found, Format.SLURM) == expected
+    assert fleet_text(found, FleetFormat.SLURM) == expected
 
 
 def test_slurm_gets_a_reason_that_fits_into_quotation_marks(report):
-    lines = written(report, Format.SLURM).splitlines()
+    lines = fleet_text(report, FleetFormat.SLURM).splitlines()
     assert len(lines) == 3
     for line in lines:
         assert re.fullmatch(r'NodeName=\S+ Reason="lanescope: [^"\']{10,160}"', line)
@@ -59,7 +59,7 @@ def test_slurm_gets_a_reason_that_fits_into_quotation_marks(report):
 
 
 def test_a_line_of_json_for_every_node_and_every_missing_one(report):
-    lines = [json.loads(line) for line in written(report, Format.JSONL).splitlines()]
+    lines = [json.loads(line) for line in fleet_text(report, FleetFormat.JSONL).splitlines()]
     found = [decode(NodeLine, line) for line in lines]
     assert len(found) == 12 + 4 + 1
     by_host = {one.host: one for one in found}
@@ -75,7 +75,8 @@ def test_the_published_schema_is_that_of_the_lines():
 
 def test_metrics_are_what_prometheus_reads(report):
     families = {
-        f.name: f for f in text_string_to_metric_families(written(report, Format.PROMETHEUS))
+        f.name: f
+        for f in text_string_to_metric_families(fleet_text(report, FleetFormat.PROMETHEUS))
     }
     assert all(family.type == "gauge" for family in families.values())
     states = {s.labels["state"]: s.value for s in families["lanescope_fleet_nodes"].samples}

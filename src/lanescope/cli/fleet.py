@@ -42,9 +42,9 @@ RacksOption = Annotated[
 
 
 def _formats() -> list[str]:
-    from lanescope.fleet.formats import Format
+    from lanescope.operators.formats import FleetFormat
 
-    return list(Format)
+    return list(FleetFormat)
 
 
 FormatOption = Annotated[
@@ -265,9 +265,9 @@ def _show(
         print(report.as_json(), end="")
     elif form is not None:
         from lanescope.codec.atomic import write_text
-        from lanescope.fleet.formats import Format, written
+        from lanescope.operators.formats import FleetFormat, fleet_text
 
-        text = written(report, Format(form))
+        text = fleet_text(report, FleetFormat(form))
         if to is None:
             print(text, end="")
         else:

@@ -27,9 +27,9 @@ DEFAULT_WITHIN_NS = 60_000_000_000
 
 
 def _formats() -> list[str]:
-    from lanescope.studies.node.formats import Format
+    from lanescope.operators.formats import NodeFormat
 
-    return list(Format)
+    return list(NodeFormat)
 
 
 def _levels() -> list[str]:
@@ -119,8 +119,8 @@ def node(
         plan = plan_of(study.sampling, None, None, within)
         run_study(study, plan=plan, allow_busy=allow_busy, out=out)
         return
+    from lanescope.operators.formats import NodeFormat, node_written
     from lanescope.store.folders import new_or_temporary_folder
-    from lanescope.studies.node.formats import Format, line, written
     from lanescope.studies.node.study import (
         Request,
         check_node,
@@ -139,12 +139,12 @@ def node(
             out, _ = new_or_temporary_folder("node")
         make_folder(out)
     report = check_node(request, None if no_store else out)
-    text, code = written(report, Format(format or Format.LINE))
+    text, code = node_written(report, NodeFormat(format or NodeFormat.LINE))
     if to is None:
         print(text, end="")
     else:
         from lanescope.codec.atomic import write_text
 
         write_text(to, text)
-        print(line(report))
+        print(report)
     raise typer.Exit(code)

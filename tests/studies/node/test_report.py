@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tools.schema import schema_of
 
 from lanescope.codec.fields import decode
+from lanescope.operators.formats import NodeFormat, node_written
 from lanescope.results.result import Status
 from lanescope.store.folder import State as RunState
-from lanescope.studies.node.formats import Format, line, written
 from lanescope.studies.node.report import (
     Check,
     NodeReport,
@@ -103,7 +103,7 @@ def test_of_an_interrupted_check_what_is_there_counts(slow, state):
 def test_a_failure_is_no_verdict_on_the_node():
     found = report_of_failure("no such file", ABOUT, code=2)
     assert (found.state, found.exit_code, found.unfit) == (State.FAILED, 2, False)
-    assert line(found) == "node-17: FAILED (exit code 2): no such file"
+    assert str(found) == "node-17: FAILED (exit code 2): no such file"
 
 
 REPORTS = {
@@ -120,24 +120,24 @@ def any_report(request):
 
 
 def test_the_line_is_one(any_report):
-    text, code = written(any_report, Format.LINE)
+    text, code = node_written(any_report, NodeFormat.LINE)
     assert text.count("\n") == 1
     assert text.startswith("node-17: ")
     assert code == any_report.exit_code
 
 
 def test_json_reads_back(any_report):
-    text, _ = written(any_report, Format.JSON)
+    text, _ = node_written(any_report, NodeFormat.JSON)
     assert text.count("\n") == 1
     assert decode(NodeReport, json.loads(text)) == any_report
 
 
 def test_nhc_fails_for_a_broken_part_alone(any_report):
-    assert written(any_report, Format.NHC).exit_code == (any_report.state is State.SICK)
+    assert node_written(any_report, NodeFormat.NHC).exit_code == (any_report.state is State.SICK)
 
 
 def test_nagios_has_a_state_a_text_and_bytes_a_second(any_report):
-    text, code = written(any_report, Format.NAGIOS)
+    text, code = node_written(any_report, NodeFormat.NAGIOS)
     word = {0: "OK", 2: "CRITICAL", 3: "UNKNOWN"}[code]
     assert text.startswith(f"LANESCOPE {word} - node-17: ")
     assert text.count("|") == bool(any_report.rates)
@@ -151,7 +151,7 @@ SAMPLE = re.compile(r'^([a-z_]+)(\{(?:[a-z]+="(?:[^"\\]|\\.)*",?)*\})? ([0-9.e+]
 
 
 def test_prometheus_has_help_type_and_each_series_once(any_report):
-    text, _ = written(any_report, Format.PROMETHEUS)
+    text, _ = node_written(any_report, NodeFormat.PROMETHEUS)
     series, known = set(), set()
     for row in text.splitlines():
         if row.startswith("# TYPE "):
@@ -169,7 +169,7 @@ def test_prometheus_has_help_type_and_each_series_once(any_report):
 
 
 def test_prometheus_reads_by_its_own_library(any_report):
-    families = text_string_to_metric_families(written(any_report, Format.PROMETHEUS).text)
+    families = text_string_to_metric_families(node_written(any_report, NodeFormat.PROMETHEUS).text)
     samples = [sample for family in families for sample in family.samples]
     rates = [s for s in samples if s.name == "lanescope_path_bytes_per_second"]
     numbers = [rate.gbs * 1e9 for rate in any_report.rates if rate.gbs is not None]
@@ -181,4 +181,4 @@ def test_prometheus_reads_by_its_own_library(any_report):
 def test_the_schema_of_a_report_is_published():
     made = schema_of(NodeReport, "lanescope node")
     assert json.loads(SCHEMA.read_text()) == made
-    assert set(json.loads(written(report(), Format.JSON).text)) == set(made["properties"])
+    assert set(json.loads(node_written(report(), NodeFormat.JSON).text)) == set(made["properties"])
