@@ -22,8 +22,8 @@ from tests.native.programs import program
 #: With two threads, however few cores there are, and no copies left to the driver to compare.
 WATCH = COMMAND.replace(
     "from lanescope.cli import main",
-    "from lanescope.boosting import watched\n"
-    "watched.OPTIONS = watched.BoostOptions(threads=2, always=True)\n"
+    "from lanescope.studies import watched\n"
+    "watched.BOOST_OPTIONS = watched.BoostOptions(threads=2, always=True)\n"
     "from lanescope.cli import main",
 )
 

@@ -18,8 +18,8 @@ from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole
 
 if TYPE_CHECKING:
-    from lanescope.boosting.watched import BoostedLaunch
     from lanescope.findings.trace import Evaluation
+    from lanescope.studies.watched import BoostedLaunch
     from lanescope.trace.run import WatchRun
     from lanescope.trace.watch_folder import WatchManifest
     from lanescope.watching.assertions import Assertion
@@ -305,7 +305,7 @@ def watch(
 
 
 def _boosted(waited: Waited) -> BoostedLaunch:
-    from lanescope.boosting.watched import BoostedLaunch
+    from lanescope.studies.watched import BoostedLaunch
 
     return BoostedLaunch(waited)
 

@@ -1,15 +1,18 @@
-"""A watch from Python: ``lanescope.watch()``."""
+"""A watch from Python, ``lanescope.watch()``, and of programs whose copies are carried, too."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from lanescope.boosting.watched import BoostedLaunch
+from lanescope.argument_names import argument
+from lanescope.boosting.running import BoostOptions, run_boosted
+from lanescope.boosting.tally import as_dict, lines_of
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
 from lanescope.document.blocks import Block
@@ -21,19 +24,22 @@ from lanescope.store.store import PAGE
 from lanescope.studies.analysis import AnalysisResult
 from lanescope.studies.options import Option
 from lanescope.studies.watch_report.document import summary_json, watch_page_html, watch_terminal
-from lanescope.trace.run import WatchRun
+from lanescope.trace.run import BoostOutcome, WatchRun, store_boost
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Seconds as Bounds
 from lanescope.units.words import Seconds
+from lanescope.watching.launcher import Outcome
 from lanescope.watching.requests import SourceRequest, request_watch
 from lanescope.watching.session import watch as run_watch
-from lanescope.watching.waiting import waited_for
+from lanescope.watching.waiting import Waited, waited_for
 
 #: With the bounds of the options on the command line.
 Interval = Annotated[
     Seconds, Option(Bounds("--interval", 1_000, 1_000_000_000, "from 1us to 1s"), "")
 ]
 _LEAST_SPOOL = 1 << 20
+#: As `lanescope boost` has them without options.
+BOOST_OPTIONS = BoostOptions()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -206,3 +212,55 @@ def _words(program: str) -> list[str]:
             f"watch: program {shown(program)} cannot be taken apart: {error}; give its words in a "
             'list, such as ["python", "train.py"]'
         ) from None
+
+
+class BoostedLaunch:
+    """A program that is run as a watch has it run, boosted besides.
+
+    The boost stands behind what records calls: that sees the program's copies, each once, with the
+    time that it took boosted.
+
+    Parameters
+    ----------
+    launched
+        How it would be run without.
+
+    Raises
+    ------
+    InputError
+        If nothing is run.
+    """
+
+    def __init__(self, launched: Waited) -> None:
+        if not launched.traceable:
+            raise InputError(f"{argument.boost} is for a program that is run; name one")
+        self.program = launched.program
+        self.traceable = launched.traceable
+        self.notes = launched.notes
+        self._boost: BoostOutcome | None = None
+
+    def wait(self, environment: Mapping[str, str]) -> Outcome:
+        """Run it until it ends, and note what became of its copies."""
+        done = run_boosted(self.program, environment, BOOST_OPTIONS)
+        if done.tally is None:
+            self._boost = BoostOutcome((done.unable or "Nothing was carried.",))
+        else:
+            least = BOOST_OPTIONS.from_bytes
+            lines = lines_of(done.tally, from_bytes=least, dry_run=False)
+            numbers = as_dict(done.tally, from_bytes=least, dry_run=False)
+            self._boost = BoostOutcome(tuple(lines), numbers)
+        return done.outcome
+
+    def add_to(self, run: WatchRun) -> WatchRun:
+        """Store what became of its copies with a watch of it, and return the watch with that.
+
+        Raises
+        ------
+        InputError
+            If it cannot be stored.
+        """
+        if self._boost is None:
+            return run
+        if run.folder is not None:
+            store_boost(run.folder, self._boost)
+        return dataclasses.replace(run, boost=self._boost)
