@@ -26,10 +26,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from workloads import workload_of
 
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.points import Kind, Point, pattern_of
+from lanescope.prediction.points import Kind, Point, pattern_of, read_measured
 from lanescope.prediction.predictor import Spread, copy_bytes, regime_of
 from lanescope.prediction.replay import Replay, replay
-from lanescope.prediction.samples import read_measured
 from lanescope.prediction.seconds import transfer_seconds
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import MAPPED, Method, Workload

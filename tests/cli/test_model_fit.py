@@ -11,7 +11,7 @@ from lanescope.errors import InputError
 from lanescope.prediction import fit_run
 from lanescope.prediction.contention import NotTogether
 from lanescope.prediction.fit_run import CONTENTION, Sets, facts_of, store_samples
-from lanescope.prediction.samples import read_measured
+from lanescope.prediction.points import read_measured
 from lanescope.prediction.stored_parameters import FILE, load, newest_fit, save
 from lanescope.report.document_page import document_page
 from lanescope.studies.analysis_run import analysis_document, analysis_folder

@@ -21,8 +21,14 @@ from lanescope.prediction.parameters import (
     Origin,
     Paced,
 )
-from lanescope.prediction.points import _PACES, MOST_BYTES, Kind, plan
-from lanescope.prediction.samples import read_measured, write_measured
+from lanescope.prediction.points import (
+    _PACES,
+    MOST_BYTES,
+    Kind,
+    plan,
+    read_measured,
+    write_measured,
+)
 from lanescope.prediction.seconds import mapped_seconds, transfer_seconds
 from lanescope.prediction.stored_parameters import dumps, named_parameters
 from lanescope.units.estimate import Estimate

@@ -5,8 +5,14 @@ import numpy as np
 from lanescope.prediction import measuring
 from lanescope.prediction.measuring import measure_all
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.points import one_direction
-from lanescope.prediction.samples import Measured, disturbed, is_settled, settle, unsettled
+from lanescope.prediction.points import (
+    Measured,
+    disturbed,
+    is_settled,
+    one_direction,
+    settle,
+    unsettled,
+)
 
 POINT, OTHER = one_direction(Direction.H2D, 1 << 20, 1), one_direction(Direction.D2H, 1 << 20, 4)
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.machine import machine_named, save_machine
-from lanescope.prediction.points import Kind
-from lanescope.prediction.samples import read_measured, write_measured
+from lanescope.prediction.points import Kind, read_measured, write_measured
 from lanescope.prediction.stored_parameters import dumps
 from lanescope.prediction.workload import Method
 from lanescope.store.store import RunWriter

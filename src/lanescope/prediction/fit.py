@@ -29,8 +29,7 @@ from lanescope.prediction.parameters import (
     Origin,
     Range,
 )
-from lanescope.prediction.points import Kind, Point
-from lanescope.prediction.samples import Measured, median_of, settle
+from lanescope.prediction.points import Kind, Measured, Point, median_of, settle
 from lanescope.prediction.seconds import transfer_seconds
 from lanescope.results.result import FloatArray
 from lanescope.units.estimate import Estimate

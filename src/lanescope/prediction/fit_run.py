@@ -26,8 +26,7 @@ from lanescope.machine import Machine
 from lanescope.prediction.contention import NotTogether, Together, fit_contention
 from lanescope.prediction.fit import LinkFacts, fit
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.samples import FILE as SAMPLES
-from lanescope.prediction.samples import Measured, read_measured, write_measured
+from lanescope.prediction.points import SAMPLES, Measured, read_measured, write_measured
 from lanescope.prediction.stored_parameters import dumps, link_text, machine_key, parse
 from lanescope.store.folder import RunFolder
 

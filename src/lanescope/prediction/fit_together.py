@@ -11,10 +11,9 @@ import numpy as np
 from lanescope.prediction.curves import Curve
 from lanescope.prediction.graphs import TaskGraph
 from lanescope.prediction.parameters import Duplex, LinkParameters, Mapped, Mixture, Paced
-from lanescope.prediction.points import LONG_PART, Kind, Point, pattern_of
+from lanescope.prediction.points import LONG_PART, Kind, Measured, Point, pattern_of
 from lanescope.prediction.rates import Level, Rates
 from lanescope.prediction.replay import USUAL
-from lanescope.prediction.samples import Measured
 from lanescope.prediction.simulation import Simulation
 from lanescope.results.result import FloatArray
 from lanescope.units.estimate import Estimate

@@ -26,12 +26,13 @@ from lanescope.prediction.points import (
     MOST_BYTES,
     UNCACHED_BYTES,
     Kind,
+    Measured,
     Point,
+    is_settled,
     one_direction,
     pattern_of,
     pieces,
 )
-from lanescope.prediction.samples import Measured, is_settled
 from lanescope.results.result import FloatArray
 
 _DOUBLE = 8

@@ -29,8 +29,7 @@ from lanescope.prediction.fit_run import (
     store_samples,
 )
 from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
-from lanescope.prediction.points import plan
-from lanescope.prediction.samples import SETTLED, Measured, disturbed, unsettled
+from lanescope.prediction.points import SETTLED, Measured, disturbed, plan, unsettled
 from lanescope.prediction.stored_parameters import FILE, dumps, save, store_fit
 from lanescope.report.format import (
     bytes_text,

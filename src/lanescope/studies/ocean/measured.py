@@ -17,7 +17,7 @@ from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.errors import InputError
 from lanescope.prediction import stored_parameters
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.samples import SETTLED, median_of
+from lanescope.prediction.points import SETTLED, median_of
 from lanescope.prediction.workload import STREAMED, Method
 from lanescope.store.folder import RunFolder
 from lanescope.store.folders import default_runs_folder
