@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from lanescope._core import native
-from lanescope.engine.task_graph import copy_task, kernel_task, measure_graph
+from lanescope.engine.core import copy_task, kernel_task, measure_graph
 from lanescope.errors import NotMeasuredError
 
 

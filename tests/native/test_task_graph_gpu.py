@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.engine.task_graph import copy_task, kernel_task
+from lanescope.engine.core import copy_task, kernel_task
 from tests.native.test_gpu import GPUS, two_gpus
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]

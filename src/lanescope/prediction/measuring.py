@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from lanescope._core import native
-from lanescope.engine.task_graph import (
+from lanescope.engine.core import (
     TaskTimes,
     copy_task,
     kernel_task,

@@ -24,7 +24,7 @@ from lanescope.units.estimate import Estimate
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lanescope.engine.task_graph import TaskTimes
+    from lanescope.engine.core import TaskTimes
 
 LEAST_BYTES = 8
 MOST_BYTES = 1 << 30
@@ -286,7 +286,7 @@ class Measured:
     Attributes
     ----------
     calls, seconds, held
-        As `lanescope.engine.task_graph.TaskTimes` has them.
+        As `lanescope.engine.core.TaskTimes` has them.
     round
         In which round over all points, counted from 0.
     """

@@ -20,7 +20,7 @@ import numpy as np
 from lanescope._version import __version__
 from lanescope.argument_names import command
 from lanescope.calls import checked
-from lanescope.engine.task_graph import UNCOUNTED_RUNS
+from lanescope.engine.core import UNCOUNTED_RUNS
 from lanescope.errors import MissingPartError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.prediction.parameters import LinkParameters

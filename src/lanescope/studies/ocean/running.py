@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope._core import native
-from lanescope.engine.task_graph import (
+from lanescope.engine.core import (
     TaskTimes,
     copy_task,
     kernel_task,
