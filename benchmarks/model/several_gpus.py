@@ -23,10 +23,9 @@ from lanescope.prediction.contention import (
     fit_contention,
     together_of,
 )
-from lanescope.prediction.fit_run import fit_folder
 from lanescope.prediction.parameters import Direction
 from lanescope.store.store import read_run
-from lanescope.studies.fit_contention import contention_text
+from lanescope.studies.fit_run import contention_text, fit_folder
 from lanescope.units.estimate import Estimate
 
 RESULTS = Path(__file__).parents[1] / "results"

@@ -23,7 +23,6 @@ from lanescope.prediction.contention import (
     fit_contention,
     together_of,
 )
-from lanescope.prediction.fit_run import CONTENTION, Sets
 from lanescope.prediction.flows import share, shared_links
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rank import rank
@@ -36,7 +35,7 @@ from lanescope.prediction.stored_parameters import (
     with_contention,
 )
 from lanescope.prediction.workload import Method, Workload
-from lanescope.studies.fit_contention import ROUNDS, measure_sets, sets_by_round
+from lanescope.studies.fit_run import CONTENTION, ROUNDS, Sets, measure_sets, sets_by_round
 from lanescope.units.estimate import Estimate
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 from tests.fake_backend import FakeBackend

@@ -9,8 +9,6 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.prediction.fit import fit, is_usable, residuals
-from lanescope.prediction.fit_run import FACTS as FACTS_FILE
-from lanescope.prediction.fit_run import fit_folder
 from lanescope.prediction.parameters import (
     CopyCost,
     Direction,
@@ -31,6 +29,8 @@ from lanescope.prediction.points import (
 )
 from lanescope.prediction.seconds import mapped_seconds, transfer_seconds
 from lanescope.prediction.stored_parameters import dumps, named_parameters
+from lanescope.studies.fit_run import FACTS as FACTS_FILE
+from lanescope.studies.fit_run import fit_folder
 from lanescope.units.estimate import Estimate
 from tests.prediction.made_up_points import FACTS, measured
 

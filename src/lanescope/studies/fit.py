@@ -19,15 +19,6 @@ from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
 from lanescope.prediction.contention import NotTogether, Together
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
-from lanescope.prediction.fit_run import (
-    FACTS,
-    NO_SETS,
-    Sets,
-    facts_of,
-    fit_folder,
-    store_contention,
-    store_samples,
-)
 from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
 from lanescope.prediction.points import SETTLED, Measured, disturbed, plan, unsettled
 from lanescope.prediction.stored_parameters import FILE, dumps, save, store_fit
@@ -40,7 +31,19 @@ from lanescope.report.format import (
 from lanescope.store.folders import default_runs_folder, result_place
 from lanescope.studies.analysis import Analysis, AnalysisResult, Observer
 from lanescope.studies.analysis_run import analysis_folder
-from lanescope.studies.fit_contention import ROUNDS, contention_blocks, measure_sets, sets_by_round
+from lanescope.studies.fit_run import (
+    FACTS,
+    NO_SETS,
+    ROUNDS,
+    Sets,
+    contention_blocks,
+    facts_of,
+    fit_folder,
+    measure_sets,
+    sets_by_round,
+    store_contention,
+    store_samples,
+)
 from lanescope.studies.options import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.estimate import Estimate
