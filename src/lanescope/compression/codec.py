@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.compression import gpu
 from lanescope.compression.array_values import (
     STORED,
     Known,
@@ -25,12 +24,17 @@ from lanescope.compression.array_values import (
 )
 from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import (
+    NO_GPU_ARRAY,
+    NO_GPU_ROOM,
     Codec,
     Stream,
     StreamInfo,
     as_bytes,
+    compress_on_gpu,
+    decompress_on_gpu,
     describe,
     input_errors,
+    on_gpu,
     require_size,
 )
 from lanescope.errors import InputError, MissingPartError
@@ -112,10 +116,10 @@ def compress(
     values, dtype, meaning = known
     kind = None if dtype is None else _dtype_named(dtype)
     coded = None if chosen is None else native.Codec[chosen]
-    if gpu.on_gpu(values):
-        with input_errors(), _type_errors(lambda: gpu.NO_ARRAY):
+    if on_gpu(values):
+        with input_errors(), _type_errors(lambda: NO_GPU_ARRAY):
             nvcomp = None if chosen is None else nvcomp_for(chosen)
-            return gpu.compress(values, coded, kind, dimensionality, out, nvcomp, meaning, base)
+            return compress_on_gpu(values, coded, kind, dimensionality, out, nvcomp, meaning, base)
     with input_errors(), _type_errors(lambda: why_no_array(values)):
         if chosen is not None and chosen.by_nvcomp:
             return _compress_by_nvcomp(values, chosen, kind, out, meaning)
@@ -208,13 +212,13 @@ def decompress(
     """
     most = None if max_bytes is None else size_of(max_bytes)
     require_threads(threads)
-    if gpu.on_gpu(stream):
+    if on_gpu(stream):
         info = describe(stream)
         require_size(info.bytes, most)
         base = base_of_stream(base, stream, info)
-        with input_errors(), _type_errors(lambda: gpu.NO_ROOM):
+        with input_errors(), _type_errors(lambda: NO_GPU_ROOM):
             nvcomp = nvcomp_for(info.codec) if info.coded_blocks else None
-            return gpu.decompress(stream, out, info.shape, info.dtype, framework, nvcomp, base)
+            return decompress_on_gpu(stream, out, info.shape, info.dtype, framework, nvcomp, base)
     data = as_bytes(stream)
     if is_parcel(data):
         return _arrays_of_parcel(data, out, most, framework, threads)
@@ -390,7 +394,7 @@ def _known(base: Any, dtype: str | None) -> Known:
         known = known_values(base, dtype)
     except InputError as error:
         raise InputError(f"the base cannot be used: {error}") from error
-    if gpu.on_gpu(base):
+    if on_gpu(base):
         if not _is_whole(base):
             raise InputError(
                 "the base has gaps or is not in C order; call .contiguous() or copy it"
@@ -419,10 +423,10 @@ def _kind_of(known: Known) -> _Kind:
 
 
 def _require_place(base: Any, other: Any, what: str) -> None:
-    if gpu.on_gpu(base) is gpu.on_gpu(other):
+    if on_gpu(base) is on_gpu(other):
         return
     places = {True: "in a GPU's memory", False: "in the host's memory"}
-    here, there = places[gpu.on_gpu(base)], places[gpu.on_gpu(other)]
+    here, there = places[on_gpu(base)], places[on_gpu(other)]
     lies = "lies" if what == "stream" else "lie"
     raise InputError(
         f"the base lies {here}, and the {what} {lies} {there}; give one in the same memory"
