@@ -13,9 +13,9 @@ from lanescope.copies.limit import limits
 from lanescope.copies.patterns import reach_each_other
 from lanescope.copies.terms import Memory, Place
 from lanescope.errors import InputError
-from lanescope.machine.cluster import cluster_of
 from lanescope.machine.files import dumps_machine, parse_machine
 from lanescope.machine.part_names import part_name, part_number
+from lanescope.machine.several import cluster_of
 from tests.findings.machine.simulator import nvswitched, switched
 
 DOCUMENT = Path(__file__).parents[2].joinpath("docs", "copy.md").read_text()

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from lanescope.machine import Link, NvLink
-from lanescope.machine.expected import differences, gpu_count_differences
 from lanescope.machine.files import dumps_machine, parse_machine
+from lanescope.machine.several import differences, gpu_count_differences
 from tests.conftest import GEN5
 
 

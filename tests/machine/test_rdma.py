@@ -8,8 +8,8 @@ import pytest
 
 from lanescope.machine import Nic, sysfs
 from lanescope.machine.discovery import gbps, machine_from_snapshot
-from lanescope.machine.expected import differences
 from lanescope.machine.files import dumps_machine, machine_named, parse_machine
+from lanescope.machine.several import differences
 from lanescope.machine.snapshot import Snapshot
 from lanescope.machine.sysfs import RdmaPort
 from lanescope.report.terminal import nic_text

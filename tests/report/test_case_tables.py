@@ -11,7 +11,7 @@ from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
 from lanescope.copies.experiment import Case
-from lanescope.machine.cluster import cluster_of
+from lanescope.machine.several import cluster_of
 from lanescope.report.terminal import renderables
 from lanescope.store.run import Run
 from lanescope.studies.runs.cases import case_blocks

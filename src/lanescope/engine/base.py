@@ -210,7 +210,7 @@ class Nodes(Protocol):
     Attributes
     ----------
     machine
-        All of them, as of `lanescope.machine.cluster.cluster_of`.
+        All of them, as of `lanescope.machine.several.cluster_of`.
     busy
         GPUs that other programs use and that are not to be measured, by their numbers in
         `machine`.

@@ -31,10 +31,10 @@ from lanescope.engine.process import (
 from lanescope.errors import BusyError, ExitCode, LanescopeError, MissingPartError, NotMeasuredError
 from lanescope.fleet.ranks import Alone, MpiRanks, Ranks, is_first_of_node
 from lanescope.machine import Machine, discover
-from lanescope.machine.cluster import cluster_of
 from lanescope.machine.files import dumps_machine, parse_machine
 from lanescope.machine.nvml import Nvml
 from lanescope.machine.part_names import node_of, number_on
+from lanescope.machine.several import cluster_of
 from lanescope.studies.node.study import host_name
 
 #: What a rank may take to look at its node.

@@ -78,7 +78,7 @@ def machine_differences(
     found: Machine, expected: Machine | StrPath | None, gpus: int | None
 ) -> tuple[str, ...]:
     """Return how a machine differs from what is expected; a sentence each."""
-    from lanescope.machine.expected import differences, gpu_count_differences
+    from lanescope.machine.several import differences, gpu_count_differences
 
     count = () if gpus is None else gpu_count_differences(gpus, found)
     others = () if expected is None else differences(resolve_machine(expected), found)
