@@ -290,8 +290,12 @@ def bench(
         return
     if machine is None:
         start_driver()
-    from lanescope.cli.compared import baseline_named, compared_with, print_blocks
-    from lanescope.cli.output import progress_on_terminal
+    from lanescope.cli.output import (
+        baseline_named,
+        compared_with,
+        print_blocks,
+        progress_on_terminal,
+    )
     from lanescope.cli.studies import nodes_for
     from lanescope.copies.requirements import require_fits
     from lanescope.studies.nvbandwidth import Bench

@@ -108,7 +108,7 @@ def _list(opened: CompressedFile, json: bool) -> None:
         found = {"file": str(opened.path), **sizes_of(index, stored)}
         print(encoder.dumps({**found, "segments": [_fields(one) for one in index.segments]}))
         return
-    from lanescope.cli.compared import print_blocks
+    from lanescope.cli.output import print_blocks
     from lanescope.document.blocks import ColumnOf, Kind, Table
 
     columns: list[ColumnOf[Stored]] = [

@@ -273,7 +273,7 @@ def _show(
         else:
             write_text(to, text)
     else:
-        from lanescope.cli.compared import print_blocks
+        from lanescope.cli.output import print_blocks
         from lanescope.document.blocks import Text
 
         print_blocks([Text(report.headline), *report.blocks()])

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from lanescope.cli.compared import print_blocks
 from lanescope.cli.options import IndexOption, JsonOption, option
+from lanescope.cli.output import print_blocks
 from lanescope.errors import ExitCode, InputError
 from lanescope.units.values import Percent
 

@@ -219,7 +219,7 @@ def compare(
     Exit code: 0 nothing got slower, 1 a path, or like copies, are slower by more than the threshold
     for certain, 2 bad input, 3 they have nothing in common that can be judged.
     """
-    from lanescope.cli.compared import compare_runs, compare_watches, judge_by_history
+    from lanescope.cli.output import compare_runs, compare_watches, judge_by_history
     from lanescope.fleet.folder import folders_of, records_of
 
     if before == "history":

@@ -288,8 +288,13 @@ def carry_out(
     """Carry out a study, or list what it would measure; ends with an exit code."""
     if machine is None:
         start_driver()
-    from lanescope.cli.compared import baseline_named, compared_with, print_blocks
-    from lanescope.cli.output import progress_on_terminal, show_run
+    from lanescope.cli.output import (
+        baseline_named,
+        compared_with,
+        print_blocks,
+        progress_on_terminal,
+        show_run,
+    )
     from lanescope.studies.running import resolve_machine
     from lanescope.studies.study import run_study
 
