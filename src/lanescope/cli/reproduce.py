@@ -169,12 +169,10 @@ def _folder(
 
 
 def _print(results: ReproductionResults, page: Path) -> None:
-    from lanescope.cli.output import console
-    from lanescope.report.terminal import renderables
+    from lanescope.cli.output import print_blocks
     from lanescope.studies.pcie_thesis.document import overview
 
-    for part in renderables(overview(results)):
-        console().print(part)
+    print_blocks(overview(results))
     for note in results.reproduction.asked.notes:
         print(note, file=sys.stderr)
     print(f"page: {page}\nrun:  {results.reproduction.folder}", file=sys.stderr)

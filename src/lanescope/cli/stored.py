@@ -90,7 +90,7 @@ def show(
     Captures of Nsight Systems, exported to SQLite, are read, too.
     """
     from lanescope.cli.analyses import print_result
-    from lanescope.cli.output import console, exit_code, print_run
+    from lanescope.cli.output import exit_code, print_blocks, print_run
     from lanescope.cli.report import is_capture
     from lanescope.store.folders import find_run
     from lanescope.store.store import read_run
@@ -110,15 +110,12 @@ def show(
     if is_watch(folder):
         return _show_watch(run, lambda: read_watch(folder), exports=json or csv)
     if is_reproduction(folder):
-        from lanescope.report.terminal import renderables
         from lanescope.studies.pcie_thesis.document import overview
         from lanescope.studies.pcie_thesis.evaluate import evaluate
 
         if json or csv:
             raise InputError(f"{folder / CHAPTERS} holds the numbers of a reproduction as JSON")
-        for part in renderables(overview(evaluate(read_reproduction(folder)))):
-            console().print(part)
-        return
+        return print_blocks(overview(evaluate(read_reproduction(folder))))
     if (analysis := stored_analysis(folder)) is not None:
         if csv:
             raise InputError(f"'{analysis.verb}' has no CSV; use --json")
@@ -139,16 +136,14 @@ def _end_as(code: int) -> NoReturn:
 
 
 def _show_watch(name: str, read: Callable[[], WatchRun], *, exports: bool) -> None:
-    from lanescope.cli.output import console
+    from lanescope.cli.output import print_blocks
     from lanescope.findings.trace import evaluate_watch
-    from lanescope.report.terminal import renderables
     from lanescope.studies.watch_report.document import watch_terminal
 
     if exports:
         raise InputError(f"'lanescope report {name}' has the exports of a watch")
     watched = read()
-    for part in renderables(watch_terminal(watched, evaluate_watch(watched))):
-        console().print(part)
+    print_blocks(watch_terminal(watched, evaluate_watch(watched)))
 
 
 def open_page(run: RunArgument = "latest") -> None:
