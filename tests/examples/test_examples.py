@@ -83,7 +83,7 @@ def test_kernels_of_an_ocean_agree_with_numpy(arguments, outputs):
 
 
 def test_a_kernel_that_computes_something_else_is_told(monkeypatch, capsys):
-    from lanescope.examples.grid import grid
+    from lanescope.examples.app import grid
     from lanescope.studies.ocean.case import GridCase
 
     right = GridCase.on_host
@@ -95,7 +95,7 @@ def test_a_kernel_that_computes_something_else_is_told(monkeypatch, capsys):
 
 
 def test_a_grid_larger_than_memory_is_one_sentence(monkeypatch):
-    from lanescope.examples.grid import grid
+    from lanescope.examples.app import grid
     from lanescope.studies.ocean.case import GridCase
 
     def full(*_):
