@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lanescope.document.chart import AnyChart, Bars, Chart, Curve
-from lanescope.report.palette import FROM_GPU, STATUS_COLOURS, TO_GPU
+from lanescope.report.html import FROM_GPU, STATUS_COLOURS, TO_GPU
 from lanescope.report.vega import specification
 from lanescope.results.result import Status
 from lanescope.store.run import Run

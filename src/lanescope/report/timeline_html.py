@@ -12,8 +12,7 @@ import numpy as np
 
 from lanescope.codec.fields import from_attributes
 from lanescope.document.blocks import Timeline
-from lanescope.report.html import items, json_data, page_file, script, text
-from lanescope.report.palette import FROM_GPU, TO_GPU
+from lanescope.report.html import FROM_GPU, TO_GPU, items, json_data, page_file, script, text
 from lanescope.report.timeline_lanes import HEADING, NO_GPU, Lanes, lanes_of, with_ranges
 from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, What
 from lanescope.trace.run import WatchRun

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.report.format import count_text
-from lanescope.report.palette import BETWEEN_GPUS, FROM_GPU, TO_GPU, WITHIN_HOST
+from lanescope.report.html import BETWEEN_GPUS, FROM_GPU, TO_GPU, WITHIN_HOST
 from lanescope.report.perfetto_tracks import lanes as side_by_side
 from lanescope.trace.attribution import groups_of
 from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, What

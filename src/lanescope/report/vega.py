@@ -25,8 +25,7 @@ from lanescope.document.chart import (
     Span,
 )
 from lanescope.report.format import axis_text, axis_title, ticks, x_values, y_values
-from lanescope.report.html import plain
-from lanescope.report.palette import DASHES, LIMIT_DASH, MARKERS, colour
+from lanescope.report.html import DASHES, LIMIT_DASH, MARKERS, colour, plain
 
 Spec = dict[str, Any]
 

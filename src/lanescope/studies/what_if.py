@@ -33,7 +33,7 @@ from lanescope.findings.advice.schedule import Placed
 from lanescope.findings.advice.what_if import Activity, PhaseWhatIf, Replay, Segment, shares
 from lanescope.kinds import StrPath
 from lanescope.report import format as fmt
-from lanescope.report.palette import FROM_GPU, TO_GPU
+from lanescope.report.html import FROM_GPU, TO_GPU
 from lanescope.report.timeline_html import RowGroup, packed
 from lanescope.report.timeline_lanes import KERNEL_COLOUR, RANGE, Lane, lanes_of
 from lanescope.report.watch_files import write_perfetto

@@ -24,7 +24,7 @@ from lanescope.report.format import (
     fine_percent_text,
     seconds_text,
 )
-from lanescope.report.palette import colour
+from lanescope.report.html import colour
 from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,

@@ -11,7 +11,7 @@ import numpy as np
 
 from lanescope.document.chart import PERCENTILES, Axis, Chart, Curve, Span
 from lanescope.report.format import bytes_text, seconds_text
-from lanescope.report.palette import FROM_GPU, TO_GPU
+from lanescope.report.html import FROM_GPU, TO_GPU
 from lanescope.studies.pcie_thesis.reproduction import Step
 from lanescope.studies.pcie_thesis.results import Payload, ProgramResults
 from lanescope.trace.codes import Direction, FloatArray, IntArray

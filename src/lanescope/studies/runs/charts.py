@@ -17,7 +17,7 @@ from lanescope.report.format import (
     spread_text,
     time_spread_text,
 )
-from lanescope.report.palette import STAR, STATUS_COLOURS, direction_colour
+from lanescope.report.html import STAR, STATUS_COLOURS, direction_colour
 from lanescope.results.result import FloatArray, Result, Source, Status
 from lanescope.studies.runs.sweep import Series
 from lanescope.studies.runs.values import GROUPS, PathRow, bandwidth_rows, source_word

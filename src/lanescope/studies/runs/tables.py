@@ -25,7 +25,7 @@ from lanescope.document.blocks import (
     Words,
 )
 from lanescope.report.format import count_text, gbs_text, microseconds_text, percent_text
-from lanescope.report.palette import STATUS_SIGNS
+from lanescope.report.html import STATUS_SIGNS
 from lanescope.results.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.store.run import Run
 from lanescope.studies.runs.sweep import Series
