@@ -11,7 +11,7 @@ import pytest
 
 import lanescope
 from lanescope import Copy, Engine, InputError, Memory, Place
-from lanescope.argument_names import CALLS, argument, command, naming_options, option_of
+from lanescope.errors import CALLS, argument, command, naming_options, option_of
 from lanescope.studies.options import Argument, options_of
 from lanescope.studies.predict import Predict
 from lanescope.studies.registry import ANALYSES, STUDIES, analysis_named, study_named

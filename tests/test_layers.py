@@ -8,16 +8,7 @@ from pathlib import Path
 
 #: From the ground up.
 ORDER = (
-    *(
-        "errors",
-        "argument_names",
-        "interruption",
-        "kinds",
-        "calls",
-        "codec",
-        "units",
-        "document",
-    ),
+    *("errors", "interruption", "kinds", "calls", "codec", "units", "document"),
     *("machine", "copies", "results", "engine", "store", "trace", "prediction", "findings"),
     *(
         "compression",

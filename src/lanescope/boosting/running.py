@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lanescope.argument_names import argument
 from lanescope.boosting.tally import Tally, read_tally, sum_of
 from lanescope.calls import checked
-from lanescope.errors import InputError, MissingPartError
+from lanescope.errors import InputError, MissingPartError, argument
 from lanescope.units.sizes import Size, size_of
 from lanescope.watching.launcher import Captured, Outcome, Stopped, launch, program_environment
 from lanescope.watching.sources.injection import (

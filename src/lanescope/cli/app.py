@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 import typer
 
 from lanescope import interruption
-from lanescope.argument_names import naming_options
 from lanescope.cli import (
     advise,
     bench,
@@ -42,7 +41,7 @@ from lanescope.cli.options import Combined
 from lanescope.cli.process import ProgramEnded, report_fault
 from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
-from lanescope.errors import ExitCode, InputError, LanescopeError, expected
+from lanescope.errors import ExitCode, InputError, LanescopeError, expected, naming_options
 from lanescope.machine.part_names import number_by_address
 from lanescope.studies.registry import ANALYSES, STUDIES
 

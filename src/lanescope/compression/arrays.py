@@ -12,9 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lanescope.argument_names import argument
 from lanescope.codec.files import open_file, reading
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 
 Values = NDArray[Any]
 

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO, Literal, cast
 import numpy as np
 
 from lanescope._core import native
-from lanescope.argument_names import argument
 from lanescope.calls import checked, shown
 from lanescope.codec.atomic import write_named
 from lanescope.codec.files import open_file, reading
@@ -49,7 +48,7 @@ from lanescope.compression.segments import (
     cut,
 )
 from lanescope.compression.stream import Codec, OtherBaseError, Stream, describe, require_size
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.units.sizes import Size, size_of
 
 #: An update with so small a share of the values is not compared with these by themselves.

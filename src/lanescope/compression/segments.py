@@ -16,13 +16,12 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from lanescope.argument_names import argument
 from lanescope.codec.fields import is_text
 from lanescope.codec.files import open_file, reading
 from lanescope.compression.array_values import array_bytes, coding_type, stored_type, value_bytes
 from lanescope.compression.arrays import DTYPES, SUFFIXES, npy_header
 from lanescope.compression.stream import Stream
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 
 NPY, SAFETENSORS, RAW = "npy", "safetensors", "raw"
 #: What safetensors calls types (github.com/huggingface/safetensors, README, "Format"); values of

@@ -24,12 +24,11 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from lanescope.argument_names import command
 from lanescope.codec.fields import from_attributes, shown
 from lanescope.copies.copy import AUTOMATIC, DEFAULT_BYTES, Copy, Engine, usual_memory
 from lanescope.copies.requirements import missing_part
 from lanescope.copies.terms import HOST_MEMORIES, Memory, Place
-from lanescope.errors import InputError
+from lanescope.errors import InputError, command
 from lanescope.machine import Machine
 from lanescope.machine.part_names import PART, is_gpu, node_of, part_number
 from lanescope.units.sizes import parse_size

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lanescope.argument_names import argument, command
 from lanescope.copies.experiment import Experiment
-from lanescope.errors import InputError, MissingPartError
+from lanescope.errors import InputError, MissingPartError, argument, command
 from lanescope.machine import Gpu, Machine
 from lanescope.machine.nvml import Nvml
 from lanescope.units.sizes import binary_text, size_text

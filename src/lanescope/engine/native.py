@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lanescope._core import native
-from lanescope.argument_names import argument
 from lanescope.copies import Copy, Engine, Experiment, Timing
 from lanescope.copies.experiment import taken_bytes
 from lanescope.copies.kernel_shapes import SmShape, sm_shapes
@@ -40,7 +39,7 @@ from lanescope.engine.special_sessions import (
     require_walks,
     walks,
 )
-from lanescope.errors import BusyError, InputError, NotMeasuredError
+from lanescope.errors import BusyError, InputError, NotMeasuredError, argument
 from lanescope.machine import Gpu, LinkKind, Machine
 from lanescope.results.result import Source
 

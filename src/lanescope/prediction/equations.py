@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import TypeVar
 
-from lanescope.argument_names import command
 from lanescope.calls import checked
-from lanescope.errors import InputError, NotMeasuredError
+from lanescope.errors import InputError, NotMeasuredError, command
 from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
 from lanescope.prediction.predictor import Prediction, error_band
 from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds

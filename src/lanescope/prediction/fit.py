@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.argument_names import command
 from lanescope.codec.fields import from_attributes
-from lanescope.errors import InputError
+from lanescope.errors import InputError, command
 from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.fit_together import (
     fit_duplex,

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from lanescope.argument_names import argument
 from lanescope.calls import checked
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.prediction.workload import STREAMED, Method, Workload
 
 #: More calls than a program hands over in a round, and than are replayed in a few seconds.

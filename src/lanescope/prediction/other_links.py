@@ -12,9 +12,8 @@ import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lanescope.argument_names import argument
 from lanescope.codec.fields import Positive, build, shown
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, WIDTHS, PcieLink, for_kernels, payload_gbs
 from lanescope.prediction.curves import Curve, Surface

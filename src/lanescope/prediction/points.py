@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from lanescope.argument_names import command
 from lanescope.codec.fields import FieldError, Positive, PositiveInt, build
 from lanescope.codec.files import fields_of
 from lanescope.codec.tables import read_rows
+from lanescope.errors import command
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from lanescope.argument_names import argument
 from lanescope.calls import checked
-from lanescope.errors import InputError, NotMeasuredError
+from lanescope.errors import InputError, NotMeasuredError, argument
 from lanescope.prediction import equations
 from lanescope.prediction.graphs import MOST_TASKS, task_count
 from lanescope.prediction.parameters import LinkParameters

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from lanescope.argument_names import argument
 from lanescope.calls import checked
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.machine import HostBandwidth, Machine
 from lanescope.machine.part_names import part_name
 from lanescope.prediction.flows import SharedLinks, shared_links

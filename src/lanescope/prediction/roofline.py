@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lanescope.argument_names import argument
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.prediction.equations import PICKS, Pick
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.workload import Workload

@@ -23,11 +23,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
-from lanescope.argument_names import argument
 from lanescope.codec.atomic import PART, replace_when_written, writing_to
 from lanescope.codec.fields import FieldError, build, decode, shown
 from lanescope.codec.files import fields_of, read_json, require_version
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.machine import Machine
 from lanescope.machine.files import dumps_machine, machine_in_folder
 from lanescope.store.folders import MANIFEST as MANIFEST

@@ -9,9 +9,8 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from lanescope.argument_names import argument, command
 from lanescope.codec.atomic import writing_to
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument, command
 
 #: Files of runs that are no table of results, and what reads them.
 _READ_BY = {

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.document.blocks import (
     Block,
@@ -26,7 +25,7 @@ from lanescope.document.blocks import (
     Value as BlockValue,
 )
 from lanescope.document.finding import Snippet
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.findings.advice.advice import Advice, Change, PhaseAdvice
 from lanescope.findings.advice.advise import advise, other_machine, phases_of
 from lanescope.findings.advice.phase import CopyKind, Phase

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from lanescope.argument_names import argument, command
 from lanescope.calls import checked
 from lanescope.document.blocks import Bullets, Cell, Column, Group, Kind, Section, Table, Text
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
 from lanescope.engine.base import Backend
-from lanescope.errors import InputError, MissingPartError, NotMeasuredError
+from lanescope.errors import InputError, MissingPartError, NotMeasuredError, argument, command
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
 from lanescope.prediction.contention import NotTogether, Together

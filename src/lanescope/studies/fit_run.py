@@ -25,7 +25,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lanescope.argument_names import command
 from lanescope.codec.fields import build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.copies import Experiment
@@ -33,7 +32,7 @@ from lanescope.copies.experiment import experiment_of
 from lanescope.document.blocks import Bullets, Column, Group, Kind, Table, Text
 from lanescope.engine.base import Backend
 from lanescope.engine.sampling import Plan, measure_one
-from lanescope.errors import InputError
+from lanescope.errors import InputError, command
 from lanescope.machine import HostBandwidth, Machine
 from lanescope.machine.part_names import part_name
 from lanescope.prediction.contention import (

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Timing
@@ -14,7 +13,7 @@ from lanescope.copies.patterns import CHASE_BYTES, reach_each_other
 from lanescope.copies.requirements import chosen_gpus, missing_part
 from lanescope.copies.terms import Memory, Place
 from lanescope.engine.sampling import Plan
-from lanescope.errors import InputError
+from lanescope.errors import InputError, command
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.studies.options import gpu_option
 from lanescope.studies.study import Study, Work

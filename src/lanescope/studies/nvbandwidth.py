@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from lanescope.argument_names import argument, command
 from lanescope.calls import checked
 from lanescope.copies.copy import DEFAULT_BYTES
 from lanescope.copies.experiment import Case, Matrix
 from lanescope.copies.requirements import fitting_size, free_bytes, missing_part, require_fits
 from lanescope.engine.sampling import Plan
+from lanescope.errors import argument, command
 from lanescope.machine import Machine
 from lanescope.results.result import Result
 from lanescope.store.run import Run

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from lanescope.argument_names import argument, command
 from lanescope.calls import checked
 from lanescope.codec.fields import from_attributes, shown
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument, command
 from lanescope.kinds import StrPath
 from lanescope.machine import shipped_names as machines_that_ship
 from lanescope.machine.machine import Machine

@@ -12,13 +12,12 @@ from typing import Any
 
 from lanescope import interruption
 from lanescope._version import __version__
-from lanescope.argument_names import argument
 from lanescope.codec.fields import from_attributes
 from lanescope.copies import Experiment
 from lanescope.copies.experiment import Case
 from lanescope.engine.base import Backend, GivesBack, Nodes
 from lanescope.engine.sampling import Plan, measure_all
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.prediction.engine import ModelBackend

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.experiment import Experiment, Purpose, Timing
@@ -26,7 +25,7 @@ from lanescope.document.blocks import (
     Value,
 )
 from lanescope.engine.sampling import Plan
-from lanescope.errors import InputError
+from lanescope.errors import InputError, command
 from lanescope.machine import Gpu, Machine
 from lanescope.report.format import count_text
 from lanescope.store.run import Run

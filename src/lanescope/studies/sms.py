@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.copies.copy import DEFAULT_BYTES, Copy, Engine, copies_text
 from lanescope.copies.experiment import Experiment, experiment_of
@@ -28,6 +27,7 @@ from lanescope.document.blocks import (
 )
 from lanescope.document.chart import Axis, Chart, Curve
 from lanescope.engine.sampling import Plan
+from lanescope.errors import command
 from lanescope.machine import Gpu, Machine
 from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text
 from lanescope.results.result import CopyResult, Result, Source

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.experiment import Experiment, Purpose, Timing, experiment_of
@@ -15,7 +14,7 @@ from lanescope.copies.requirements import chosen_gpus, largest_sweep_bytes, requ
 from lanescope.copies.terms import Memory, Place
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Table
 from lanescope.engine.sampling import Plan
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.machine import Gpu, Machine
 from lanescope.report.format import count_text
 from lanescope.results.result import Result

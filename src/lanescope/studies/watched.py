@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from lanescope.argument_names import argument
 from lanescope.boosting.running import BoostOptions, run_boosted
 from lanescope.boosting.tally import as_dict, lines_of
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
 from lanescope.document.blocks import Block
 from lanescope.document.finding import Finding
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.findings.trace import Evaluation, evaluate_watch
 from lanescope.kinds import StrPath, Word
 from lanescope.store.store import PAGE

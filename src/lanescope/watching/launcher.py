@@ -19,8 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from lanescope._core import native
-from lanescope.argument_names import argument
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.interruption import ENDING
 from lanescope.machine.part_names import ORDER_VARIABLE, order_is_ours
 from lanescope.watching.signals import handling, passing_on

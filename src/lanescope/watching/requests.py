@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lanescope.argument_names import argument
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.machine import Machine, NumaNode
 from lanescope.watching.session import Startup, Watch
 from lanescope.watching.sources.base import Source

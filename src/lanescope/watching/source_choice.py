@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lanescope.argument_names import argument
-from lanescope.errors import MissingPartError
+from lanescope.errors import MissingPartError, argument
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.limits import nvlinked
 from lanescope.watching.requests import (

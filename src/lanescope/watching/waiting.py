@@ -11,8 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from lanescope.argument_names import argument
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.watching.launcher import Outcome, launch, resolve_command
 from lanescope.watching.signals import handling
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lanescope.argument_names import command
-from lanescope.errors import InputError
+from lanescope.errors import InputError, command
 from lanescope.findings.advice.advice import Advice, PhaseAdvice
 from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.edited import base_seconds

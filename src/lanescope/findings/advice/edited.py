@@ -9,8 +9,7 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 
-from lanescope.argument_names import argument
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import NotMeasuredError, argument
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import (
     comes_back,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from lanescope.argument_names import argument, command
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument, command
 from lanescope.findings.advice.edited import (
     ACROSS_ROUNDS,
     opposed,

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanescope._core import native
-from lanescope.argument_names import argument
 from lanescope.compression.arrays import Values
 from lanescope.compression.channel_setup import TO_GPU, TO_HOST
 from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
-from lanescope.errors import InputError, LanescopeError
+from lanescope.errors import InputError, LanescopeError, argument
 from lanescope.studies.compress.measuring import MOST_TIMED_BYTES, MismatchError
 from lanescope.studies.compress.results import ArrayResult, Choice, Crossing, Kernels, Timing
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from lanescope._version import __version__
-from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.compression.arrays import (
     DTYPES,
@@ -23,7 +22,7 @@ from lanescope.compression.arrays import (
 )
 from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import Codec
-from lanescope.errors import InputError, MissingPartError
+from lanescope.errors import InputError, MissingPartError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine.sysfs import cpu_model
 from lanescope.prediction.parameters import LinkParameters

@@ -25,14 +25,13 @@ from typing import Annotated, ClassVar
 
 from lanescope import interruption
 from lanescope._version import __version__
-from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.codec.atomic import writing_to
 from lanescope.codec.fields import shown
 from lanescope.copies import Copy, Experiment
 from lanescope.copies.experiment import experiment_of
 from lanescope.engine.sampling import Plan
-from lanescope.errors import ExitCode, InputError, LanescopeError
+from lanescope.errors import ExitCode, InputError, LanescopeError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.store.folders import MANIFEST, is_there, require_new

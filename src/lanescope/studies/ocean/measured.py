@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lanescope.argument_names import command
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, read_json, require_version
-from lanescope.errors import InputError
+from lanescope.errors import InputError, command
 from lanescope.prediction import stored_parameters
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.points import SETTLED, median_of

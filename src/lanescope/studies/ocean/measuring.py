@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from lanescope._version import __version__
-from lanescope.argument_names import command
 from lanescope.calls import checked
 from lanescope.engine.core import UNCOUNTED_RUNS
-from lanescope.errors import MissingPartError, NotMeasuredError
+from lanescope.errors import MissingPartError, NotMeasuredError, command
 from lanescope.machine import Machine
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.stored_parameters import machine_key

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Span, Style, Table, Text
 from lanescope.document.chart import Axis, Bar, BarRow, Bars
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine import discover
 from lanescope.prediction.parameters import LinkParameters, Origin

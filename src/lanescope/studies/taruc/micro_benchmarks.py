@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from lanescope.argument_names import argument
 from lanescope.calls import checked
 from lanescope.copies import Caches, Memory, Pattern
 from lanescope.engine.sampling import Plan
-from lanescope.errors import InputError
+from lanescope.errors import InputError, argument
 from lanescope.machine import Machine
 from lanescope.studies.options import MOST_PARTS, size_option
 from lanescope.studies.study import Listing, Option, Study, Work

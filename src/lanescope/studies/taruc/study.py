@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lanescope.argument_names import command
 from lanescope.calls import shown
 from lanescope.codec.fields import FieldError
 from lanescope.copies.copy import Engine
 from lanescope.copies.experiment import Experiment, taken_bytes
 from lanescope.copies.requirements import free_bytes, missing_part
 from lanescope.engine.sampling import Plan
-from lanescope.errors import InputError
+from lanescope.errors import InputError, command
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.store.run import Run

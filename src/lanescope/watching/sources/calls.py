@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lanescope._core import native
-from lanescope.argument_names import argument
-from lanescope.errors import NotMeasuredError
+from lanescope.errors import NotMeasuredError, argument
 from lanescope.machine import Machine
 from lanescope.trace.call_spool import (
     RING_PREFIX,
