@@ -3,8 +3,38 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
-from lanescope.findings.code.kernels import Language
+
+@dataclass(frozen=True)
+class Language:
+    """How programs are written, and what remedies look like there.
+
+    Attributes
+    ----------
+    name
+        As people read it.
+    text
+        Lines as they are, behind ``==`` and what is done, and behind ``== then`` as they are after
+        it; of each remedy in turn.
+    kernels
+        What only its kernels are called; None: they are called as their programs name them.
+    without
+        By what is done why there are no lines, where it has no way to do it.
+    """
+
+    name: str
+    text: str
+    kernels: re.Pattern[str] | None = None
+    without: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def snippets(self) -> dict[str, tuple[str, str]]:
+        """By what is done the lines as they are, and as they are after it."""
+        parts = re.split(r"^== (.+)\n", self.text, flags=re.M)[1:]
+        lines = [part.strip("\n") for part in parts[1::2]]
+        return dict(zip(parts[::4], zip(lines[::2], lines[1::2], strict=True), strict=True))
+
 
 PYTORCH = Language(
     "PyTorch",
