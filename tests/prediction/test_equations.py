@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.equations import Equations
+from lanescope.prediction.explanation import bounds_of
 from lanescope.prediction.parameters import Origin
 from lanescope.prediction.predictor import PUBLISHED_ERRORS, error_band
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
-from lanescope.prediction.roofline import bounds_of
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import Method, Workload
 from tests.studies.link_parameters import fitted

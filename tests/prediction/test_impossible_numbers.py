@@ -6,10 +6,9 @@ import pytest
 
 import lanescope
 from lanescope.errors import InputError
-from lanescope.prediction.explanation import caveats
+from lanescope.prediction.explanation import caveats, peaks_of, too_fast
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
-from lanescope.prediction.roofline import peaks_of, too_fast
 from lanescope.prediction.stored_parameters import newest_fit, store_fit
 from lanescope.prediction.workload import Workload
 from tests.studies.link_parameters import fitted

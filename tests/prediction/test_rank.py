@@ -8,12 +8,11 @@ import pytest
 import lanescope
 from lanescope.errors import InputError
 from lanescope.prediction.equations import Equations
-from lanescope.prediction.explanation import why
+from lanescope.prediction.explanation import peaks_of, why
 from lanescope.prediction.graphs import MOST_TASKS
 from lanescope.prediction.predictor import NAMES, Prediction, predictor_named
 from lanescope.prediction.rank import closed_form, rank
 from lanescope.prediction.replay import Replay
-from lanescope.prediction.roofline import peaks_of
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.prediction.workload import Method, Workload
 from lanescope.studies.predict import stream_counts

@@ -10,12 +10,11 @@ from typing import Any
 
 from lanescope.document.blocks import Block, Cell, Column, Group, Kind, Section, Span, Table, Text
 from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
-from lanescope.prediction.explanation import bound_text, method_text, why
+from lanescope.prediction.explanation import Bounds, bound_text, method_text, why
 from lanescope.prediction.parameters import Origin
 from lanescope.prediction.predictor import Prediction
 from lanescope.prediction.rank import Ranking
 from lanescope.prediction.replay import Several
-from lanescope.prediction.roofline import Bounds
 from lanescope.prediction.workload import STREAMED, Method
 from lanescope.report.format import (
     bytes_text,
