@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import (
     CopyCost,
     Duplex,
@@ -12,7 +11,7 @@ from lanescope.prediction.parameters import (
     Origin,
 )
 from lanescope.prediction.replay import replay
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate, Surface
 
 exactly = Estimate.exactly
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from lanescope.prediction.curves import Curve, Surface, between
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate, Surface, between
 
 
 def about(value):

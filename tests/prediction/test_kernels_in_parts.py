@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.prediction.curves import Curve
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.explanation import caveats
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
@@ -16,6 +15,7 @@ from lanescope.prediction.replay import Replay, replay
 from lanescope.prediction.workload import Method, Workload
 from lanescope.studies.analysis import Silent
 from lanescope.studies.predict import Predict, kernel_parts, watched_part
+from lanescope.units.estimate import Curve
 from tests.prediction.machines import direction, duplex, exactly, link, mapped
 
 WORK = Workload(1 << 20, 1 << 20, 8e-3, kernel_parts=((4, 3e-3), (8, 2.5e-3)))

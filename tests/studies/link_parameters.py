@@ -3,7 +3,6 @@
 The numbers are of no machine; they are near those of a GPU on PCIe 5.0.
 """
 
-from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import (
     CopyCost,
     Duplex,
@@ -15,7 +14,7 @@ from lanescope.prediction.parameters import (
     Origin,
     Range,
 )
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate, Surface
 
 SIZES = (8, 4096, 65536, 1 << 20, 1 << 26, 1 << 30)
 

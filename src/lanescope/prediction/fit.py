@@ -11,7 +11,6 @@ import numpy as np
 
 from lanescope.codec.fields import from_attributes
 from lanescope.errors import InputError, command
-from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.fit_together import (
     fit_duplex,
     fit_explicit_mapped,
@@ -31,7 +30,7 @@ from lanescope.prediction.parameters import (
 from lanescope.prediction.points import Kind, Measured, Point, median_of, settle
 from lanescope.prediction.seconds import transfer_seconds
 from lanescope.results.result import FloatArray
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate, Surface
 
 #: A fit is of use while 95 % of the transfers that it did not see lie within this share.
 USABLE = 0.1

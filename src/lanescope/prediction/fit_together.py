@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from lanescope.prediction.curves import Curve
 from lanescope.prediction.graphs import TaskGraph
 from lanescope.prediction.parameters import Duplex, LinkParameters, Mapped, Mixture, Paced
 from lanescope.prediction.points import LONG_PART, Kind, Measured, Point, pattern_of
@@ -16,7 +15,7 @@ from lanescope.prediction.rates import Level, Rates
 from lanescope.prediction.replay import USUAL
 from lanescope.prediction.simulation import Simulation
 from lanescope.results.result import FloatArray
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate
 
 #: No traffic makes other traffic slower than so many times.
 _MOST_FACTOR = 8.0

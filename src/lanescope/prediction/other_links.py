@@ -16,7 +16,6 @@ from lanescope.codec.fields import Positive, build, shown
 from lanescope.errors import InputError, argument
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, WIDTHS, PcieLink, for_kernels, payload_gbs
-from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import (
     CopyCost,
     Direction,
@@ -26,7 +25,7 @@ from lanescope.prediction.parameters import (
     Origin,
 )
 from lanescope.units.bandwidth import transfer_seconds
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate, Surface
 
 _WIDTHS = WIDTHS[:-1]  # nobody has built one of 32
 #: Whose parameters are moved to the others' links: the newest that were measured.

@@ -17,8 +17,7 @@ from typing import Annotated
 
 from lanescope.codec.fields import Bound, PositiveInt
 from lanescope.machine import HostBandwidth
-from lanescope.prediction.curves import Curve, Surface, between
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate, Surface, between
 
 
 class Direction(StrEnum):

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from lanescope.prediction.curves import Curve, Surface
 from lanescope.prediction.parameters import CopyCost, Launching, LinkParameters, Mapped
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate, Surface
 from lanescope.units.words import time_text
 
 #: A curve that is the same at all sizes has these; larger ones go on as it does.

@@ -24,10 +24,9 @@ from lanescope.errors import InputError, argument, command
 from lanescope.kinds import StrPath
 from lanescope.machine import HostBandwidth
 from lanescope.machine.machine import LinkKind, Machine
-from lanescope.prediction.curves import Curve
 from lanescope.prediction.parameters import CopyCost, LinkParameters
 from lanescope.store.folders import default_runs_folder
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate
 
 #: The name of such a file in a run folder, and of the one that is kept among the runs.
 FILE = "link-parameters.json"

@@ -9,7 +9,6 @@ from lanescope.errors import InputError
 from lanescope.findings.advice.advice import KERNELS, Step
 from lanescope.findings.advice.advise import advise
 from lanescope.findings.advice.judge import BETWEEN_RUNS
-from lanescope.prediction.curves import Curve
 from lanescope.prediction.predictor import predictor_named
 from lanescope.prediction.workload import Method
 from lanescope.store.folder import State
@@ -19,7 +18,7 @@ from lanescope.trace.run import SourceRecord
 from lanescope.trace.side_tables import HostCopies
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Operations, Timeline
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate
 from tests.findings.advice.made_up import LINK, PINNED_ONLY, UNMAPPED, Simple
 from tests.findings.advice.programs import (
     MANAGED,

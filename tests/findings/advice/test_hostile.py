@@ -12,11 +12,10 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.findings.advice.advise import advise
 from lanescope.findings.advice.lanes import samples
-from lanescope.prediction.curves import Curve
 from lanescope.studies.advise import Advised
 from lanescope.trace.codes import What
 from lanescope.trace.timeline import Operations
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate
 from tests.findings.advice.made_up import LINK, PINNED_ONLY, Simple
 from tests.findings.advice.programs import DEVICE, MANAGED, PAGEABLE, PINNED, run_of
 from tests.printed import printed

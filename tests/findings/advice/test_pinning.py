@@ -15,8 +15,7 @@ from lanescope.findings.advice.judge import calibrate, changes_of
 from lanescope.findings.advice.phase import predicting
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.code import CUDA, CUPY, PYTORCH
-from lanescope.prediction.curves import Curve
-from lanescope.units.estimate import Estimate
+from lanescope.units.estimate import Curve, Estimate
 from tests.findings.advice.made_up import LINK, Simple
 from tests.findings.advice.programs import PAGEABLE, PINNED, Program, looped
 from tests.findings.advice.test_contents import Carrying
