@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.operators.formats import NodeLine
-from lanescope.studies.node.report import NodeReport
+from lanescope.studies.node_report import NodeReport
 from lanescope.studies.runs.export import ExportedRun
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"

@@ -23,7 +23,7 @@ import numpy as np
 from lanescope.fleet.exchange import PairRate
 from lanescope.results.result import Status
 from lanescope.store.store import read_run
-from lanescope.studies.node.report import NodeReport, Part, Rate, State
+from lanescope.studies.node_report import NodeReport, Part, Rate, State
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 MACHINES = tuple(f"h200-x2/nvbandwidth{name}" for name in ("", "-second", "-third", "-fourth"))

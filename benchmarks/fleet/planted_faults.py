@@ -28,7 +28,7 @@ from made_up_fleets import NETWORK_GBS, OF_NODES, Fault, Network, Planted, node,
 from lanescope.fleet.exchange import PairRate, exchanged
 from lanescope.fleet.pairs import Pair, Plan, Round, planned
 from lanescope.fleet.report import fleet_report
-from lanescope.studies.node.report import NodeReport
+from lanescope.studies.node_report import NodeReport
 
 SIZES = (8, 32, 128, 1000)
 LOSSES = (0.05, 0.07, 0.10, 0.20)

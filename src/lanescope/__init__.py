@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lanescope.results.result import Result as Result
     from lanescope.store.run import Run as Run
     from lanescope.store.store import read_run as read_run
-    from lanescope.studies.node.study import node as node
+    from lanescope.studies.node import node as node
     from lanescope.studies.taruc.study import taruc as taruc
     from lanescope.studies.watched import watch as watch
 
@@ -99,7 +99,7 @@ _HOME = {
     "Result": "results.result",
     "Run": "store.run",
     "read_run": "store.store",
-    "node": "studies.node.study",
+    "node": "studies.node",
     "taruc": "studies.taruc.study",
     "watch": "studies.watched",
 }

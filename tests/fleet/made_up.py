@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.studies.node.report import Check, NodeReport, report_of_run
+from lanescope.studies.node_report import Check, NodeReport, report_of_run
 from tests.report import factory
 
 

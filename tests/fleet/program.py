@@ -22,7 +22,7 @@ from lanescope.fleet.check import FleetRequest, check_fleet
 from lanescope.fleet.folder import read_node
 from lanescope.fleet.pairs import Plan
 from lanescope.fleet.ranks import ranks_here
-from lanescope.studies.node.study import Request
+from lanescope.studies.node import Request
 
 
 def main() -> int:

@@ -12,8 +12,8 @@ from lanescope.fleet.check import _collected as collected
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.folder import append_pair, place_of
 from lanescope.fleet.ranks import Alone
-from lanescope.studies.node.report import State, report_of_failure
-from lanescope.studies.node.study import Request, check_node
+from lanescope.studies.node import Request, check_node
+from lanescope.studies.node_report import State, report_of_failure
 from tests.fleet.made_up import node
 from tests.studies.node.test_report import ABOUT
 

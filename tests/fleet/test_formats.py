@@ -13,7 +13,7 @@ from lanescope.codec.fields import decode
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.report import fleet_report
 from lanescope.operators.formats import FleetFormat, NodeLine, faulty, fleet_text
-from lanescope.studies.node.report import State, report_of_failure
+from lanescope.studies.node_report import State, report_of_failure
 from tests.fleet.made_up import fleet, node
 from tests.fleet.test_report import BEGAN, broken
 from tests.studies.node.test_report import ABOUT

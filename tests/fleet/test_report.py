@@ -11,7 +11,7 @@ from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.report import FleetReport, fleet_report
 from lanescope.report.chart_files import chart_picture
 from lanescope.report.document_page import document_page
-from lanescope.studies.node.report import Fault, State, report_of_failure
+from lanescope.studies.node_report import Fault, State, report_of_failure
 from tests.fleet.made_up import fleet, node
 from tests.studies.node.test_report import ABOUT
 

@@ -8,7 +8,7 @@ import pytest
 import lanescope
 from lanescope import api
 from lanescope.results.result import Status, Verdict
-from lanescope.studies.node.report import NodeReport, State
+from lanescope.studies.node_report import NodeReport, State
 from lanescope.studies.registry import ANALYSES
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results"

@@ -162,7 +162,7 @@ def check(
     from lanescope.fleet.pairs import Plan
     from lanescope.fleet.ranks import ranks_here
     from lanescope.store.folders import new_or_temporary_folder
-    from lanescope.studies.node.study import Request, node_arguments, require_time
+    from lanescope.studies.node import Request, node_arguments, require_time
 
     began = interruption.began_at()
     ranks = ranks_here()

@@ -33,7 +33,7 @@ def _formats() -> list[str]:
 
 
 def _levels() -> list[str]:
-    from lanescope.studies.node.study import Level
+    from lanescope.studies.node import Level
 
     return list(Level)
 
@@ -111,7 +111,7 @@ def node(
         print(snippet_text(snippet), end="")
         return
     if measure is not None:
-        from lanescope.studies.node.study import NodeCheck
+        from lanescope.studies.node import NodeCheck
         from lanescope.studies.study import run_study
 
         _end_with_parent()
@@ -121,7 +121,7 @@ def node(
         return
     from lanescope.operators.formats import NodeFormat, node_written
     from lanescope.store.folders import new_or_temporary_folder
-    from lanescope.studies.node.study import (
+    from lanescope.studies.node import (
         Request,
         check_node,
         make_folder,

@@ -35,8 +35,8 @@ from lanescope.history.document import Comparison, against_history
 from lanescope.history.index import History
 from lanescope.history.records import record_of_node
 from lanescope.store.folder import lock_folder
-from lanescope.studies.node.report import NodeReport
-from lanescope.studies.node.study import Request, check_node, host_name
+from lanescope.studies.node import Request, check_node, host_name
+from lanescope.studies.node_report import NodeReport
 
 #: A rank may begin, or be heard of, so much later than the first one; and for each rank.
 LATE_SECONDS, LATE_SECONDS_A_RANK = 15.0, 0.05

@@ -12,7 +12,7 @@ from statistics import median
 from lanescope.document.chart import Axis, HeatCell, HeatMap
 from lanescope.fleet.exchange import PairRate
 from lanescope.report.format import gbs_text, percent_text
-from lanescope.studies.node.report import NodeReport, Rate
+from lanescope.studies.node_report import NodeReport, Rate
 
 #: Of so many nodes of a kind at least, a median and its spread say something.
 LEAST_PEERS = 5

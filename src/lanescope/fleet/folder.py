@@ -29,7 +29,7 @@ from lanescope.report.document_page import document_page
 from lanescope.store.folder import MANIFEST as RUN_MANIFEST
 from lanescope.store.folders import default_runs_folder, find_run
 from lanescope.store.store import read_run
-from lanescope.studies.node.report import SCHEMA_VERSION, NodeReport, State, ends_with
+from lanescope.studies.node_report import SCHEMA_VERSION, NodeReport, State, ends_with
 
 MANIFEST, NODES, PAIRS = "fleet.json", "nodes", "pairs.jsonl"
 REPORT = "report.json"

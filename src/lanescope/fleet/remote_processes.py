@@ -35,7 +35,7 @@ from lanescope.machine.files import dumps_machine, parse_machine
 from lanescope.machine.nvml import Nvml
 from lanescope.machine.part_names import node_of, number_on
 from lanescope.machine.several import cluster_of
-from lanescope.studies.node.study import host_name
+from lanescope.studies.node import host_name
 
 #: What a rank may take to look at its node.
 _READY_SECONDS = 60.0

@@ -39,7 +39,7 @@ from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.pairs import Blamed, What, located
 from lanescope.history.document import Comparison, value_text
 from lanescope.report.format import count_text, gbs_text, percent_text
-from lanescope.studies.node.report import NodeReport, State
+from lanescope.studies.node_report import NodeReport, State
 
 SCHEMA_VERSION = 1
 #: The surest first.

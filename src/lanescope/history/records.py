@@ -15,7 +15,7 @@ from lanescope.report.format import bytes_text
 from lanescope.results.result import Result
 from lanescope.store.run import Run
 from lanescope.studies.check import CHECK_BYTES
-from lanescope.studies.node.report import NodeReport
+from lanescope.studies.node_report import NodeReport
 from lanescope.studies.runs.values import PathRow, path_rows
 
 #: Of a node's configuration what belongs to no single GPU, and changes with software.

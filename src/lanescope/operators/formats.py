@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lanescope.codec.fields import Moment
 from lanescope.codec.prometheus import Sample, metric, unique
 from lanescope.fleet.report import FleetReport, Suspect
-from lanescope.studies.node.report import NodeReport, Rate, State
+from lanescope.studies.node_report import NodeReport, Rate, State
 
 _GIGA = 1e9
 _NAGIOS = {State.SICK: ("CRITICAL", 2), State.MISSING: ("CRITICAL", 2)}

@@ -41,7 +41,7 @@ STUDIES = {
         "",
     ),
     "node": Entry(
-        "node.study.NodeCheck",
+        "node.NodeCheck",
         "Say in one line whether this node may run jobs, and which part is broken if not.",
         None,
     ),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lanescope.studies.node.report import _acs, configuration_of
+from lanescope.studies.node_report import _acs, configuration_of
 from tests.machine.test_pci_config import extended
 from tests.report import factory
 

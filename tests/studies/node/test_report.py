@@ -13,7 +13,7 @@ from lanescope.codec.fields import decode
 from lanescope.operators.formats import NodeFormat, node_written
 from lanescope.results.result import Status
 from lanescope.store.folder import State as RunState
-from lanescope.studies.node.report import (
+from lanescope.studies.node_report import (
     Check,
     NodeReport,
     State,

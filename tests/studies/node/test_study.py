@@ -11,9 +11,8 @@ import pytest
 
 from lanescope import interruption
 from lanescope.errors import InputError
-from lanescope.studies.node import study
-from lanescope.studies.node.report import State
-from lanescope.studies.node.study import (
+from lanescope.studies import node
+from lanescope.studies.node import (
     Level,
     Request,
     check_node,
@@ -21,6 +20,7 @@ from lanescope.studies.node.study import (
     level_within,
     require_time,
 )
+from lanescope.studies.node_report import State
 from tests.patience import PATIENCE_S
 from tests.report import factory
 
@@ -82,7 +82,7 @@ def measured_by(monkeypatch):
 
     def let(program):
         command = lambda *arguments: [sys.executable, "-c", program, *map(str, arguments)]  # noqa: E731
-        monkeypatch.setattr(study, "_command", command)
+        monkeypatch.setattr(node, "_command", command)
 
     return let
 

@@ -29,6 +29,9 @@ from lanescope.studies.runs.values import PathRow, path_rows
 
 SCHEMA_VERSION = 1
 _IOMMUS = Path("/sys/class/iommu")
+#: GB/s: no memory of a GPU is faster.
+_Gbs = Annotated[float, Bound("from 0 to 100,000 GB/s", lambda gbs: 0 <= gbs <= 1e5)]
+_Code = Annotated[int, Bound("from 0 to 255", lambda code: 0 <= code <= 255)]
 
 
 def is_host(name: str) -> bool:
@@ -38,9 +41,6 @@ def is_host(name: str) -> bool:
 
 #: A node's name.
 Host = Annotated[str, Bound("a name in one line, without quotation marks and commas", is_host)]
-#: GB/s: no memory of a GPU is faster.
-_Gbs = Annotated[float, Bound("from 0 to 100,000 GB/s", lambda gbs: 0 <= gbs <= 1e5)]
-_Code = Annotated[int, Bound("from 0 to 255", lambda code: 0 <= code <= 255)]
 
 
 class State(StrEnum):
@@ -169,7 +169,7 @@ class NodeReport:
     seconds
         Wall time of the check.
     level
-        How much was measured; see `lanescope.studies.node.study.Level`.
+        How much was measured; see `lanescope.studies.node.Level`.
     configuration
         What nodes of a kind have in common, by name; see `configuration_of`.
     parts

@@ -37,7 +37,7 @@ from lanescope.machine import Machine
 from lanescope.store.folders import MANIFEST, is_there, require_new
 from lanescope.store.store import read_run
 from lanescope.studies.check import CHECK_BYTES, EXPECT, EXPECT_GPUS, check_experiments
-from lanescope.studies.node.report import (
+from lanescope.studies.node_report import (
     Check,
     NodeReport,
     State,
