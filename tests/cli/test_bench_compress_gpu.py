@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.compression.nvcomp import there_is_nvcomp
+from lanescope.compression.stream import there_is_nvcomp
 from lanescope.studies.compress.on_gpus import gpus_here
 
 GPUS = len(gpus_here())

@@ -8,7 +8,7 @@ import pytest
 import lanescope
 from lanescope._core import native
 from lanescope.compression import codec as codec_module
-from lanescope.compression import nvcomp
+from lanescope.compression import stream as streams
 from lanescope.compression.rule import CODECS_BY_DTYPE
 from lanescope.compression.stream import Codec, describe
 from lanescope.errors import InputError
@@ -34,7 +34,7 @@ def _without_nvcomp(monkeypatch):
     def missing():
         raise native.NativeError("dlopen", 0, "no nvcomp", "libnvcomp.so.6: not there", "here")
 
-    for module in (nvcomp, codec_module):
+    for module in (streams, codec_module):
         monkeypatch.setattr(module, "open_nvcomp", missing)
 
 
@@ -162,10 +162,10 @@ def test_the_library_is_looked_for_beside_its_package(monkeypatch, tmp_path):
     library = tmp_path / "lib64" / "libnvcomp.so.6"
     library.touch()
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr(nvcomp, "find_spec", lambda name: spec)
-    assert list(nvcomp._installed()) == [library]
+    monkeypatch.setattr(streams, "find_spec", lambda name: spec)
+    assert list(streams._installed()) == [library]
     library.unlink()
-    assert not list(nvcomp._installed())
+    assert not list(streams._installed())
 
 
 def test_a_library_that_is_none_is_told(tmp_path):

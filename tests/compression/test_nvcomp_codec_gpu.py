@@ -5,8 +5,7 @@ import pytest
 
 import lanescope
 from lanescope._core import native
-from lanescope.compression.nvcomp import open_nvcomp, there_is_nvcomp
-from lanescope.compression.stream import describe
+from lanescope.compression.stream import describe, open_nvcomp, there_is_nvcomp
 from lanescope.errors import InputError
 from tests.compression.nvcomp_streams import CODECS
 from tests.compression.stream_format import exchanged, sealed

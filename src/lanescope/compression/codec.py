@@ -22,7 +22,6 @@ from lanescope.compression.array_values import (
     stored_type,
     why_no_array,
 )
-from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.compression.stream import (
     NO_GPU_ARRAY,
     NO_GPU_ROOM,
@@ -34,8 +33,11 @@ from lanescope.compression.stream import (
     decompress_on_gpu,
     describe,
     input_errors,
+    nvcomp_for,
     on_gpu,
+    open_nvcomp,
     require_size,
+    there_is_nvcomp,
 )
 from lanescope.errors import InputError, MissingPartError
 from lanescope.units.sizes import Size, size_of

@@ -1,6 +1,7 @@
 """Compressed streams: what they say of themselves, and how they are made in a GPU's memory.
 
-There it is done in the order of the caller's CUDA stream.
+There it is done in the order of the caller's CUDA stream. The codecs ``ans`` and ``bitcomp`` are
+NVIDIA's nvCOMP: proprietary, and an optional extra (``pip install 'lanescope[nvcomp]'``).
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +33,10 @@ NO_GPU_ARRAY = (
     ".contiguous() of a tensor, or cupy.ascontiguousarray"
 )
 NO_GPU_ROOM = "values can be put only into an array in the same GPU's memory and in C order"
+#: Other major versions have other functions, and code otherwise.
+_NVCOMP = "libnvcomp.so.6"
+_PACKAGE = "nvidia.libnvcomp"
+_FOLDERS = ("lib64", "lib")
 
 
 class OtherBaseError(InputError):
@@ -356,3 +364,53 @@ def decompress_on_gpu(
             array, room, framework.stream_of(array), nvcomp=nvcomp, base=old
         )
     return out
+
+
+def nvcomp_for(codec: str) -> native.Nvcomp | None:
+    """Return nvCOMP for a codec that needs it, None for others.
+
+    Raises
+    ------
+    InputError
+        If it is needed and not installed.
+    """
+    if not Codec(codec).by_nvcomp:
+        return None
+    try:
+        return open_nvcomp()
+    except native.NativeError as error:
+        raise InputError(
+            f"codec {codec} needs a GPU and nvCOMP: pip install 'lanescope[nvcomp]' "
+            f"({error.args[3]})"
+        ) from error
+
+
+def there_is_nvcomp() -> bool:
+    """Return whether it is installed, and can be opened."""
+    try:
+        open_nvcomp()
+    except native.NativeError:
+        return False
+    return True
+
+
+@cache
+def open_nvcomp() -> native.Nvcomp:
+    """Return nvCOMP from its Python package, else what the loader finds.
+
+    Raises
+    ------
+    NativeError
+        If there is none, or one of another major version.
+    """
+    return native.Nvcomp(str(next(_installed(), _NVCOMP)))
+
+
+def _installed() -> Iterator[Path]:
+    try:
+        package = find_spec(_PACKAGE)
+    except ModuleNotFoundError:  # of what it would lie in
+        return
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        paths = (Path(folder, name, _NVCOMP) for name in _FOLDERS)
+        yield from (path for path in paths if path.is_file())

@@ -20,8 +20,7 @@ from lanescope.compression.arrays import (
     Opened,
     open_arrays,
 )
-from lanescope.compression.nvcomp import nvcomp_for, open_nvcomp, there_is_nvcomp
-from lanescope.compression.stream import Codec
+from lanescope.compression.stream import Codec, nvcomp_for, open_nvcomp, there_is_nvcomp
 from lanescope.errors import InputError, MissingPartError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine.sysfs import cpu_model
