@@ -12,9 +12,15 @@ import pytest
 import lanescope
 from lanescope import Copy, Engine, InputError, Memory, Place
 from lanescope.errors import CALLS, argument, command, naming_options, option_of
-from lanescope.studies.options import Argument, options_of
 from lanescope.studies.predict import Predict
-from lanescope.studies.registry import ANALYSES, STUDIES, analysis_named, study_named
+from lanescope.studies.verbs import (
+    ANALYSES,
+    STUDIES,
+    Argument,
+    analysis_named,
+    options_of,
+    study_named,
+)
 
 SOURCE = Path(lanescope.__file__).parent
 STORED = Path(__file__).parents[1] / "benchmarks/results/h200-x1/model/validate"

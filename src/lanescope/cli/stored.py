@@ -99,7 +99,7 @@ def show(
         is_reproduction,
         read_reproduction,
     )
-    from lanescope.studies.registry import stored_analysis
+    from lanescope.studies.verbs import stored_analysis
     from lanescope.trace.store import is_watch, read_watch
 
     if is_capture(run):

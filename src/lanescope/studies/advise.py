@@ -42,7 +42,7 @@ from lanescope.studies.analysis import (
     Parameters,
     link_parameters,
 )
-from lanescope.studies.options import Option
+from lanescope.studies.verbs import Option
 from lanescope.studies.what_if import WhatIf
 from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.units.estimate import Estimate

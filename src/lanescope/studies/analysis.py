@@ -22,7 +22,7 @@ from lanescope.document.chart import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.studies.options import Option, as_function, fields_of, parameter_of
+from lanescope.studies.verbs import Option, as_function, fields_of, parameter_of
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
 

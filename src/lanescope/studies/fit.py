@@ -43,7 +43,7 @@ from lanescope.studies.fit_run import (
     store_contention,
     store_samples,
 )
-from lanescope.studies.options import MOST_PARTS, Argument, Option, one_run
+from lanescope.studies.verbs import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Folder, Real, Whole

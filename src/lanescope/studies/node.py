@@ -46,9 +46,9 @@ from lanescope.studies.node_report import (
     report_of_run,
 )
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
-from lanescope.studies.options import Option
 from lanescope.studies.running import machine_differences, resolve_machine
 from lanescope.studies.study import Study, Work
+from lanescope.studies.verbs import Option
 from lanescope.units.values import OneOf
 from lanescope.units.words import Seconds
 

@@ -38,8 +38,8 @@ from lanescope.studies.analysis import (
     Parameters,
     link_parameters,
 )
-from lanescope.studies.options import Option, size_option
 from lanescope.studies.predicted import Predicted
+from lanescope.studies.verbs import Option, size_option
 from lanescope.units import words
 from lanescope.units.sizes import Bytes
 from lanescope.units.values import Real, Seconds, Value, Whole

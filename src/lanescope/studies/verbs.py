@@ -5,14 +5,14 @@ A new study is a file here and an entry of the table; options that many have sta
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, NamedTuple
 import dataclasses
+import importlib
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.kinds import plain_hint
@@ -20,12 +20,12 @@ from lanescope.units.values import Size, Value, Whole
 
 if TYPE_CHECKING:
     from pathlib import Path
+
     from lanescope.studies.analysis import Analysis
     from lanescope.studies.study import Study
 
 #: No machine that is known has more of one kind.
 MOST_PARTS = 1023
-
 
 
 class Entry(NamedTuple):
@@ -44,6 +44,7 @@ class Entry(NamedTuple):
     place: str
     summary: str
     group: str | None = "bench"
+
 
 #: In the order of the help.
 STUDIES = {

@@ -21,7 +21,7 @@ from lanescope.findings.trace import Evaluation, evaluate_watch
 from lanescope.kinds import StrPath, Word
 from lanescope.store.store import PAGE
 from lanescope.studies.analysis import AnalysisResult
-from lanescope.studies.options import Option
+from lanescope.studies.verbs import Option
 from lanescope.studies.watch_report.document import summary_json, watch_page_html, watch_terminal
 from lanescope.trace.run import BoostOutcome, WatchRun, store_boost
 from lanescope.units.sizes import Size, size_of

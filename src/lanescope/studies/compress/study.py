@@ -45,7 +45,7 @@ from lanescope.studies.compress.measuring import (
 from lanescope.studies.compress.on_gpus import DEFAULT_LINK_SIZES, DEFAULT_SMS, Gpus, require_sms
 from lanescope.studies.compress.results import ArrayResult
 from lanescope.studies.compress.verdicts import Link
-from lanescope.studies.options import Argument, Option, size_option
+from lanescope.studies.verbs import Argument, Option, size_option
 from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import (
