@@ -7,9 +7,8 @@ import pytest
 
 from lanescope.machine import discover
 from lanescope.prediction.stored_parameters import load
-from lanescope.studies.ocean.case import GridCase
+from lanescope.studies.ocean.case import GridCase, ocean
 from lanescope.studies.ocean.measuring import mapped_traffic
-from lanescope.studies.ocean.profiles import ocean
 from lanescope.studies.ocean.reference import Kernel
 from lanescope.studies.ocean.running import GridMemory
 from lanescope.watching.sources.pm import PmSource

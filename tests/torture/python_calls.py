@@ -95,7 +95,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         for module, name in (
             ("prediction.rank", "rank"),
             ("prediction.replay", "replay"),
-            ("studies.ocean.profiles", "ocean"),
+            ("studies.ocean.case", "ocean"),
             ("compression.rule", "break_even"),
             ("compression.codec", "most_bytes"),
         )

@@ -31,8 +31,7 @@ from lanescope.units.sizes import parse_size
 if TYPE_CHECKING:
     from lanescope._core import native
     from lanescope.prediction.workload import Method
-    from lanescope.studies.ocean.case import GridCase
-    from lanescope.studies.ocean.profiles import OceanGrid
+    from lanescope.studies.ocean.case import GridCase, OceanGrid
     from lanescope.studies.ocean.reference import Array
 
 app = typer.Typer(
@@ -246,8 +245,7 @@ def grid(
     ] = 0,
 ) -> None:
     """Compute the density of an ocean, or its buoyancy, and compare it with NumPy's."""
-    from lanescope.studies.ocean.case import GridCase
-    from lanescope.studies.ocean.profiles import parse_sides
+    from lanescope.studies.ocean.case import GridCase, parse_sides
     from lanescope.studies.ocean.reference import Equation, Kernel
 
     case = GridCase(_named(Kernel, kernel), _named(Equation, equation), outputs)
@@ -274,7 +272,7 @@ def _run(case: GridCase, sides: tuple[int, int, int], threads: int, seed: int) -
     from lanescope._core import native
     from lanescope.engine.core import reason_for
     from lanescope.report.format import seconds_text
-    from lanescope.studies.ocean.profiles import ocean
+    from lanescope.studies.ocean.case import ocean
 
     water = ocean(*sides, seed=seed)
     began = time.perf_counter()
@@ -300,7 +298,7 @@ def _run_on_gpu(
     from lanescope.machine import discover
     from lanescope.prediction.workload import STREAMED, Method
     from lanescope.report.format import seconds_text, time_spread_text
-    from lanescope.studies.ocean.profiles import ocean
+    from lanescope.studies.ocean.case import ocean
     from lanescope.studies.ocean.running import GridMemory, run_case
 
     machine = discover()

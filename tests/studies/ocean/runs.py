@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lanescope._core import native
-from lanescope.studies.ocean.profiles import OceanGrid
+from lanescope.studies.ocean.case import OceanGrid
 from lanescope.studies.ocean.reference import Equation, pressure_bar
 
 

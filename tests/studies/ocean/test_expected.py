@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lanescope.studies.ocean.case import Expected, GridCase
-from lanescope.studies.ocean.profiles import ocean
+from lanescope.studies.ocean.case import Expected, GridCase, ocean
 from lanescope.studies.ocean.reference import Equation, Kernel
 from tests.studies.ocean.test_kernels import every_case
 

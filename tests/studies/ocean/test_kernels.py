@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.studies.ocean import reference
-from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.profiles import OceanGrid, ocean
+from lanescope.studies.ocean.case import GridCase, OceanGrid, ocean
 from lanescope.studies.ocean.reference import Equation, Kernel
 from tests.studies.ocean.runs import column, core, unset
 

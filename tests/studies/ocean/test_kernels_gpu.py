@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.studies.ocean.profiles import ocean
+from lanescope.studies.ocean.case import ocean
 from tests.native.test_gpu import GPUS
 from tests.studies.ocean.runs import unset
 from tests.studies.ocean.test_kernels import every_case

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.studies.ocean.case import GridCase
+from lanescope.studies.ocean.case import GridCase, ocean
 from lanescope.studies.ocean.measuring import mapped_reads
-from lanescope.studies.ocean.profiles import ocean
 from lanescope.studies.ocean.reference import Equation, Kernel
 
 JMCD = GridCase(Kernel.STATE, Equation.JMCD)

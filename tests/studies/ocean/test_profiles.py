@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.studies.ocean.profiles import level_thickness, ocean
+from lanescope.studies.ocean.case import level_thickness, ocean
 from lanescope.studies.ocean.reference import buoydiff
 
 

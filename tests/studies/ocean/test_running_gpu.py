@@ -5,7 +5,7 @@ import pytest
 
 from lanescope.machine import discover
 from lanescope.prediction.workload import STREAMED, Method
-from lanescope.studies.ocean.profiles import ocean
+from lanescope.studies.ocean.case import ocean
 from lanescope.studies.ocean.running import GridMemory, kernel_seconds, run_case
 from tests.native.test_gpu import GPUS
 from tests.studies.ocean.test_kernels import every_case

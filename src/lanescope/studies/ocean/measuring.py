@@ -26,7 +26,7 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.stored_parameters import machine_key
 from lanescope.prediction.workload import Method
 from lanescope.store.folder import RunFolder
-from lanescope.studies.ocean.case import Difference, Expected, GridCase
+from lanescope.studies.ocean.case import Difference, Expected, GridCase, OceanGrid, ocean
 from lanescope.studies.ocean.measured import (
     CASES,
     Check,
@@ -37,7 +37,6 @@ from lanescope.studies.ocean.measured import (
     save,
     stream_counts,
 )
-from lanescope.studies.ocean.profiles import OceanGrid, ocean
 from lanescope.studies.ocean.reference import FILTER_REACH, MASKED, Kernel
 from lanescope.studies.ocean.running import GridMemory, kernel_seconds, run_case
 from lanescope.trace.counter_spool import read_all_counters

@@ -19,8 +19,7 @@ from lanescope.machine import Machine
 from lanescope.prediction.graphs import TaskGraph, TaskKind, graph_for
 from lanescope.prediction.workload import Method, Workload
 from lanescope.results.result import FloatArray as Seconds
-from lanescope.studies.ocean.case import GridCase
-from lanescope.studies.ocean.profiles import FloatArray, OceanGrid
+from lanescope.studies.ocean.case import FloatArray, GridCase, OceanGrid
 from lanescope.studies.ocean.reference import Kernel
 
 _DOUBLE = 8

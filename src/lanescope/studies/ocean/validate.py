@@ -35,9 +35,9 @@ from lanescope.studies.analysis import (
     seconds_fields,
 )
 from lanescope.studies.analysis_run import analysis_folder
+from lanescope.studies.ocean.case import parse_sides
 from lanescope.studies.ocean.compare import Choice, Compared, ComparedCase, Row, compare
 from lanescope.studies.ocean.measured import GRID, MeasuredCase, Validation, find, load
-from lanescope.studies.ocean.profiles import parse_sides
 from lanescope.studies.verbs import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Folder, Value, Whole
