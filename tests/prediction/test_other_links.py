@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lanescope.errors import InputError
 from lanescope.machine.pcie import PcieLink, payload_gbs
-from lanescope.prediction.other_links import link_label, link_named, with_link
+from lanescope.prediction.other_links import link_named, with_link
 from lanescope.prediction.parameters import Origin
 from lanescope.prediction.stored_parameters import named_parameters
 from tests.studies.link_parameters import fitted
@@ -25,7 +25,7 @@ widths = st.sampled_from([1, 2, 4, 8, 16])
     ],
 )
 def test_links_by_name(text, label):
-    assert link_label(link_named(text)) == label
+    assert link_named(text).label == label
 
 
 @pytest.mark.parametrize("text", ["", "pcie", "pcie0", "pcie7", "pcie5x3", "nvlink", "pcie55"])

@@ -385,7 +385,7 @@ def _limit(
         return replace(limit, reason=limit.reason + staged)
     # Requests fill the other direction of a link, so either will do.
     link = next(hop for hop, _ in path if bottleneck in (_key(hop, True), _key(hop, False)))
-    reason = f"{_best_label(link)} between {link.a} and {link.b}"
+    reason = f"{link.best_label} between {link.a} and {link.b}"
     if link.pcie is not None:
         known = link.pcie.max_payload_bytes
         size = known or DEFAULT_MAX_PAYLOAD_BYTES
@@ -435,13 +435,6 @@ def _memory_limit(machine: Machine, part: str, rate: float) -> Limit:
         return Limit(rate, f"memory of {part}: its peak, read and write share it", "gpu memory")
     detail = machine.node(part_number(part)).memory_detail or "peak of its modules"
     return Limit(rate, f"memory of {part}: {detail}", "memory")
-
-
-def _best_label(link: Link) -> str:
-    if link.pcie is None:
-        return link.label
-    best = link.pcie.at_best()
-    return f"PCIe {best.generation}.0 x{best.width}"
 
 
 def _why_unknown(machine: Machine, copy: Copy, path: tuple[Hop, ...] | None) -> str:

@@ -202,11 +202,16 @@ class Link:
     def label(self) -> str:
         """The link in a few words, such as ``PCIe 5.0 x16``."""
         if self.pcie is not None:
-            return f"PCIe {self.pcie.generation}.0 x{self.pcie.width}"
+            return self.pcie.label
         if self.nvlink is not None:
             version = "" if self.nvlink.version is None else f" {self.nvlink.version}"
             return f"NVLink{version} x{self.nvlink.count}"
         return {LinkKind.PCIE: "PCIe", LinkKind.NVLINK: "NVLink"}.get(self.kind, "socket link")
+
+    @property
+    def best_label(self) -> str:
+        """The same of the link as it would be fully trained up."""
+        return self.label if self.pcie is None else self.pcie.at_best().label
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from lanescope.calls import checked
@@ -82,6 +82,11 @@ class PcieLink:
     max_read_request_bytes: PacketBytes | None = None
 
     @property
+    def label(self) -> str:
+        """What it runs at in a few words, such as ``PCIe 5.0 x16``."""
+        return f"PCIe {self.generation}.0 x{self.width}"
+
+    @property
     def trained_down(self) -> bool:
         """Whether the link runs below what both of its ends could do."""
         slower = self.max_generation is not None and self.generation < self.max_generation
@@ -89,14 +94,8 @@ class PcieLink:
 
     def at_best(self) -> PcieLink:
         """Return this link as it would be fully trained up."""
-        return PcieLink(
-            generation=max(self.generation, self.max_generation or 0),
-            width=max(self.width, self.max_width or 0),
-            max_generation=self.max_generation,
-            max_width=self.max_width,
-            max_payload_bytes=self.max_payload_bytes,
-            max_read_request_bytes=self.max_read_request_bytes,
-        )
+        generation = max(self.generation, self.max_generation or 0)
+        return replace(self, generation=generation, width=max(self.width, self.max_width or 0))
 
 
 def line_rate_gbs(generation: int, width: int) -> float:

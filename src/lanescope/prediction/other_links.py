@@ -77,11 +77,6 @@ def link_named(text: str) -> PcieLink:
     return PcieLink(generation, width)
 
 
-def link_label(link: PcieLink) -> str:
-    """Return a link in a few words, such as ``PCIe 5.0 x16``."""
-    return f"PCIe {link.generation}.0 x{link.width}"
-
-
 def with_link(parameters: LinkParameters, link: str) -> LinkParameters:
     """Return the parameters of the machine if its GPU were on another link.
 
@@ -111,10 +106,10 @@ def with_link(parameters: LinkParameters, link: str) -> LinkParameters:
         lines = _exchanges(for_kernels(old), for_kernels(new), (reads.value, writes.value))
     return dataclasses.replace(
         exchanged(parameters, copies, lines),
-        name=f"{parameters.name} on {link_label(new)}",
-        link=link_label(new),
+        name=f"{parameters.name} on {new.label}",
+        link=new.label,
         origin=Origin.DERIVED,
-        source=f"{parameters.source}; scaled from {link_label(old)} to {link_label(new)}",
+        source=f"{parameters.source}; scaled from {old.label} to {new.label}",
     )
 
 

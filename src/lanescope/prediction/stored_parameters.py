@@ -127,10 +127,7 @@ def link_text(machine: Machine, gpu: int = 0) -> str:
     """Return the link above a GPU, such as ``PCIe 5.0 x16``."""
     for link in machine.links:
         if link.b == f"g{gpu}" and link.kind is LinkKind.PCIE:
-            if link.pcie is None:
-                return link.label
-            best = link.pcie.at_best()
-            return f"PCIe {best.generation}.0 x{best.width}"
+            return link.best_label
     return "unknown link"
 
 

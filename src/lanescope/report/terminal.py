@@ -279,7 +279,7 @@ def nic_text(nic: Nic) -> str:
     if nic.state is not None:
         facts.append(nic.state)
     if nic.pcie is not None:
-        facts.append(f"PCIe {nic.pcie.generation}.0 x{nic.pcie.width}")
+        facts.append(nic.pcie.label)
     if nic.pci_address is not None:
         facts.append(nic.pci_address)
     near = ", ".join(nic.gpus) or (None if nic.node is None else f"h{nic.node}")

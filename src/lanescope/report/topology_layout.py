@@ -97,12 +97,7 @@ def nvswitch_boxes(machine: Machine) -> list[Box]:
 
 def link_label(link: Link) -> tuple[Line, ...]:
     """Return what stands on a link: its kind, its payload limit, and a warning."""
-    pcie = link.pcie
-    first = link.label
-    if pcie is not None:
-        best = pcie.at_best()
-        first = f"PCIe {best.generation}.0 x{best.width}"
-    lines = [Line(first)]
+    lines = [Line(link.best_label)]
     if link.payload_gbs is not None:
         lines.append(Line(payload_text(link), "quiet"))
     if warning := trained_down_text(link):

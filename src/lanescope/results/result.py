@@ -259,6 +259,11 @@ class Result:
     staged: bool = False
 
     @property
+    def budget_spent(self) -> bool:
+        """Whether the time budget ended the sampling, and not the target."""
+        return self.stop is not None and self.stop.reason == "budget"
+
+    @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """All verdicts of this experiment."""
         if self.not_measured is not None:

@@ -61,7 +61,7 @@ def _states(matrix: Matrix, link: Link) -> Iterator[str]:
         slower = replace(best, generation=generation, width=width)
         below_best = generation < best.generation or width < best.width
         if below_best and not _contradicted(slower, copies):
-            yield f"runs at {_label(slower)} under load, {_label(best)} is possible"
+            yield f"runs at {slower.label} under load, {best.label} is possible"
     # Idle links drop their speed to save power, but they keep their width.
     narrow = replace(best, width=link.pcie.width)
     if not observed and narrow.width < best.width and not _contradicted(narrow, copies):
@@ -86,7 +86,7 @@ def _looks_like(matrix: Matrix, gpu: str) -> tuple[str, ...]:
         return ()
     best = link.pcie.at_best()
     return tuple(
-        _label(slower)
+        slower.label
         for slower in _slower(best)
         if all(_fits(copy, payload_gbs(slower)) for copy in copies)
     )
@@ -141,7 +141,7 @@ def _observed_at_best(matrix: Matrix, gpu: str) -> bool:
 
 def _guess(matrix: Matrix, part: str, gpus: tuple[str, ...], labels: tuple[str, ...]) -> Finding:
     link = pcie_link_of(matrix.machine, part)
-    best = "more" if link is None or link.pcie is None else _label(link.pcie.at_best())
+    best = "more" if link is None or link.pcie is None else link.best_label
     return _trained_down(
         matrix,
         f"Copies between the host and {names(gpus)} are as fast as {names(labels, 'or')} would "
@@ -172,10 +172,6 @@ def _trained_down(
         parts=parts,
         fault=True,
     )
-
-
-def _label(link: PcieLink) -> str:
-    return f"PCIe {link.generation}.0 x{link.width}"
 
 
 #: Likes differ by 1 to 2 % on healthy machines; 5 % is beyond noise and worth a look.

@@ -170,7 +170,7 @@ def _trained_down(
     ]
     return finding(
         "trained-down",
-        f"The link of {link.b} to {link.a} runs at PCIe {pcie.generation}.0 x{pcie.width}, where "
+        f"The link of {link.b} to {link.a} runs at {pcie.label}, where "
         f"both ends can do {best.generation}.0 x{best.width}: {now[0]:.3g} instead of "
         f"{payload_gbs(best)[0]:.3g} GB/s to g{gpu}.",
         sum(gains) if gains else None,
@@ -179,5 +179,5 @@ def _trained_down(
             "The state was read while the link was in use: idle links slow down to save power.",
             "Copies run at the link's limit; those held up by something else gain less.",
         ),
-        (f"told state: PCIe {pcie.generation}.0 x{pcie.width}", *peaks),
+        (f"told state: {pcie.label}", *peaks),
     )

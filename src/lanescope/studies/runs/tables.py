@@ -87,7 +87,7 @@ def paths_table(rows: Sequence[PathRow]) -> Table:
         if any(r.group == name for r in rows)
     ]
     title = f"{word.capitalize()} bandwidth and verdict of every path"
-    return Table(title, columns, groups, _budget_notes([r.budget_spent for r in rows]))
+    return Table(title, columns, groups, _budget_notes([r.result.budget_spent for r in rows]))
 
 
 def sweep_table(series: Sequence[Series]) -> Table:
@@ -126,14 +126,16 @@ def latency_table(rows: Sequence[LatencyRow]) -> Table:
             Cell(row.title, hint=row.result.experiment.name),
             Cell(row.seconds, strong=True),
             Span(row.low_seconds, row.high_seconds),
-            Cell(row.half_width, mark="*" if row.budget_spent else ""),
+            Cell(row.half_width, mark="*" if row.result.budget_spent else ""),
             *(["" if row.load_gbs is None else row.load_gbs] if loaded else ()),
             row.result.method if row.measured is not None else judgement(row.verdict),
         )
         for row in rows
     ]
     title = "Latencies, which are not predicted" if predicted else "Measured latencies"
-    return Table(title, columns, [Group(made)], _budget_notes([r.budget_spent for r in rows]))
+    return Table(
+        title, columns, [Group(made)], _budget_notes([r.result.budget_spent for r in rows])
+    )
 
 
 def raw_table(results: Sequence[Result]) -> Table:
@@ -165,7 +167,7 @@ def _path_cells(row: PathRow) -> list[Value | Cell]:
         Cell(row.label, hint=row.detail),
         Cell(row.gbs, strong=True),
         None if row.predicted else Span(row.low_gbs, row.high_gbs),
-        Cell(row.half_width, mark="*" if row.budget_spent else ""),
+        Cell(row.half_width, mark="*" if row.result.budget_spent else ""),
         Cell(row.limit_gbs, hint=limit_reason),
         Cell(row.share_of_limit, tone=_TONES[row.verdict.status]),
         judgement(row.verdict),
@@ -245,11 +247,6 @@ class LatencyRow:
     def half_width(self) -> float | None:
         """Relative 95 % half-width of the median; None when unknown."""
         return None if self.measured is None else self.measured.statistics.half_width
-
-    @property
-    def budget_spent(self) -> bool:
-        """Whether the time budget ended the sampling, and not the target."""
-        return self.result.stop is not None and self.result.stop.reason == "budget"
 
 
 def latency_rows(results: Iterable[Result]) -> tuple[LatencyRow, ...]:

@@ -92,11 +92,6 @@ class PathRow:
         return self.result.experiment.has_latency
 
     @property
-    def budget_spent(self) -> bool:
-        """Whether the time budget ended the sampling, and not the target."""
-        return self.result.stop is not None and self.result.stop.reason == "budget"
-
-    @property
     def predicted(self) -> bool:
         """Whether its numbers are predictions."""
         return self.result.source is Source.PREDICTED
