@@ -24,6 +24,7 @@ from lanescope.cli.options import (
     CsvOption,
     Excludes,
     Idle,
+    KeepsRules,
     MachineOption,
     Needs,
     NoPageOption,
@@ -35,8 +36,6 @@ from lanescope.cli.options import (
     combines,
     flag,
     given_options,
-    keeping_rules,
-    once_each,
     option,
     part_option,
     plan_of,
@@ -88,21 +87,12 @@ _OF_SUITES = (
 )
 
 
-class BenchGroup(TyperGroup):
+class BenchGroup(KeepsRules, TyperGroup):
     """Lets ``-t A B C`` stand for ``-t A -t B -t C``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Spread the words behind the options that take many."""
         return super().parse_args(ctx, list(_spread(args)))
-
-    def make_parser(self, ctx: Any) -> Any:
-        """Refuse an option that is given twice and has one value."""
-        return once_each(super().make_parser(ctx))
-
-    def invoke(self, ctx: Any) -> Any:
-        """Check what was given together."""
-        with keeping_rules(ctx):
-            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Say how a case is named to whoever names it as if it were a command."""

@@ -299,12 +299,21 @@ def combines(*rules: Rule) -> Callable[[Verb], Verb]:
     return with_rules
 
 
-class Combined(TyperCommand):
-    """A command that keeps its verb's rules; see `combines`."""
+class KeepsRules:
+    """What commands and groups have in common that keep a verb's rules; see `combines`."""
 
     def make_parser(self, ctx: Any) -> Any:
         """Refuse an option that is given twice and has one value."""
-        return once_each(super().make_parser(ctx))
+        return once_each(super().make_parser(ctx))  # type: ignore[misc]  # of typer's class
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check what was given together around the verb."""
+        with keeping_rules(ctx):
+            return super().invoke(ctx)  # type: ignore[misc]
+
+
+class Combined(KeepsRules, TyperCommand):
+    """A command that keeps its verb's rules."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Name what an option takes where only the compiled core knows: ``{names}`` in its help."""
@@ -314,11 +323,6 @@ class Combined(TyperCommand):
                 known = param.type_descriptor.parameter_info.parser.known()
                 param.help = param.help.replace("{names}", ", ".join(known))
         super().format_help(ctx, formatter)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Check what was given together around the verb."""
-        with keeping_rules(ctx):
-            return super().invoke(ctx)
 
 
 def once_each(parser: Any) -> Any:
