@@ -16,7 +16,7 @@ if not dist.is_available() or not dist.is_gloo_available():
 
 import lanescope.torch as lt  # noqa: E402
 from lanescope.errors import InputError, LanescopeError  # noqa: E402
-from lanescope.torch import exchange, headers, pieces, routes  # noqa: E402
+from lanescope.torch import exchange, pieces, ranks, routes  # noqa: E402
 from tests.pytorch.ranks import GONE, run, values  # noqa: E402
 from tests.pytorch.ranks import LEAST_BYTES as LARGE  # noqa: E402
 
@@ -125,7 +125,7 @@ def test_a_rank_outside_of_the_group_is_refused(tmp_path: Path) -> None:
 
 
 def like_headers(rank: int) -> None:
-    said = headers.Header("uint8", (200,), 200, 0, False).pack()
+    said = ranks.Header("uint8", (200,), 200, 0, False).pack()
     for size in (3, 100, 128, 200, LARGE):
         sent = torch.zeros(size, dtype=torch.uint8)
         begin = torch.frombuffer(bytearray(said), dtype=torch.uint8)[:size]

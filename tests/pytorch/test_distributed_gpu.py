@@ -16,11 +16,7 @@ if not torch.cuda.is_available() or torch.cuda.device_count() < 2:
 
 import lanescope.torch as lt  # noqa: E402
 from lanescope.errors import InputError, LanescopeError  # noqa: E402
-from lanescope.torch import (  # noqa: E402
-    exchange,
-    rank_links,
-    routes,
-)
+from lanescope.torch import exchange, ranks, routes  # noqa: E402
 from tests.pytorch.ranks import run, values  # noqa: E402
 
 LARGE = exchange.LEAST_BYTES["cuda"]
@@ -63,7 +59,7 @@ def all_types(rank: int, compression: str, links: str) -> list[bool]:
         assert small.tolist() == [7] * 5
     torch.cuda.synchronize()
     linked = links == "1" and torch.cuda.can_device_access_peer(0, 1)
-    assert len(rank_links._open) == 2 * linked  # one each way, for send and broadcast
+    assert len(ranks._open) == 2 * linked  # one each way, for send and broadcast
     if linked and compression == "on":  # what goes as it is, goes by NCCL
         assert all(one.outcome is not None for one in lt.transfers())
     return [one.decision.compress for one in lt.transfers()]
@@ -202,7 +198,7 @@ def ends_at_once(rank: int) -> None:
         lt.send(tensor, 1, compression="on")
         if not torch.cuda.can_device_access_peer(0, 1):
             torch.cuda.synchronize()
-        rank_links._finish()  # as the end of a process does
+        ranks._finish()  # as the end of a process does
         return
     got = torch.zeros_like(tensor)
     lt.recv(got, 0)
@@ -220,7 +216,7 @@ def only_one(rank: int) -> int:
     lt.send(got, 1) if rank == 0 else lt.recv(got, 0)
     assert same(got, tensor)
     torch.cuda.synchronize()
-    return len(rank_links._open)
+    return len(ranks._open)
 
 
 def test_one_rank_that_wants_no_links_is_enough(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.compression.stream import Codec
-from lanescope.torch.headers import (
+from lanescope.torch.ranks import (
     HEADER_BYTES,
     NOTE_BYTES,
     Header,

@@ -15,7 +15,7 @@ if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("this PyTorch has no gloo", allow_module_level=True)
 
 from lanescope.compression.meeting import InStore, Line, connect, listen  # noqa: E402
-from lanescope.torch import rank_links, routes  # noqa: E402
+from lanescope.torch import ranks, routes  # noqa: E402
 from tests.pytorch.ranks import GONE, run  # noqa: E402
 
 
@@ -49,9 +49,9 @@ def test_they_meet_and_the_end_of_one_is_noticed(tmp_path: Path, how: str) -> No
 
 def same_place(rank: int) -> str:
     store = routes.store_of(dist.group.WORLD)
-    store.set(f"place {rank}", rank_links.place())
+    store.set(f"place {rank}", ranks.place())
     store.wait([f"place {1 - rank}"])
-    return str(rank_links.place() == store.get(f"place {1 - rank}").decode())
+    return str(ranks.place() == store.get(f"place {1 - rank}").decode())
 
 
 def test_processes_of_one_node_have_one_place(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from weakref import WeakSet
 import pytest
 
 from lanescope.errors import LanescopeError
-from lanescope.torch import rank_links
+from lanescope.torch import ranks
 from tests.compression.test_peer import Store
 
 TIMEOUT = timedelta(seconds=5)
@@ -38,11 +38,11 @@ class Failing(Half):
 
 @pytest.fixture(autouse=True)
 def halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_links, "PeerSender", type("Sender", (Half,), {}))
-    monkeypatch.setattr(rank_links, "PeerReceiver", type("Receiver", (Half,), {}))
-    monkeypatch.delenv(rank_links.VARIABLE, raising=False)
-    monkeypatch.setattr(rank_links, "_warned", [])
-    monkeypatch.setattr(rank_links, "_open", WeakSet())
+    monkeypatch.setattr(ranks, "PeerSender", type("Sender", (Half,), {}))
+    monkeypatch.setattr(ranks, "PeerReceiver", type("Receiver", (Half,), {}))
+    monkeypatch.delenv(ranks.VARIABLE, raising=False)
+    monkeypatch.setattr(ranks, "_warned", [])
+    monkeypatch.setattr(ranks, "_open", WeakSet())
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def both() -> Iterator[Any]:
         found: dict[bool, Any] = {}
 
         def one(sends: bool) -> None:
-            found[sends] = rank_links.link(groups[sends], store, ends, sends, 3 + sends, TIMEOUT)
+            found[sends] = ranks.link(groups[sends], store, ends, sends, 3 + sends, TIMEOUT)
 
         thread = threading.Thread(target=one, args=(False,))
         thread.start()
@@ -78,7 +78,7 @@ def test_both_ranks_of_a_node_have_their_halves_and_each_once(both: Any) -> None
 
 def test_ranks_of_two_nodes_have_none(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     places = iter(["one", "two"])
-    monkeypatch.setattr(rank_links, "place", lambda: next(places))
+    monkeypatch.setattr(ranks, "place", lambda: next(places))
     assert both() == (None, None)
 
 
@@ -87,30 +87,30 @@ def test_gpus_that_do_not_reach_each_other_are_tried_once(
     both: Any, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     for name in ("PeerSender", "PeerReceiver"):  # what one half finds out, both are told
-        monkeypatch.setattr(rank_links, name, Failing)
+        monkeypatch.setattr(ranks, name, Failing)
     with pytest.warns(UserWarning, match="ranks 0 and 1 tensors go by NCCL: the GPUs of") as told:
         assert both() == (None, None)
-    monkeypatch.setattr(rank_links, which, Half)
+    monkeypatch.setattr(ranks, which, Half)
     assert both() == (None, None)
-    monkeypatch.setattr(rank_links, which, Failing)
+    monkeypatch.setattr(ranks, which, Failing)
     assert both((1, 0)) == (None, None)  # without a warning, which would be an error here
     assert len(told) == 1
 
 
 def test_they_are_switched_off_by_hand(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(rank_links.VARIABLE, "0")
+    monkeypatch.setenv(ranks.VARIABLE, "0")
     assert both() == (None, None)
 
 
 def test_one_rank_switches_them_off_for_both(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = iter(["off", rank_links.place()])
-    monkeypatch.setattr(rank_links, "_here", lambda: next(said))
+    said = iter(["off", ranks.place()])
+    monkeypatch.setattr(ranks, "_here", lambda: next(said))
     assert both() == (None, None)
 
 
 def test_at_the_end_of_a_process_all_channels_are_finished(both: Any) -> None:
     halves = both()
-    rank_links._finish()
+    ranks._finish()
     assert all(half.finished for half in halves)
 
 
@@ -122,7 +122,7 @@ def test_what_was_lost_at_the_end_is_a_warning(both: Any, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(halves[1], "finish", lost, raising=False)
     with pytest.warns(UserWarning, match="GPUs of this node: the sending process has ended"):
-        rank_links._finish()
+        ranks._finish()
     assert halves[0].finished
 
 
@@ -130,7 +130,7 @@ def test_what_was_lost_at_the_end_is_a_warning(both: Any, monkeypatch: pytest.Mo
 def test_a_lost_transfer_has_no_time(damaged: bool) -> None:
     outcome = SimpleNamespace(seconds=0.5, wire_bytes=7)
     record: Any = SimpleNamespace(outcome=None, damaged=damaged)
-    ended = rank_links.ByChannel(record)
+    ended = ranks.ByChannel(record)
     assert (ended.seconds, ended.wire_bytes) == (None, None)
     record.outcome = outcome
     assert (ended.seconds, ended.wire_bytes) == (0.0 if damaged else 0.5, 7)
@@ -138,8 +138,8 @@ def test_a_lost_transfer_has_no_time(damaged: bool) -> None:
 
 def test_a_rank_that_does_not_come_is_an_error() -> None:
     with pytest.raises(RuntimeError):
-        rank_links.link(Group(), Store(), (0, 1), True, 0, timedelta(seconds=0.05))
+        ranks.link(Group(), Store(), (0, 1), True, 0, timedelta(seconds=0.05))
 
 
 def test_a_place_is_the_same_in_each_call() -> None:
-    assert rank_links.place() == rank_links.place()
+    assert ranks.place() == ranks.place()

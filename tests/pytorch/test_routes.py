@@ -16,7 +16,7 @@ import lanescope.torch as lt  # noqa: E402
 from lanescope.compression.deciding import Choices, Transfer  # noqa: E402
 from lanescope.compression.stream import Codec  # noqa: E402
 from lanescope.errors import InputError  # noqa: E402
-from lanescope.torch import deciding, exchange, headers, routes  # noqa: E402
+from lanescope.torch import deciding, exchange, ranks, routes  # noqa: E402
 from tests.pytorch.ranks import LEAST_BYTES, values  # noqa: E402
 
 
@@ -32,7 +32,7 @@ def exchanged(rank: int, sent: Any, **options: Any) -> None:
 
 def small_ones(rank: int) -> None:
     like = torch.zeros(200, dtype=torch.uint8)
-    said = headers.Header("uint8", (200,), 200, 0, False).pack()
+    said = ranks.Header("uint8", (200,), 200, 0, False).pack()
     like[: len(said)] = torch.frombuffer(bytearray(said), dtype=torch.uint8)
     for tensor in (like, like, like + 1, like, like * 0):
         exchanged(rank, tensor)

@@ -15,7 +15,7 @@ if not dist.is_available() or not dist.is_gloo_available():
 
 import lanescope.torch as lt  # noqa: E402
 from lanescope.errors import InputError, LanescopeError  # noqa: E402
-from lanescope.torch import deciding, exchange, headers  # noqa: E402
+from lanescope.torch import deciding, exchange, ranks  # noqa: E402
 from tests.pytorch.ranks import LEAST_BYTES, values  # noqa: E402
 from tests.pytorch.test_lines import Half  # noqa: E402
 
@@ -113,10 +113,10 @@ def test_no_run_begins_by_a_header_that_was_not_sent(tmp_path: Path) -> None:
 
 
 def test_a_receiver_remembers_no_more_kinds_than_a_sender() -> None:
-    runs = headers.PlainRuns()
+    runs = ranks.PlainRuns()
     for count in range(3000):
         runs.expect((0, 1, "int16", count), 1)
         run = runs.next_of((0, 1, "int16", count))
         assert run is not None
         run.left -= 1
-    assert len(runs._runs) <= headers._MOST_KINDS
+    assert len(runs._runs) <= ranks._MOST_KINDS

@@ -235,7 +235,7 @@ def _rest_of(packet: bytes) -> Message:
 #: Those with a thread, which ends before Python does: a thread that comes back from the core to a
 #: Python that ends is ended by Python amid C++, which ends the process with an error.
 _open: WeakSet[Line] = WeakSet()
-#: After what lets transfers end (`lanescope.torch.rank_links`).
+#: After what lets transfers end (`lanescope.torch.ranks`).
 _STOP_PRIORITY = 50
 #: The process that ends them; a forked one has none of their threads.
 _stops_in = 0

@@ -32,8 +32,8 @@ from lanescope.compression.deciding import (
 from lanescope.compression.gpu_arrays import current_stream, gpu_array
 from lanescope.compression.rule import AT_BEST, CodecCost, Rule
 from lanescope.compression.stream import Codec, describe
-from lanescope.torch.headers import Run
 from lanescope.torch.pieces import StreamEncoder, Tensor, numpy_of, room_for
+from lanescope.torch.ranks import Run
 
 _LOGGED = 1000
 _UNTIMED = 8

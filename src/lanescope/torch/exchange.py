@@ -14,9 +14,8 @@ from lanescope.compression.deciding import Transfer
 from lanescope.compression.gpu_arrays import coded_dtype
 from lanescope.errors import InputError, LanescopeError
 from lanescope.torch.deciding import Decisions, decisions, log_in_run, tag_name
-from lanescope.torch.headers import Kind, PlainRuns, Run, looks_like_header
 from lanescope.torch.pieces import Tensor
-from lanescope.torch.rank_links import known_links, link
+from lanescope.torch.ranks import Kind, PlainRuns, Run, known_links, link, looks_like_header
 from lanescope.torch.routes import (
     Facts,
     Messages,

@@ -18,7 +18,7 @@ from lanescope.compression.gpu_arrays import coded_dtype, current_stream
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import core_errors
 from lanescope.errors import LanescopeError
-from lanescope.torch.headers import Header
+from lanescope.torch.ranks import Header
 
 #: Of PyTorch, whose types are not known where it is not installed.
 Tensor = Any

@@ -21,8 +21,8 @@ import torch
 import torch.distributed as dist
 
 from lanescope.compression.deciding import Transfer
-from lanescope.torch.headers import HEADER_BYTES, NOTE_BYTES, Header, PlainRuns
 from lanescope.torch.lines import Line, line
+from lanescope.torch.ranks import HEADER_BYTES, NOTE_BYTES, Header, PlainRuns
 
 #: Of PyTorch, whose types are not known where it is not installed.
 Tensor = Any

@@ -14,7 +14,6 @@ from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import Record
 from lanescope.errors import LanescopeError
 from lanescope.torch.deciding import Decisions, Watch
-from lanescope.torch.headers import Header, Kind, PlainRuns, pack_note, read_note
 from lanescope.torch.pieces import (
     ALIGNMENT,
     Tensor,
@@ -25,7 +24,7 @@ from lanescope.torch.pieces import (
     require_room,
     room_for,
 )
-from lanescope.torch.rank_links import ByChannel
+from lanescope.torch.ranks import ByChannel, Header, Kind, PlainRuns, pack_note, read_note
 from lanescope.torch.routes import Done, Messages, Notes, Work, bytes_of, name_of
 
 _NONE = 0
