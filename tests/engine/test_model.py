@@ -5,10 +5,10 @@ import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Route
 from lanescope.copies.limit import limits
+from lanescope.engine import base as model
+from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Latencies, machine_named
-from lanescope.prediction import engine as model
-from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Source, Status
 from lanescope.store.store import read_run
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lanescope.copies import Copy, Engine, Experiment
 from lanescope.copies.limit import limits
+from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import (
@@ -20,7 +21,6 @@ from lanescope.machine import (
     PcieLink,
     Switch,
 )
-from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Result
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, Run

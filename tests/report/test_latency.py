@@ -7,9 +7,9 @@ from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
 from lanescope.copies import Operation
+from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Status
 from lanescope.store.run import rows_of
 from lanescope.store.store import RunWriter, read_run

@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from lanescope.cli.run_text import run_tables
+from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
-from lanescope.prediction.engine import ModelBackend
 from lanescope.results.result import Result
 from lanescope.store.run import Run
 from lanescope.studies.runs.document import page_html

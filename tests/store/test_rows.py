@@ -1,8 +1,8 @@
 import re
 from pathlib import Path
 
+from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
-from lanescope.prediction.engine import ModelBackend
 from lanescope.store.run import rows_of
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from lanescope.copies import Timing
+from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.prediction.engine import ModelBackend
 from lanescope.store import store
 from lanescope.store.folder import SCHEMA_VERSION, State
 from lanescope.store.folders import find_run, new_run_folder

@@ -4,9 +4,9 @@ import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Timing
 from lanescope.copies.limit import limits
+from lanescope.engine.base import ModelBackend
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Link, LinkKind
-from lanescope.prediction.engine import ModelBackend
 from lanescope.studies.check import check_experiments, select
 from lanescope.studies.sweep import sweep_experiments
 

@@ -7,10 +7,10 @@ import pytest
 from lanescope.copies import Copy, Engine, Memory, Place
 from lanescope.copies.experiment import experiment_of
 from lanescope.copies.grammar import parse_copies
+from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import machine_named
-from lanescope.prediction.engine import ModelBackend
 from lanescope.studies.sms import FULL_SHARE, paced_experiments, sm_curves, sms_experiments
 from tests.fake_backend import FakeBackend
 

@@ -15,12 +15,11 @@ from lanescope._version import __version__
 from lanescope.codec.fields import from_attributes
 from lanescope.copies import Experiment
 from lanescope.copies.experiment import Case
-from lanescope.engine.base import Backend, GivesBack, Nodes
+from lanescope.engine.base import Backend, GivesBack, ModelBackend, Nodes
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.prediction.engine import ModelBackend
 from lanescope.prediction.stored_parameters import with_contention
 from lanescope.results.result import Result
 from lanescope.store.folder import MANIFEST, SCHEMA_VERSION, State
