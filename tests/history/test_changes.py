@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lanescope.history.changes import LEAST_HISTORY, levels, scatter, shift_to
+from lanescope.history.index import LEAST_HISTORY, levels, scatter, shift_to
 
 
 def series(rng, *parts, sigma=0.005, normal=True):

@@ -109,10 +109,9 @@ def changes(
     Exit code: 0 no path is slower now than it was, 1 a path is, 2 bad input, 3 no path has the four
     runs that it takes.
     """
-    from lanescope.history.changes import LEAST_HISTORY
     from lanescope.history.document import changes as found_in
     from lanescope.history.document import changes_blocks, changes_headline, concerns
-    from lanescope.history.index import History, default_index
+    from lanescope.history.index import LEAST_HISTORY, History, default_index
 
     with History(index or default_index()) as history:
         series = [points for points in history.series() if concerns(points[-1], about)]

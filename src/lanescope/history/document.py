@@ -21,17 +21,18 @@ from lanescope.document.blocks import (
     Tone,
     Value,
 )
-from lanescope.history.changes import (
+from lanescope.history.index import (
     FALSE_ALARMS,
     LEAST_HISTORY,
+    History,
     Level,
+    Point,
     Shift,
     levels,
     scatter,
     shift_between,
     shift_to,
 )
-from lanescope.history.index import History, Point
 from lanescope.history.records import Observation, Record, Unit
 from lanescope.report.format import count_text, gbs_text, percent_text, seconds_text
 
@@ -108,7 +109,7 @@ def changes(
 ) -> list[Change]:
     """Return every change of level, those that made paths slower first.
 
-    Of unchanged hosts one in a thousand may show one: see `lanescope.history.changes`.
+    Of unchanged hosts one in a thousand may show one: see `lanescope.history.index`.
     """
     chosen = [points for points in all_series if concerns(points[-1], about)]
     of_host = Counter(points[-1].host for points in chosen)
