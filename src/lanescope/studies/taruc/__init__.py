@@ -1,19 +1,8 @@
 """TARUC's suite: parameters, the experiments they stand for, findings and report."""
 
-from lanescope.studies.taruc.axes import Only
-from lanescope.studies.taruc.parameters import (
-    Benchmark,
-    Contention,
-    Nurma,
-    Parameters,
-    Sizes,
-)
-
-__all__ = [
-    "Benchmark",
-    "Contention",
-    "Nurma",
-    "Only",
-    "Parameters",
-    "Sizes",
-]
+from lanescope.studies.taruc.axes import Only as Only
+from lanescope.studies.taruc.parameters import Benchmark as Benchmark
+from lanescope.studies.taruc.parameters import Contention as Contention
+from lanescope.studies.taruc.parameters import Nurma as Nurma
+from lanescope.studies.taruc.parameters import Parameters as Parameters
+from lanescope.studies.taruc.parameters import Sizes as Sizes
