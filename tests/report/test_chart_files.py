@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lanescope.document.chart import Axis, Chart, Curve
+from lanescope.document.contents import Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.report.chart_files import picture_svg, write_chart, write_charts
 from lanescope.store.store import read_run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lanescope.document.chart import AnyChart, Bars, Chart, Curve
+from lanescope.document.contents import AnyChart, Bars, Chart, Curve
 from lanescope.report.html import FROM_GPU, STATUS_COLOURS, TO_GPU
 from lanescope.report.vega import specification
 from lanescope.results.result import Status

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from lanescope.document.chart import EXTREMES, INTERVAL, PERCENTILES, Chart
+from lanescope.document.contents import EXTREMES, INTERVAL, PERCENTILES, Chart
 from lanescope.report.html import COLOURS, DASHES, MARKERS
 from lanescope.report.vega import specification
 from lanescope.studies.taruc.charts import taruc_charts

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from lanescope.document.blocks import Block
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.trace import evaluate_watch
 from lanescope.machine import Machine
 from lanescope.report.terminal import renderables

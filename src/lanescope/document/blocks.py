@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from lanescope.document.chart import AnyChart, Bars, Chart, HeatMap
-from lanescope.document.finding import Finding, Snippet
+from lanescope.document.contents import AnyChart, Bars, Chart, Finding, HeatMap, Snippet
 from lanescope.units.estimate import Estimate
 
 

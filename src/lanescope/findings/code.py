@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lanescope.document.finding import Snippet
+from lanescope.document.contents import Snippet
 from lanescope.findings import code_of_libraries as libraries
 from lanescope.findings.code_of_libraries import Language
 from lanescope.trace.timeline import Timeline

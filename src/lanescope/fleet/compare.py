@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from lanescope.document.chart import Axis, HeatCell, HeatMap
+from lanescope.document.contents import Axis, HeatCell, HeatMap
 from lanescope.fleet.exchange import PairRate
 from lanescope.report.format import gbs_text, percent_text
 from lanescope.studies.node_report import NodeReport, Rate

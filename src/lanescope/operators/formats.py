@@ -18,8 +18,8 @@ from lanescope.codec.fields import Moment
 from lanescope.codec.prometheus import Sample, metric, unique
 from lanescope.fleet.report import FleetReport, Suspect
 from lanescope.studies.node_report import NodeReport, Rate, State
+from lanescope.units.bandwidth import bytes_a_second
 
-_GIGA = 1e9
 _NAGIOS = {State.SICK: ("CRITICAL", 2), State.MISSING: ("CRITICAL", 2)}
 _NAGIOS_SOUND = (State.HEALTHY, State.LIMITED)
 SCHEMA_VERSION = 1
@@ -76,9 +76,9 @@ def _nagios(report: NodeReport) -> Written:
 def _performance(rates: Iterable[Rate]) -> Iterator[str]:
     for rate in rates:
         if rate.gbs is not None:
-            most = "" if rate.limit_gbs is None else f"{rate.limit_gbs * _GIGA:.0f}"
+            most = "" if rate.limit_gbs is None else f"{bytes_a_second(rate.limit_gbs):.0f}"
             label = _label_text(f"{rate.experiment}: {rate.path}").replace("'", "")
-            yield f"'{label}'={rate.gbs * _GIGA:.0f};;;0;{most}"
+            yield f"'{label}'={bytes_a_second(rate.gbs):.0f};;;0;{most}"
 
 
 def _label_text(text: str) -> str:
@@ -138,7 +138,7 @@ def _of_paths(rates: Iterable[Rate], value: Callable[[Rate], float | None]) -> l
                 "source": rate.source,
                 "destination": rate.destination,
             }
-            samples.append((labels, found * _GIGA))
+            samples.append((labels, bytes_a_second(found)))
     return unique(samples)
 
 

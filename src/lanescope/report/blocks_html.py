@@ -37,8 +37,7 @@ from lanescope.document.blocks import (
     Value,
     Words,
 )
-from lanescope.document.chart import AnyChart
-from lanescope.document.finding import Finding
+from lanescope.document.contents import AnyChart, Finding
 from lanescope.report import html
 from lanescope.report.format import (
     cell_of,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.codec.atomic import write_atomically, write_named
-from lanescope.document.chart import AnyChart, subtitle
+from lanescope.document.contents import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.report.html import figure, text
 from lanescope.report.vega import specification, theme

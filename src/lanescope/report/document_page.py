@@ -25,7 +25,7 @@ from lanescope.document.blocks import (
     Timeline,
     Tone,
 )
-from lanescope.document.chart import AnyChart
+from lanescope.document.contents import AnyChart
 from lanescope.errors import InputError
 from lanescope.report.blocks_html import DrawChart, blocks_html
 from lanescope.report.chart_files import chart_picture

@@ -29,8 +29,7 @@ from lanescope.document.blocks import (
     Value,
     Words,
 )
-from lanescope.document.chart import Axis, Chart
-from lanescope.document.finding import Finding, Snippet
+from lanescope.document.contents import Axis, Chart, Finding, Snippet
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import binary_text, is_decimal, size_text
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from math import cos, pi, sin, sqrt
 from typing import Any
 
-from lanescope.document.chart import AnyChart, subtitle
+from lanescope.document.contents import AnyChart, subtitle
 from lanescope.results.result import Status
 
 #: The page may use what is inside it and nothing else, and makes no code of text: Vega's own

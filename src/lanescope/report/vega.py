@@ -12,7 +12,7 @@ from dataclasses import fields
 from math import isfinite
 from typing import Any
 
-from lanescope.document.chart import (
+from lanescope.document.contents import (
     AnyChart,
     Axis,
     Bar,

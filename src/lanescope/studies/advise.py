@@ -24,7 +24,7 @@ from lanescope.document.blocks import (
 from lanescope.document.blocks import (
     Value as BlockValue,
 )
-from lanescope.document.finding import Snippet
+from lanescope.document.contents import Snippet
 from lanescope.errors import InputError, argument
 from lanescope.findings.advice.advice import Advice, Change, PhaseAdvice
 from lanescope.findings.advice.advise import advise, other_machine, phases_of

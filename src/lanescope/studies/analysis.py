@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 from lanescope.calls import checked
 from lanescope.codec.files import fields_of as named_file
 from lanescope.document.blocks import Block, Document, Headline
-from lanescope.document.chart import AnyChart, subtitle
+from lanescope.document.contents import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.prediction.parameters import LinkParameters

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from lanescope.calls import checked
 from lanescope.document.blocks import Bullets, Cell, Column, Group, Kind, Section, Table, Text
-from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
+from lanescope.document.contents import INTERVAL, Axis, Chart, Curve
 from lanescope.engine.base import Backend
 from lanescope.errors import InputError, MissingPartError, NotMeasuredError, argument, command
 from lanescope.kinds import StrPath

@@ -9,7 +9,7 @@ from math import log2
 from typing import Any
 
 from lanescope.document.blocks import Block, Cell, Column, Group, Kind, Section, Span, Table, Text
-from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
+from lanescope.document.contents import INTERVAL, Axis, Chart, Curve
 from lanescope.prediction.explanation import Bounds, bound_text, method_text, why
 from lanescope.prediction.parameters import Origin
 from lanescope.prediction.predictor import Prediction

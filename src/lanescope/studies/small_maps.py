@@ -14,7 +14,7 @@ from statistics import median
 
 from lanescope.copies import Purpose
 from lanescope.copies.terms import Submission
-from lanescope.document.chart import Axis, HeatCell, HeatMap
+from lanescope.document.contents import Axis, HeatCell, HeatMap
 from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text, seconds_text
 from lanescope.results.result import CopyResult, Result
 

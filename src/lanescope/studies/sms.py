@@ -25,7 +25,7 @@ from lanescope.document.blocks import (
     Table,
     Text,
 )
-from lanescope.document.chart import Axis, Chart, Curve
+from lanescope.document.contents import Axis, Chart, Curve
 from lanescope.engine.sampling import Plan
 from lanescope.errors import command
 from lanescope.machine import Gpu, Machine

@@ -15,7 +15,7 @@ from lanescope.boosting.tally import as_dict, lines_of
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
 from lanescope.document.blocks import Block
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.errors import InputError, argument
 from lanescope.findings.trace import Evaluation, evaluate_watch
 from lanescope.kinds import StrPath, Word

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lanescope.copies import Copy, Experiment
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine
 from lanescope.results.result import Result

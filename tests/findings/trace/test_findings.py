@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.trace import find
 from lanescope.findings.trace.copies import batches
 from lanescope.machine import Machine, PcieLink, machine_named

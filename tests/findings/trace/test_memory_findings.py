@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.trace import find
 from lanescope.findings.trace.repeated import BLOCK_BYTES, again_and_again, sent_again
 from lanescope.machine import Machine, NumaNode, machine_named

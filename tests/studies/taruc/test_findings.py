@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from lanescope.copies import Memory
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.results.result import Source
 from lanescope.store.run import Run
 from lanescope.studies.taruc.findings import findings

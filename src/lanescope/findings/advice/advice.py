@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.advice.phase import Phase
 from lanescope.prediction.workload import Method
 from lanescope.units.estimate import Estimate

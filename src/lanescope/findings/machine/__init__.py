@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lanescope.copies import Purpose
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.machine.evidence import below, matrix_of
 from lanescope.findings.machine.host import asymmetric_opposing, far_numa, host_memory_bound
 from lanescope.findings.machine.links import slow_gpus, trained_down

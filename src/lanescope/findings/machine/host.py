@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from lanescope.copies.limit import limits
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.machine.evidence import (
     Matrix,
     MeasuredCopy,

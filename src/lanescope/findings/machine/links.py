@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median_high
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.machine.evidence import (
     Matrix,
     MeasuredCopy,

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from lanescope.copies import Timing
 from lanescope.copies.limit import route
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.machine.evidence import (
     Matrix,
     MeasuredCopy,

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.trace.evidence import (
     Limits,
     bytes_text,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.code import CUDA, languages, snippets
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray, among
 from lanescope.trace.limits import DIRECTIONS, LinkLimit

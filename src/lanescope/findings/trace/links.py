@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.trace.evidence import bytes_text, copies_text, finding
 from lanescope.machine import Link, Machine, PcieLink
 from lanescope.machine.pcie import is_outrun, payload_gbs

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.trace.evidence import Limits, bytes_text, copies_text, finding, path_rate
 from lanescope.trace.codes import Direction, IntArray, MemoryKind
 from lanescope.trace.operations import Operations

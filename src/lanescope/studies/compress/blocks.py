@@ -24,7 +24,7 @@ from lanescope.document.blocks import (
     Tone,
     Value,
 )
-from lanescope.document.chart import INTERVAL, Axis, Chart, Curve
+from lanescope.document.contents import INTERVAL, Axis, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.report.format import bytes_text, count_text
 from lanescope.studies.compress.results import (

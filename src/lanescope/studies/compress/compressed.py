@@ -12,7 +12,7 @@ from lanescope.codec.fields import FieldError, PositiveInt, build
 from lanescope.codec.files import fields_of, read_json, require_version
 from lanescope.compression.rule import MARGIN
 from lanescope.document.blocks import Block, Headline
-from lanescope.document.chart import Chart, subtitle
+from lanescope.document.contents import Chart, subtitle
 from lanescope.report.format import count_text
 from lanescope.studies.analysis import AnalysisResult
 from lanescope.studies.compress.blocks import (

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
 from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Span, Style, Table, Text
-from lanescope.document.chart import Axis, Bar, BarRow, Bars
+from lanescope.document.contents import Axis, Bar, BarRow, Bars
 from lanescope.errors import InputError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine import discover

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.document.chart import PERCENTILES, Axis, Chart, Curve, Span
+from lanescope.document.contents import PERCENTILES, Axis, Chart, Curve, Span
 from lanescope.report.format import bytes_text, seconds_text
 from lanescope.report.html import FROM_GPU, TO_GPU
 from lanescope.studies.pcie_thesis.reproduction import Step

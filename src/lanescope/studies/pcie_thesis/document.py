@@ -25,7 +25,7 @@ from lanescope.document.blocks import (
     Tone,
     Value,
 )
-from lanescope.document.chart import AnyChart
+from lanescope.document.contents import AnyChart
 from lanescope.report.document_page import document_page
 from lanescope.report.format import (
     bytes_text,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from lanescope.copies import Memory, Timing
-from lanescope.document.chart import PERCENTILES, AnyChart, Axis, Bar, BarRow, Bars, Chart, Curve
+from lanescope.document.contents import PERCENTILES, AnyChart, Axis, Bar, BarRow, Bars, Chart, Curve
 from lanescope.report.format import (
     bytes_text,
     gbs_text,

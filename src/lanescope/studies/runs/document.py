@@ -29,7 +29,7 @@ from lanescope.document.blocks import (
     Words,
     charts_of,
 )
-from lanescope.document.chart import AnyChart
+from lanescope.document.contents import AnyChart
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
 from lanescope.report.document_page import document_page

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lanescope.codec.fields import from_attributes
 from lanescope.copies.experiment import Case, Matrix, Unit
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lanescope.calls import checked
 from lanescope.document.blocks import Block
-from lanescope.document.chart import AnyChart
+from lanescope.document.contents import AnyChart
 from lanescope.kinds import StrPath
 from lanescope.report.blocks_html import blocks_html
 from lanescope.report.chart_files import chart_picture, write_charts

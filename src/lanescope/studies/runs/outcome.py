@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.report.format import count_text

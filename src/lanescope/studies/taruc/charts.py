@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from lanescope.copies import Operation
-from lanescope.document.chart import EXTREMES, INTERVAL, PERCENTILES, Axis, Chart, Curve
+from lanescope.document.contents import EXTREMES, INTERVAL, PERCENTILES, Axis, Chart, Curve
 from lanescope.machine import Machine
 from lanescope.report.format import bytes_text, count_text
 from lanescope.results.result import Verdict

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.studies.taruc.contended import Step
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import Point, Series, Setting

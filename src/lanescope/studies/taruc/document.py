@@ -21,7 +21,7 @@ from lanescope.document.blocks import (
     Text,
     Value,
 )
-from lanescope.document.chart import Chart
+from lanescope.document.contents import Chart
 from lanescope.report.format import (
     MISSING,
     bytes_text,

@@ -8,7 +8,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from lanescope.copies import Memory, Pattern, Route
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.studies.taruc.compare import (
     Comparison,
     comparisons,

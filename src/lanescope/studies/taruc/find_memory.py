@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from lanescope.copies import Memory, Operation
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.studies.taruc.compare import (
     Comparison,
     comparisons,

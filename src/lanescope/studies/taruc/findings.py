@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.machine import Machine
 from lanescope.results.result import CopyResult, Result
 from lanescope.studies.taruc.compare import (

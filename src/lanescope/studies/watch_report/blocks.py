@@ -20,7 +20,7 @@ from lanescope.document.blocks import (
     Table,
     Text,
 )
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.report import format as fmt
 from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup, LineCopies

@@ -32,7 +32,7 @@ from lanescope.document.blocks import (
     Text,
     Tone,
 )
-from lanescope.document.finding import Finding
+from lanescope.document.contents import Finding
 from lanescope.findings.trace import Evaluation
 from lanescope.report.document_page import document_page
 from lanescope.report.format import finding_text, seconds_text, sum_text
