@@ -24,7 +24,7 @@ import lanescope
 from lanescope import Copy, Engine, Experiment, Memory, Operation, Place, Timing
 from lanescope.studies.check import check_experiments
 from lanescope.studies.running import backend_for
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 Series = dict[str, list[float]]
 

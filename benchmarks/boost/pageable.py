@@ -37,8 +37,7 @@ from typing import Any, Protocol
 import lanescope
 from lanescope.boosting.running import BoostOptions, boost_library, boost_variables, read_folder
 from lanescope.boosting.tally import Tally
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import size_text
+from lanescope.units.sizes import bandwidth_gbs, size_text
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (64 * KIB, 256 * KIB, 512 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)

@@ -22,7 +22,7 @@ import numpy as np
 import lanescope
 from lanescope.compression.rule import takes
 from lanescope.compression.stream import Codec, describe
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 SIZES = (16 << 10, 120_000, 1 << 20, 16 << 20)
 REPEATS = 41

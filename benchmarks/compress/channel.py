@@ -29,7 +29,7 @@ import torch
 import lanescope
 from lanescope.compression.deciding import Decision
 from lanescope.compression.stream import Codec
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 MIB = 1 << 20
 TO_PEER = {"p2p": "peer", "g2h2g": "host"}

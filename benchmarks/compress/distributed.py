@@ -31,8 +31,7 @@ import torch
 import torch.distributed as dist
 
 import lanescope.torch
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import binary_text, size_of
+from lanescope.units.sizes import bandwidth_gbs, binary_text, size_of
 
 MODES = ("torch", "off", "auto", "on")
 

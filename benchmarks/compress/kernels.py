@@ -31,7 +31,7 @@ import torch
 import lanescope
 from lanescope._core import native
 from lanescope.studies.compress.measuring import example_arrays
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 TILE = 16 << 20
 CODECS = ["raw", "exponent", "delta", "gfc", "zvc", "alp"]

@@ -23,8 +23,7 @@ import lanescope
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
 from lanescope.examples.blocked_lu import load_torch
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import parse_size
+from lanescope.units.sizes import bandwidth_gbs, parse_size
 
 Call = Callable[[], Any]
 _SEED = 1

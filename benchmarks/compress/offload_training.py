@@ -39,8 +39,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lanescope.torch import offload_activations
-from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
-from lanescope.units.sizes import binary_text, size_text
+from lanescope.units.sizes import bandwidth_gbs, binary_text, size_text, transfer_seconds
 
 WIDTH, HEADS, BLOCKS, BATCH, LENGTH = 2048, 16, 12, 8, 1024
 LEAST_BYTES = 1 << 20

@@ -34,7 +34,7 @@ from typing import Any
 import torch
 
 import lanescope
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 KIB = 1 << 10
 SIZES = (16 * KIB, 64 * KIB, 1024 * KIB)

@@ -25,8 +25,7 @@ import torch
 from distributed import kinds
 
 from lanescope.compression.peer import PeerReceiver, PeerSender
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import binary_text, size_of
+from lanescope.units.sizes import bandwidth_gbs, binary_text, size_of
 
 MODES = ("off", "auto", "on")
 

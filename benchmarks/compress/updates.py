@@ -37,7 +37,7 @@ import numpy as np
 import lanescope
 from lanescope.compression.deciding import Decision
 from lanescope.compression.stream import describe
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 STEP = 1e-6
 #: Smaller entries of a checkpoint are biases and counters.

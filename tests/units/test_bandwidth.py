@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.units.bandwidth import (
+from lanescope.units.sizes import (
     bandwidth_gbs,
     bandwidths_gbs,
     bytes_a_second,

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, line_rate_gbs
-from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
-from lanescope.units.sizes import size_text
+from lanescope.units.sizes import bandwidth_gbs, size_text, transfer_seconds
 
 #: "LSBOOST1" as a number; it comes last of what makes a file whole.
 _MAGIC = 0x31_54_53_4F_4F_42_53_4C

@@ -28,8 +28,7 @@ from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer,
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.prediction.parameters import Direction, LinkParameters
-from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
-from lanescope.units.sizes import Bytes
+from lanescope.units.sizes import Bytes, bandwidth_gbs, transfer_seconds
 
 #: Compressing shall save so much time at least that a small error does not make it a loss.
 MARGIN: float = native.RULE_MARGIN

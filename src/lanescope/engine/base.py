@@ -19,8 +19,7 @@ from lanescope.errors import BusyError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.results.result import FloatArray, LinkEvidence, Source
 from lanescope.results.turns import Turns
-from lanescope.units.bandwidth import transfer_seconds
-from lanescope.units.sizes import size_text
+from lanescope.units.sizes import size_text, transfer_seconds
 from lanescope.units.words import time_text
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from lanescope.results.result import (
 )
 from lanescope.results.turns import Turns
 from lanescope.results.verdict import in_step_with, judge, turns_verdict
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 #: Share of a time that reading the clock may take.
 MOST_CLOCK = 0.05

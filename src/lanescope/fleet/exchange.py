@@ -23,7 +23,7 @@ from lanescope.fleet.media import Done, Exchange, Medium, exchange_through
 from lanescope.fleet.pairs import Pair, Round, in_rounds, slow_pairs, with_good_ones
 from lanescope.fleet.ranks import MpiRanks
 from lanescope.studies.node_report import Host
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 _FURTHER_TRIES = 3
 _END = b"end"

@@ -25,7 +25,7 @@ from lanescope.engine.core import reason_for
 from lanescope.engine.process import ChildProcess, Message, Process, start
 from lanescope.errors import NotMeasuredError
 from lanescope.fleet.ranks import MpiRanks
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 #: A pair is given up after so long: it, and whoever of it does not answer, is not measured. GPUs
 #: have longer, as CUDA and NCCL begin with the first exchange.

@@ -18,7 +18,7 @@ from lanescope.codec.fields import Moment
 from lanescope.codec.prometheus import Sample, metric, unique
 from lanescope.fleet.report import FleetReport, Suspect
 from lanescope.studies.node_report import NodeReport, Rate, State
-from lanescope.units.bandwidth import bytes_a_second
+from lanescope.units.sizes import bytes_a_second
 
 _NAGIOS = {State.SICK: ("CRITICAL", 2), State.MISSING: ("CRITICAL", 2)}
 _NAGIOS_SOUND = (State.HEALTHY, State.LIMITED)

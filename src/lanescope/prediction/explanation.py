@@ -15,9 +15,8 @@ from lanescope.prediction.parameters import LinkParameters, Origin
 from lanescope.prediction.predictor import PUBLISHED_ERRORS, Prediction
 from lanescope.prediction.rank import NEARLY, Ranking
 from lanescope.prediction.workload import MAPPED, STREAMED, Method, Workload
-from lanescope.units.bandwidth import bytes_a_second
 from lanescope.units.estimate import Estimate
-from lanescope.units.sizes import size_text
+from lanescope.units.sizes import bytes_a_second, size_text
 from lanescope.units.words import enumeration, time_text
 
 _PARTS = {

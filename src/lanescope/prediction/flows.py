@@ -21,7 +21,7 @@ from lanescope.machine.flow import Capacity, max_min_fair, share_by_weight
 from lanescope.machine.part_names import part_name
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.rates import Flow, Rates
-from lanescope.units.bandwidth import bytes_a_second
+from lanescope.units.sizes import bytes_a_second
 
 #: Of a copy that no cache of the host answers.
 COPY_BYTES = 256 << 20

@@ -24,8 +24,8 @@ from lanescope.prediction.parameters import (
     Mapped,
     Origin,
 )
-from lanescope.units.bandwidth import transfer_seconds
 from lanescope.units.estimate import Curve, Estimate, Surface
+from lanescope.units.sizes import transfer_seconds
 
 _WIDTHS = WIDTHS[:-1]  # nobody has built one of 32
 #: Whose parameters are moved to the others' links: the newest that were measured.

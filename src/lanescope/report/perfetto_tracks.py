@@ -18,7 +18,7 @@ from lanescope.trace.codes import Direction, FloatArray, IntArray, MemoryKind, W
 from lanescope.trace.operations import Operations
 from lanescope.trace.stored_columns import PIECE
 from lanescope.trace.timeline import Counters, Timeline
-from lanescope.units.bandwidth import bandwidths_gbs
+from lanescope.units.sizes import bandwidths_gbs
 
 #: A counter's track holds at most so many points; a screen has some thousand pixels.
 MOST_POINTS = 100_000

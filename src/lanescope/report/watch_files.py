@@ -53,7 +53,7 @@ from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.ranges import OpenRanges
 from lanescope.trace.run import WatchRun
 from lanescope.trace.timeline import NVLINK, Counters, Process, Timeline
-from lanescope.units.bandwidth import bandwidths_gbs
+from lanescope.units.sizes import bandwidths_gbs
 
 #: No page draws so many lines, and each takes some memory.
 MOST_TRACKS = 1 << 16

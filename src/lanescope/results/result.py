@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lanescope.calls import checked
 from lanescope.copies import Copy, Experiment
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 FloatArray = npt.NDArray[np.float64]
 #: With fewer samples no interval of order statistics covers the median with 95 %.

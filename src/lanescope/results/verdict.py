@@ -19,7 +19,7 @@ from lanescope.results.result import (
     Verdict,
 )
 from lanescope.results.turns import Turns
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 from lanescope.units.words import rate_text
 
 #: Smaller copies spend their time on start-up and say nothing about the link.

@@ -34,7 +34,7 @@ from lanescope.results.result import (
     summarise,
 )
 from lanescope.store.run import Manifest, ResultRow
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 from lanescope.units.words import rate_text
 
 #: What the method of a copy through host memory said up to version 4.

@@ -22,8 +22,7 @@ from lanescope.machine import Gpu, LinkKind, Machine, NumaNode
 from lanescope.studies.running import machine_differences
 from lanescope.studies.study import Argument, Listing, Option, Study, Work
 from lanescope.studies.verbs import MOST_PARTS, size_option
-from lanescope.units.bandwidth import bytes_a_second
-from lanescope.units.sizes import Size, size_of
+from lanescope.units.sizes import Size, bytes_a_second, size_of
 from lanescope.units.values import Value, Whole
 
 EXPECT = Option(

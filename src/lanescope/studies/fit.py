@@ -44,8 +44,8 @@ from lanescope.studies.fit_run import (
     store_samples,
 )
 from lanescope.studies.verbs import MOST_PARTS, Argument, Option, one_run
-from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.estimate import Estimate
+from lanescope.units.sizes import bandwidth_gbs
 from lanescope.units.values import Folder, Real, Whole
 
 #: Sampling time of each of the points, which are about 560; seconds.

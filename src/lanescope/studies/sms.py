@@ -34,8 +34,7 @@ from lanescope.results.result import CopyResult, Result, Source
 from lanescope.store.run import Run
 from lanescope.studies.study import Study, Work
 from lanescope.studies.verbs import gpu_option, size_option
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import Size, size_of
+from lanescope.units.sizes import Size, bandwidth_gbs, size_of
 
 #: Few SMs fill a PCIe link, so that these lie close together at the lower end.
 _HOST_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 32)

@@ -13,7 +13,7 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.ranges import NO_RANGE, OpenRanges, Ranges
 from lanescope.trace.side_tables import WHY, Frame, NoLine, PythonLines, frames_of
 from lanescope.trace.timeline import Process
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 #: Pieces are brought together when there are so many groups: 32 MB.
 _MOST_PENDING = 1 << 20

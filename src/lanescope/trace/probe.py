@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from lanescope.trace.codes import BoolArray, FloatArray, IntArray
-from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs
-from lanescope.units.sizes import binary_text
+from lanescope.units.sizes import bandwidth_gbs, bandwidths_gbs, binary_text
 
 #: Names of directions; their places are the numbers in `Probe.direction`.
 PROBE_DIRECTIONS = ("h2d", "d2h")

@@ -20,8 +20,7 @@ from lanescope.trace.rectangles import (
 from lanescope.trace.timeline import Counters
 from lanescope.trace.windows import WINDOWS_NS, WindowStatistics, WindowSums, window_text
 from lanescope.trace.wire import RESOLUTION, TRACED_RESOLUTION, WireModel, payload_records, settle
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import binary_text
+from lanescope.units.sizes import bandwidth_gbs, binary_text
 
 #: A link is busy from this share of its limit on: below are commands, completions and what
 #: watching causes, 0.2 % on an H200. Where no limit is known, so many GB/s.

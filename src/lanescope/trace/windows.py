@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.trace.codes import FloatArray, IntArray
 from lanescope.trace.wire import RESOLUTION, settle
-from lanescope.units.bandwidth import bandwidths_gbs
+from lanescope.units.sizes import bandwidths_gbs
 
 #: Takes runs of equal windows that follow each other: see `WindowSplitter`.
 Closed = Callable[[IntArray, FloatArray, IntArray], None]

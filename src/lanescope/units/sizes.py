@@ -1,26 +1,41 @@
-"""Sizes as people write them: ``16``, ``200KB``, ``512MiB``."""
+"""Sizes as people write them, ``16``, ``200KB``, ``512MiB``, and bandwidths: bytes in a time."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.kinds import Kind, Unfit, kind_of
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float64]
+    Number = TypeVar("Number", float, FloatArray)
+
 #: A number as people and programs write it.
 NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?"
 _UNITS = {"": 1, "B": 1}
+#: 1 EiB: sums of such sizes still fit into 64 bits.
+LARGEST_BYTES = 1 << 60
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB")
+#: Whole bytes below this are told as such where no unit makes them short.
+_PLAIN_BYTES = 10_000
+#: More than any memory has.
+_MOST_BYTES = 1 << 50
+_MOST_LETTERS = 60
+_WORDS = "a size in bytes, such as 64 << 20 or '64MiB'"
+_BYTES_PER_GB = 1e9
+
 for _power, _letter in enumerate("KMGTP", start=1):
     _UNITS[f"{_letter}B"] = 1000**_power
     _UNITS[f"{_letter}IB"] = 1024**_power
-
-
-#: 1 EiB: sums of such sizes still fit into 64 bits.
-LARGEST_BYTES = 1 << 60
 
 
 def parse_size(text: str) -> int:
@@ -60,12 +75,6 @@ def in_bytes(text: str) -> str | None:
     """
     match = re.fullmatch(rf"\s*({NUMBER})\s*([KMGTP]i?)b\s*", text)
     return None if match is None else f"{match[1]}{match[2]}B"
-
-
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB")
-#: Whole bytes below this are told as such where no unit makes them short.
-_PLAIN_BYTES = 10_000
 
 
 def size_text(count: float) -> str:
@@ -150,11 +159,6 @@ def doubling_sizes(smallest: int, largest: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-#: More than any memory has.
-_MOST_BYTES = 1 << 50
-_MOST_LETTERS = 60
-
-
 def size_of(size: int | str) -> int:
     """Return a size in bytes that is given as a number or as text, such as ``"64MiB"``.
 
@@ -182,10 +186,44 @@ def _taken_above_zero(size: object) -> int:
     return count
 
 
-_WORDS = "a size in bytes, such as 64 << 20 or '64MiB'"
 #: A size in bytes as Python programs give it, and as fields hold it.
 Size = Annotated[int | str, Kind(_WORDS, _taken_above_zero, "sizes in bytes")]
 #: The same where a field holds an int, and says itself why none is 0.
 Count = Annotated[int, Kind(_WORDS, _taken, "sizes in bytes", hint=int | str)]
 #: The same, or 0.
 Bytes = Annotated[int, Kind(f"{_WORDS}, or 0", _taken, "sizes in bytes", hint=int | str)]
+
+
+def bandwidth_gbs(counted_bytes: float, seconds: float) -> float:
+    """Return the bandwidth in GB/s.
+
+    Raises
+    ------
+    ValueError
+        If the time is not positive: such a reading is below the clock's
+        resolution and has no bandwidth.
+
+    >>> bandwidth_gbs(64 << 20, 1.2e-3)
+    55.92405333333333
+    """
+    if not seconds > 0:
+        raise ValueError(f"{seconds} s is below the clock's resolution and gives no bandwidth")
+    return counted_bytes / seconds / _BYTES_PER_GB
+
+
+def bandwidths_gbs(counted_bytes: FloatArray, seconds: FloatArray) -> FloatArray:
+    """Return the bandwidth of each row in GB/s; not a number where no time passed."""
+    import numpy as np
+
+    positive = np.where(seconds > 0, seconds, np.nan)
+    return counted_bytes / positive / _BYTES_PER_GB
+
+
+def transfer_seconds(counted_bytes: Number, gbs: float) -> Number:
+    """Return how long bytes take at a bandwidth in GB/s, which is above zero."""
+    return counted_bytes / (gbs * _BYTES_PER_GB)
+
+
+def bytes_a_second(gbs: float) -> float:
+    """Return a bandwidth in GB/s as bytes a second."""
+    return gbs * _BYTES_PER_GB

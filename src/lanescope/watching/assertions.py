@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from lanescope.errors import InputError
 from lanescope.trace.limits import DIRECTIONS, NVLINK_DIRECTIONS
 from lanescope.trace.summary import DirectionSummary, Summary
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import parse_size
+from lanescope.units.sizes import bandwidth_gbs, parse_size
 
 RATES = ("mean", "p50", "p99", "peak")
 METRICS = (*RATES, "bytes", "busy", "share")

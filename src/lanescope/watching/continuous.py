@@ -24,7 +24,7 @@ from lanescope.store.folder import MACHINE, RunFolder
 from lanescope.store.folders import default_runs_folder, require_new
 from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, stored_bytes
 from lanescope.trace.watch_folder import WATCH, WatchManifest
-from lanescope.units.bandwidth import bytes_a_second
+from lanescope.units.sizes import bytes_a_second
 from lanescope.watching.segment_writer import EDGES, ContinuousWait, SegmentWriter
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.signals import interruptible

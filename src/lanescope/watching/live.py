@@ -26,7 +26,7 @@ from lanescope.trace.nvlink_rates import PAYLOAD
 from lanescope.trace.timeline import LINKS, NVLINK, PREFERRED, Counters
 from lanescope.trace.windows import LEAST_KNOWN, WindowSplitter
 from lanescope.trace.wire import RESOLUTION, WireModel, default_model, payload_records, settle
-from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs
+from lanescope.units.sizes import bandwidth_gbs, bandwidths_gbs
 
 #: What is shown as the rate now is the mean over so long.
 SLOT_NS = 100_000_000

@@ -12,7 +12,7 @@ from lanescope.machine import Link, LinkKind, Machine
 from lanescope.machine.part_names import part_number
 from lanescope.results.result import CopyResult, LinkEvidence, Result, Source
 from lanescope.results.verdict import JUDGED_BYTES
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 #: A list of more names than this is cut: nobody reads it to the end.
 _MOST_NAMES = 8

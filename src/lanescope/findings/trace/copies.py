@@ -22,7 +22,7 @@ from lanescope.trace.codes import BoolArray, Direction, FloatArray, MemoryKind
 from lanescope.trace.limits import DIRECTIONS
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
-from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
+from lanescope.units.sizes import bandwidth_gbs, transfer_seconds
 
 #: Gains, or copied time, below this are not worth a change.
 _LEAST_SECONDS = 1e-3

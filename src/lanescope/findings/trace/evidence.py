@@ -13,8 +13,8 @@ from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray, am
 from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
 from lanescope.trace.timeline import Timeline
-from lanescope.units.bandwidth import bandwidths_gbs
 from lanescope.units.estimate import Estimate
+from lanescope.units.sizes import bandwidths_gbs
 
 #: So many values are sorted at once.
 _MOST_SORTED = 1 << 18

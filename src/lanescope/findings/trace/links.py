@@ -16,7 +16,7 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import HostCopies, with_addresses
 from lanescope.trace.summary import DirectionSummary
 from lanescope.trace.timeline import Timeline
-from lanescope.units.bandwidth import transfer_seconds
+from lanescope.units.sizes import transfer_seconds
 
 #: Less than this, or than this share of what is known, is not worth a change.
 _LEAST_BYTES = 64 << 20

@@ -14,7 +14,7 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind, with_addresses
 from lanescope.trace.timeline import Timeline
-from lanescope.units.bandwidth import transfer_seconds
+from lanescope.units.sizes import transfer_seconds
 
 #: Gains below this are not worth a change.
 _LEAST_SECONDS = 1e-3

@@ -11,8 +11,8 @@ from lanescope.codec.fields import Positive, PositiveInt
 from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
 from lanescope.results.result import median_interval
-from lanescope.units.bandwidth import bandwidth_gbs, transfer_seconds
 from lanescope.units.estimate import Estimate
+from lanescope.units.sizes import bandwidth_gbs, transfer_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,7 @@ from lanescope.studies.compress.on_gpus import DEFAULT_LINK_SIZES, DEFAULT_SMS, 
 from lanescope.studies.compress.results import ArrayResult
 from lanescope.studies.compress.verdicts import Link
 from lanescope.studies.verbs import Argument, Option, size_option
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import Size, size_of
+from lanescope.units.sizes import Size, bandwidth_gbs, size_of
 from lanescope.units.values import (
     Folder,
     InFile,

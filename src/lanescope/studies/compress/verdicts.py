@@ -32,8 +32,8 @@ from lanescope.compression.rule import (
     slowness,
 )
 from lanescope.studies.compress.results import ArrayResult, Crossing, Kernels, Measured
-from lanescope.units.bandwidth import bandwidth_gbs
 from lanescope.units.estimate import Estimate
+from lanescope.units.sizes import bandwidth_gbs
 
 #: Where a transfer took no more than its bytes on the link, the codec's speed is not known.
 _LEAST_SLOWNESS = 0.1

@@ -31,8 +31,7 @@ from lanescope.store.folder import MANIFEST, RunFolder, State, read_manifest, re
 from lanescope.trace.run import WatchRun
 from lanescope.trace.store import is_watch, read_watch
 from lanescope.trace.stored_columns import in_memory
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import parse_size, size_text
+from lanescope.units.sizes import bandwidth_gbs, parse_size, size_text
 
 #: Of each vector, as in chapter 4.4.1.
 SIZES = ("25MB", "50MB", "100MB", "200MB", "400MB")

@@ -16,7 +16,7 @@ from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
 from lanescope.trace.wire import RESOLUTION, settle
-from lanescope.units.bandwidth import bandwidths_gbs
+from lanescope.units.sizes import bandwidths_gbs
 
 
 @dataclass(frozen=True, slots=True)

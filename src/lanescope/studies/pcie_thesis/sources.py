@@ -22,7 +22,7 @@ from lanescope.trace.run import SourceRecord, WatchRun
 from lanescope.trace.timeline import PCIE, Counters, Timeline
 from lanescope.trace.wire import RESOLUTION, payload_records, settle
 from lanescope.trace.wire_fit import default_of
-from lanescope.units.bandwidth import bandwidths_gbs
+from lanescope.units.sizes import bandwidths_gbs
 
 #: Steps with fewer bytes do not count as copying: a result of a check, say.
 LEAST_BYTES = 1 << 20

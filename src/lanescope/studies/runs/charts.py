@@ -21,7 +21,7 @@ from lanescope.report.html import STAR, STATUS_COLOURS, direction_colour
 from lanescope.results.result import FloatArray, Result, Source, Status
 from lanescope.studies.runs.sweep import Series
 from lanescope.studies.runs.values import GROUPS, PathRow, bandwidth_rows, source_word
-from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs
+from lanescope.units.sizes import bandwidth_gbs, bandwidths_gbs
 
 #: What tells curves of one direction apart: numbers of dash and marker.
 _STYLES = {

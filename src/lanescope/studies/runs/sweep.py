@@ -19,7 +19,7 @@ import numpy as np
 
 from lanescope.copies import Engine, Memory, Timing
 from lanescope.results.result import CopyResult, FloatArray, Result, Source, summarise
-from lanescope.units.bandwidth import bandwidth_gbs, bandwidths_gbs, transfer_seconds
+from lanescope.units.sizes import bandwidth_gbs, bandwidths_gbs, transfer_seconds
 
 #: Share of the plateau that counts as saturated.
 SATURATION = 0.95

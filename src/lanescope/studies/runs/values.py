@@ -17,7 +17,7 @@ from lanescope.copies.experiment import Case, Cell, Matrix, Unit, set_title
 from lanescope.copies.terms import Operation
 from lanescope.report.format import bytes_text, count_text
 from lanescope.results.result import CopyResult, Result, Source, Status, Verdict
-from lanescope.units.bandwidth import bandwidth_gbs
+from lanescope.units.sizes import bandwidth_gbs
 
 #: Groups of paths in the order in which they are shown.
 GROUPS = ("Host memory", "Host and GPU", "Between GPUs", "Inside a GPU")

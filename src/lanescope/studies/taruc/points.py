@@ -11,8 +11,7 @@ from lanescope.copies.terms import PLAIN
 from lanescope.machine import Machine
 from lanescope.results.result import CopyResult, Result, Status, Verdict
 from lanescope.studies.taruc.parameters import WORD_BYTES, Benchmark
-from lanescope.units.bandwidth import bandwidth_gbs
-from lanescope.units.sizes import size_text
+from lanescope.units.sizes import bandwidth_gbs, size_text
 
 #: By name: a suite asks for them a million times.
 _BENCHMARKS = {
