@@ -1,4 +1,4 @@
-"""What sending pages and restoring them have in common: gathered, placed and scattered."""
+"""What sending and restoring pages have in common: memory that holds them, and their copies."""
 
 from __future__ import annotations
 
