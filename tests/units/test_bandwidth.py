@@ -12,7 +12,7 @@ from lanescope.units.sizes import (
 )
 
 ROOT = Path(__file__).parents[2]
-HOME = ROOT / "src" / "lanescope" / "units" / "bandwidth.py"
+HOME = ROOT / "src" / "lanescope" / "units" / "sizes.py"
 #: A rate from bytes and seconds, or back: division by a billion, or a rate times it.
 BY_HAND = re.compile(r"/ *\(?1(e9|_000_000_000)\b|gbs\w*(\.\w+)? *\* *1e9|(?<!\* )1e-9 */")
 
