@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from lanescope._core import native
-from lanescope.cli.app import app
 from lanescope.cli import process
+from lanescope.cli.app import app
 from lanescope.cli.process import load_what_shows_a_run, start_driver
 from lanescope.errors import LanescopeError
 
