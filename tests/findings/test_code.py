@@ -33,7 +33,9 @@ from lanescope.findings.code import (
 from lanescope.findings.trace.evidence import REMEDIES
 
 ROOT = Path(__file__).parents[2]
-OTHER = ["keep-results", "defer-results"]
+OTHER = ["keep-results", "keep-parts", "defer-results"]
+#: What the host has written to, of data that changes in part.
+WRITTEN = {"begin": 1, "end": 3}
 WHATS = [*Step, *OTHER, *(what for _, _, whats in REMEDIES.values() for what in whats)]
 PYTHON = [key for key in SNIPPETS if key[1] not in (CUDA, SHELL)]
 #: What the snippets of C++ take for granted; `launch` stands for <<< >>>.
@@ -46,7 +48,8 @@ struct Array { const void* host; void* device; size_t bytes; };
 template <class... T> void launch(T...) {}
 template <class... T> void work(T...) {}
 float* batch(int);
-void snippet(size_t bytes, size_t count, int i, int n, int parts, int gpu, bool changed, float sum,
+void snippet(size_t bytes, size_t begin, size_t end, size_t count, int i, int n, int parts, int gpu,
+             bool changed, float sum,
              float* in, float* out, float* host, float* host_in, float* host_out, float* result,
              float* results, float* table, float* data, float** buffers, char* packed,
              char* device, dim3 grid, dim3 block, cudaStream_t stream, cudaStream_t ahead,
@@ -88,7 +91,7 @@ def functions(launched):
     _, signature = PREAMBLE.split("void snippet")
     texts = [text for (_, language), both in SNIPPETS.items() if language == CUDA for text in both]
     return "\n".join(
-        f"void snippet{number}{signature}{{{LAUNCH.sub(launched, text)}}} }}"
+        f"void snippet{number}{signature}{{{LAUNCH.sub(launched, text)}\n}} }}"
         for number, text in enumerate(texts)
     )
 
@@ -237,6 +240,7 @@ def given(size=4, parts=2):
         **{"results": arrays(whole.shape), "result": arrays(1), "value": np.float32(3)},
         **{"buffers": [arrays(size), arrays(size)], "streams": [Ordered(), Ordered()]},
         **{"work": Kernel(), "blocks": 1, "threads": 1, "stream": Ordered(), "numpy": np},
+        **WRITTEN,
         "data": like("data", data=like("memory", ptr=0), nbytes=0),
     }
 
@@ -257,7 +261,11 @@ def test_both_forms_of_cupy_and_numba_come_to_the_same(key):
             names["device"] = arrays((3, 4))
         if what == "managed":
             names["work"] = lambda data: None
-        if what in ("prefetch", "keep"):  # Numba's kernels are what it does in each round
+        if what in (
+            "prefetch",
+            "keep",
+            "keep-parts",
+        ):  # Numba's kernels are what it does in each round
             names["work"] = _recording(steps)
             names["device"] = arrays(4)
         exec(compile(lines, "snippet", "exec"), names)
@@ -330,7 +338,7 @@ def both_forms_of_pytorch(torch, key, place, pinned):
             **{"host": pinned(torch.arange(8.0)), "batch": rows[0], "results": results},
             **{"outputs": torch.full((4,), 2.0, device=place), "shape": (4,), "losses": []},
             **{"streams": [torch.cuda.Stream(), torch.cuda.Stream()], "data": rows, "size": 1},
-            **{"loss": torch.tensor(3.0, device=place), "total": 0.0},
+            **{"loss": torch.tensor(3.0, device=place), "total": 0.0} | WRITTEN,
             **{"DataLoader": lambda data, batch_size, pin_memory=False: data},
             "work": lambda given: given * 2,
             "step": lambda *values, into=steps: into.append([v.tolist() for v in values]),
@@ -351,11 +359,11 @@ def test_jax_runs_on_the_host(key):
         rows = [np.arange(4, dtype=np.float32) + at for at in range(3)]
         names = {
             **{"jax": jax, "numpy": np, "values": rows[0], "arrays": rows, "losses": [], "loss": 3},
-            **{"host": rows[0], "state": jax.numpy.float32(0), "total": 0.0},
+            **{"host": rows[0], "state": jax.numpy.float32(0), "total": 0.0} | WRITTEN,
             "batches": iter(rows),
             "step": jax.jit(lambda *values: sum(jax.numpy.sum(value) for value in values)),
         }
-        if key[0] == "keep":
+        if key[0] in ("keep", "keep-parts"):
             names["batches"] = rows
         exec(compile(lines, "snippet", "exec"), names)
 

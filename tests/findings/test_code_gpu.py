@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lanescope.findings.code import CUPY, PYTORCH, SNIPPETS
-from tests.findings.test_code import PYTHON, both_forms_of_pytorch
+from tests.findings.test_code import PYTHON, WRITTEN, both_forms_of_pytorch
 
 pytestmark = pytest.mark.gpu
 
@@ -52,8 +52,9 @@ def run(cupy, cupyx, what, lines):
         **{"cupy": cupy, "cupyx": cupyx, "numpy": np, "arrays": rows, "batches": rows},
         **{"host": whole, "values": whole, "shape": whole.shape, "dtype": whole.dtype},
         **{"size": 4, "parts": 2, "count": 4, "i": 0, "gpu": 0, "total": 0.0, "work": work},
-        "device": cupy.zeros(4 if what in ("prefetch", "keep") else 8, np.float32),
+        "device": cupy.zeros(4 if what in ("prefetch", "keep", "keep-parts") else 8, np.float32),
         "outputs": cupy.arange(8, dtype=np.float32),
+        **WRITTEN,
         "results": cupy.zeros(1, np.float32) if what == "defer" else pinned(np.zeros_like(whole)),
         "value": cupy.float32(3) if what != "defer" else cupy.asarray(3, np.float32),
         "buffers": [cupy.zeros(4, np.float32), cupy.zeros(4, np.float32)],

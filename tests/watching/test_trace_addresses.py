@@ -111,6 +111,34 @@ other = ctypes.create_string_buffer(b"a" * 1000, 1000); copy(ctypes.addressof(ot
     assert trace.host_copies.hashed.tolist() == [1] * 6
 
 
+def test_of_data_that_changes_in_part_it_is_known_how_much_is_the_same(run: Run) -> None:
+    trace = run(
+        """
+import random
+size, other = 100_000, 1 << 41
+data = random.Random(1).randbytes(size)
+buffer[:size] = data
+copy(at, size)                                      # nothing was sent before
+copy(at, size)
+buffer[5000] = bytes([data[5000] ^ 1]); copy(at, size)
+buffer[99_999] = bytes([data[99_999] ^ 1]); copy(at, size)
+copy(at, size, other)                               # to another place, of the same size
+buffer[:size] = random.Random(2).randbytes(size); copy(at, size)
+copy(at, size, other)                               # what was sent last is the same here, too
+copy(at, 65_535); copy(at, 65_535)                  # too little to be looked at
+ctypes.memset(at, 0, 90_112); copy(at, size); copy(at, size)
+""",
+        "copy,hash",
+    )
+    whole, part = 100_000, 4096
+    last = whole % part  # of the last part
+    zeros = 22 * part  # say nothing
+    assert trace.host_copies.same_bytes.tolist() == [
+        *(0, whole, whole - part, 24 * part, whole, 0, whole),
+        *(0, 0, 2 * part + last, whole - zeros),
+    ]
+
+
 def test_contents_of_copies_back_are_known_once_they_are_there(run: Run) -> None:
     driver = program("mock_cuda")
     trace = run(

@@ -5,24 +5,24 @@
 
 namespace lanescope::inject {
 
-/// The number of `content_hash`, of bytes that come in parts.
+/// Data that is sent again is compared by parts of so many bytes, the last one excepted.
+constexpr std::size_t kPartBytes = 4096;
+
+/// The number of `content_hash`, of bytes that come in pieces.
 class ContentHash {
  public:
-  static constexpr std::size_t kBlock = 64;
+  /// @param parts has room for the number of each part, in their order: 0 where all of its words of
+  /// 8 bytes are the same, as zeros are by chance; may be null.
+  explicit ContentHash(std::uint64_t* parts = nullptr) noexcept : parts_(parts) {}
 
-  ContentHash() noexcept;
-
-  /// Add the next bytes: whole blocks, but for the last ones.
+  /// Add the next bytes: whole parts, but for the last ones.
   void add(const void* bytes, std::size_t size) noexcept;
 
   [[nodiscard]] std::uint64_t value() const noexcept;
 
  private:
-  // Eight chains that do not wait for each other: a multiplication takes three cycles or more, and
-  // one can begin in each.
-  static constexpr int kLanes = kBlock / sizeof(std::uint64_t);
-
-  std::uint64_t lanes_[kLanes];
+  std::uint64_t* parts_;
+  std::uint64_t state_ = 0;
   std::uint64_t size_ = 0;
 };
 

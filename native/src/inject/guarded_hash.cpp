@@ -14,7 +14,7 @@ namespace lanescope::inject {
 namespace {
 
 constexpr std::size_t kPart = 64 << 10;  // a call for each quarter would take twice as long in all
-static_assert(kPart % ContentHash::kBlock == 0);
+static_assert(kPart % kPartBytes == 0);
 
 }  // namespace
 

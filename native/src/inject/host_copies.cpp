@@ -117,7 +117,8 @@ void HostCopies::look_at(HostCopy& copy, const CopyCall& call) noexcept {
   if (back && call.asynchronous && memory != Memory::pageable) {
     if (memory == Memory::pinned) under_way.add(copy, call.queue);
   } else if (memory != Memory::other) {
-    copy.hash = content_hash(reinterpret_cast<const void*>(address), copy.bytes);
+    copy.hash = back ? content_hash(reinterpret_cast<const void*>(address), copy.bytes)
+                     : sent_parts_.hash(copy);
     copy.head.flags = kHashKnown;
   }
   spend(copy);

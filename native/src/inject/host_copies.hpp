@@ -7,6 +7,7 @@
 #include "inject/copy_call.hpp"
 #include "inject/hash_budget.hpp"
 #include "inject/page_nodes.hpp"
+#include "inject/sent_parts.hpp"
 #include "inject/settings.hpp"
 #include "inject/spool_format.hpp"
 #include "watch/watch_clock.hpp"
@@ -45,6 +46,7 @@ class HostCopies {
   const Settings& settings_;
   PageNodes nodes_;
   HashBudget budget_;
+  SentParts sent_parts_;
   std::mutex mutex_;
   std::vector<HostCopy> waiting_;
   std::uint64_t lost_ = 0;

@@ -132,8 +132,9 @@ struct HostCopy {
   /// When a thread of the program began to read what it carried, and how long that held it up.
   std::uint64_t read_begin_ns;
   std::uint64_t read_ns;
+  std::uint64_t same_bytes;  ///< of a copy to a GPU: see `SentParts`
 };
-static_assert(sizeof(HostCopy) == 64);
+static_assert(sizeof(HostCopy) == 72);
 
 /// Of a loss: records lost since the last one. Of an end: operations, calls and edges of ranges
 /// written.

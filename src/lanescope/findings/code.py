@@ -144,6 +144,15 @@ if (changed) {  // set it where the host writes to the table
 }
 work<<<grid, block, 0, stream>>>(in, table);
 
+== keep-parts
+cudaMemcpyAsync(table, host, bytes, cudaMemcpyHostToDevice, stream);
+work<<<grid, block, 0, stream>>>(in, table);
+== then
+const size_t changed_bytes = (end - begin) * sizeof *host;  // since then
+cudaMemcpyAsync(table + begin, host + begin, changed_bytes,
+                cudaMemcpyHostToDevice, stream);
+work<<<grid, block, 0, stream>>>(in, table);
+
 == managed
 work<<<grid, block, 0, stream>>>(data);  // its pages come by faults
 == then
@@ -273,6 +282,15 @@ for batch in batches:
 == then
 table = cuda.to_device(host)  # once, and again where the host changes it
 for batch in batches:
+    work[blocks, threads](batch, table)
+
+== keep-parts
+for batch in batches:
+    work[blocks, threads](batch, host)  # a NumPy array: copied twice
+== then
+table = cuda.to_device(host)  # once
+for batch in batches:
+    table[begin:end].copy_to_device(host[begin:end])  # what changed
     work[blocks, threads](batch, table)
 """,
     kernels=re.compile(r"cudapy|numba"),

@@ -135,6 +135,15 @@ for batch in batches:
 table = host.to("cuda")  # once, and again where the host changes it
 for batch in batches:
     step(batch, table)
+
+== keep-parts
+for batch in batches:
+    step(batch, host.to("cuda"))
+== then
+table = host.to("cuda")  # once
+for batch in batches:
+    table[begin:end].copy_(host[begin:end])  # what changed
+    step(batch, table)
 """,
     kernels=re.compile(r"at6native|at::native|^triton_(poi|per|red|tem)_"),
     without={
@@ -271,6 +280,15 @@ table = cupy.asarray(host)  # once, and again where the host changes it
 for batch in batches:
     step(batch, table)
 
+== keep-parts
+for batch in batches:
+    step(batch, cupy.asarray(host))
+== then
+table = cupy.asarray(host)  # once
+for batch in batches:
+    table[begin:end].set(host[begin:end])  # what changed
+    step(batch, table)
+
 == managed
 work(data)  # its pages come by faults
 == then
@@ -350,6 +368,15 @@ for batch in batches:
 == then
 table = jax.device_put(host)  # once, and again where the host changes it
 for batch in batches:
+    state = step(state, table)
+
+== keep-parts
+for batch in batches:
+    state = step(state, host)  # host: a NumPy array, copied in by each call
+== then
+table = jax.device_put(host)  # once
+for batch in batches:
+    table = table.at[begin:end].set(host[begin:end])  # what changed
     state = step(state, table)
 """,
     kernels=re.compile(r"^(loop|input)\w*_fusion|^wrapped_\w+$|^fusion(_\d+)?$"),

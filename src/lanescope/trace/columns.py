@@ -108,7 +108,7 @@ _OF_RANGES = {**dict.fromkeys(Ranges.columns(), TIMES), "thread": NUMBERS, "push
 _Spent = Annotated[int, Bound("not below zero", lambda value: value >= 0)]
 _OF_LINES = {"pid": PIDS, "start_ns": ANY, "correlation": TIMES}
 #: Columns that watches of earlier versions do not have; 0 there.
-_LATER_OF_SIDES = ("read_begin_ns", "read_ns")
+_LATER_OF_SIDES = ("read_begin_ns", "read_ns", "same_bytes")
 #: Addresses and hashes are 64 bits of any kind.
 _OF_SIDES = {
     **dict.fromkeys(("start_ns", "end_ns", "correlation"), TIMES),

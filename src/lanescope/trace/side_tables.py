@@ -72,6 +72,10 @@ class HostCopies(Rows):
     read_begin_ns, read_ns
         When a thread of the program began to read them, and how long that held it up; 0 where it
         did not, and in watches of versions that did not tell.
+    same_bytes
+        Of a copy to a GPU that was read: bytes in parts of 4 KiB that the last copy to its place,
+        or the last one of its size, has brought at the same offsets; parts of which all words are
+        the same do not count. 0 of less than 64 KiB, and in watches of versions that did not tell.
     """
 
     pid: IntArray
@@ -84,6 +88,7 @@ class HostCopies(Rows):
     hashed: IntArray
     read_begin_ns: IntArray
     read_ns: IntArray
+    same_bytes: IntArray
 
 
 def with_addresses(operations: Operations, called: HostCopies) -> tuple[Operations, HostCopies]:

@@ -115,6 +115,7 @@ HOST_COPIES = np.dtype(
         ("node", "<i4"),
         ("read_begin_ns", "<i8"),
         ("read_ns", "<i8"),
+        ("same_bytes", "<i8"),
     ]
 )
 #: Of the codes of stacks this is the number of the first stack; those below say why there is none.

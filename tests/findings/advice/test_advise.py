@@ -404,6 +404,7 @@ def far_copies(rows):
         pid=down.pid, correlation=down.correlation, source=[1] * n, destination=[2] * n,
         bytes=down.bytes, node=[1] * n, hash=[0] * n, hashed=[0] * n, read_begin_ns=[0] * n,
         read_ns=[0] * n,
+        same_bytes=[0] * n,
     )  # fmt: skip
 
 

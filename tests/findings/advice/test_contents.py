@@ -37,21 +37,31 @@ class Carrying(Program):
     """A program of which it is known what its copies carry."""
 
     carried: dict[int, int] = field(default_factory=dict)
+    same: dict[int, int] = field(default_factory=dict)
     reads: float = 0.0  # µs for a byte
 
     def carry(
-        self, size: int, content: int | None, *, down: bool, host: int = PINNED, wait: bool = True
+        self,
+        size: int,
+        content: int | None,
+        *,
+        down: bool,
+        host: int = PINNED,
+        wait: bool = True,
+        same: int = 0,
     ) -> None:
         """Copy; without a content that is not known, else it is read within the call."""
         self.copy(size, down=down, host=host, wait=wait)
         if content is not None:
             self.carried[self._number] = content
+            self.same[self._number] = same
             self.now += size * self.reads
             self.rows[-1]["call_end_ns"] = round(self.now * 1_000)
 
     def contents(self) -> Contents:
         keys = np.array([(self.pid << 32) + number for number in self.carried], np.int64)
-        return Contents(keys, np.array(list(self.carried.values()), np.int64))
+        carried, same = (np.array([*one.values()], np.int64) for one in (self.carried, self.same))
+        return Contents(keys, carried, same)
 
     def phase(self) -> Phase:
         (found,) = find_phases(self.operations(), self.contents(), kernels=True)
@@ -258,13 +268,54 @@ def test_contents_come_from_hashes_of_the_same_gpu_and_size():
     columns = {name: np.zeros(4, np.int64) for name in HostCopies.columns()}
     columns |= {"pid": rows.pid, "correlation": rows.correlation, "bytes": rows.bytes}
     columns |= {"hash": np.array([5, 6, 5, 5]), "hashed": np.array([1, 1, 1, 0])}
+    columns |= {"same_bytes": np.array([0, 4096, 0, 8192])}
     damaged = HostCopies.of(**columns | {"bytes": rows.bytes + 1})
     assert not len(Contents.of(Timeline(0, 1, operations=rows, host_copies=damaged)).key)
     timeline = Timeline(0, 1, operations=rows, host_copies=HostCopies.of(**columns))
-    numbers = Contents.of(timeline).of_rows(rows).tolist()
+    numbers, same = (one.tolist() for one in Contents.of(timeline).of_rows(rows))
     assert numbers[0] == numbers[2] != numbers[1]
     assert numbers[3] == 0
-    assert Contents.none().of_rows(rows).tolist() == [0] * 4
+    assert same == [0, 4096, 0, 0]
+    assert [one.tolist() for one in Contents.none().of_rows(rows)] == [[0] * 4] * 2
+
+
+def with_a_world(same: float, host: int = PINNED, size: int = 32 * MB) -> Carrying:
+    """In each round a world of which so large a share is as it was, and new results."""
+    program = Carrying()
+    for number in range(ROUNDS):
+        of_it = round(same * size) if number else 0
+        program.carry(size, 100 + number, down=True, host=host, same=of_it)
+        program.kernel(200.0)
+        program.carry(1 * MB, 500 + number, down=False)
+        program.wait()
+    return program
+
+
+def test_of_data_that_changes_in_part_the_rest_is_sent():
+    phase = with_a_world(0.99).phase()
+    assert brought(phase) == [[Brings.IN_PART, Brings.UNKNOWN]] * phase.schedule.rounds
+    assert phase.resident == Resident(1, 32 * MB)
+    kept = {one.steps: one for one in edits_of(phase, LINK)}[Step.KEEP,]
+    gained = 0.99 * 32 * MB / 55_500 * 1e-6 - 0.2e-9 * 0.32 * MB  # without what gathering takes
+    assert kept.before - kept.after.value == pytest.approx(gained, rel=0.05)
+    assert "(send 320 kB that changes of 32 MB a round)" in kept.remedy
+    said = conditions((Step.KEEP,), phase)
+    assert any("changes as little in the others" in one for one in said)
+    assert not any("has not changed" in one for one in said)
+    assert lines_of((Step.KEEP, Step.PIN), phase) == ["keep-parts", "pin"]
+
+
+def test_of_pageable_data_that_changes_in_part_the_rest_is_pinned_and_sent():
+    phase = with_a_world(0.9, PAGEABLE).phase()
+    found = {one.steps: one.after.value for one in edits_of(phase, LINK)}
+    assert found[Step.KEEP, Step.PIN] < found[Step.KEEP,] < base_seconds(phase)
+
+
+@pytest.mark.parametrize("same", [0.0, 0.4])
+def test_of_data_that_changes_for_the_most_part_all_is_sent(same):
+    phase = with_a_world(same).phase()
+    assert brought(phase) == [[Brings.UNKNOWN] * 2] * phase.schedule.rounds
+    assert (Step.KEEP,) not in {one.steps for one in edits_of(phase, LINK)}
 
 
 def with_turns(

@@ -77,7 +77,7 @@ def test_copies_that_are_left_out_need_no_pinned_memory():
         carried[len(carried) + 1] = 0
     keys = [(program.pid << 32) + number for number, content in carried.items() if content]
     numbers = [content for content in carried.values() if content]
-    contents = Contents(np.array(keys, np.int64), np.array(numbers, np.int64))
+    contents = Contents(*np.array((keys, numbers, [0] * len(keys)), np.int64))
     (phase,) = find_phases(program.operations(), contents, kernels=True)
     predict = predicting(Simple(), PINNING)
     found = {c.steps: c for c in changes_of(phase, calibrate(phase, predict), predict, PINNING)}

@@ -95,6 +95,7 @@ def called(rows: Operations, **columns: object) -> HostCopies:
         "hashed": 1,
         "read_begin_ns": 0,
         "read_ns": 0,
+        "same_bytes": 0,
         **columns,
     }
     return HostCopies.of(**{k: np.broadcast_to(v, len(rows)) for k, v in told.items()})  # type: ignore[call-overload]
@@ -207,6 +208,7 @@ def _called(steps: list[tuple[int, int, int | None]]) -> HostCopies:
         hashed=[int(s[2] is not None) for s in steps],
         read_begin_ns=[0] * n,
         read_ns=[0] * n,
+        same_bytes=[0] * n,
     )
 
 

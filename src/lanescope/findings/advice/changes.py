@@ -287,6 +287,12 @@ _UNCHANGED = (
     "What is sent has not changed since it was on the GPU last, by a hash of all bytes of some "
     "rounds; it is so in the others, too."
 )
+_CHANGED_IN_PART = (
+    "Of data that changes in part, by hashes of 4 KiB each in some rounds, it changes as little in "
+    "the others, and the program can tell where, without reading all of it."
+)
+#: Data whose code is not that of data that is sent again whole.
+_OTHERWISE_KEPT = frozenset((Brings.RETURNED, Brings.IN_PART))
 _OF_STEPS = {
     Step.PIN: (
         REUSED,
@@ -352,12 +358,20 @@ def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     """Return what has to hold for these steps, for a phase as it is."""
     waits = (Step.ASYNC,) if waited_once(steps, phase) else ()
     of_steps = _OF_STEPS | ({Step.DEFER: _OF_LOOKING_LATER} if looks_later(phase) else {})
-    of_steps |= {Step.KEEP: (_UNCHANGED, _room(phase))}
+    of_steps |= {Step.KEEP: (*_unchanged(phase), _room(phase))}
     found = [sentence for step in (*steps, *waits) for sentence in of_steps[step]]
     if phase.rounds_in_run == 1:
         found = [REPEATED if sentence == REUSED else sentence for sentence in found]
     found += _of_phase(steps, phase)
     return tuple(dict.fromkeys(found))
+
+
+def _unchanged(phase: Phase) -> list[str]:
+    """Return in sentences what data has to be like that stays on the GPU."""
+    brought = _brought(phase)
+    in_part = Brings.IN_PART in brought
+    whole = brought & NEEDLESS or not in_part
+    return [*((_UNCHANGED,) if whole else ()), *((_CHANGED_IN_PART,) if in_part else ())]
 
 
 def _room(phase: Phase) -> str:
@@ -381,11 +395,11 @@ def may_feed_back(phase: Phase) -> bool:
 
 def lines_of(steps: tuple[Step, ...], phase: Phase) -> list[str]:
     """Return of what lines of code are shown with these steps."""
-    tasks = () if phase.schedule is None else phase.schedule.tasks
-    brought = {task.brings for task in tasks}
+    brought = _brought(phase)
     of_keep = [
         *(("keep-results",) if Brings.RETURNED in brought else ()),
-        *((Step.KEEP,) if Brings.RETURNED not in brought or brought & {*AGAIN} else ()),
+        *(("keep-parts",) if Brings.IN_PART in brought else ()),
+        *((Step.KEEP,) if brought & {*AGAIN} or not brought & _OTHERWISE_KEPT else ()),
     ]
     lines = {Step.KEEP: of_keep}
     if looks_later(phase):
@@ -395,8 +409,12 @@ def lines_of(steps: tuple[Step, ...], phase: Phase) -> list[str]:
 
 def comes_back(phase: Phase) -> bool:
     """Whether copies back are taken for needless, as their data is sent again unchanged."""
-    tasks = () if phase.schedule is None else phase.schedule.tasks
-    return any(task.brings == Brings.SENT_BACK for task in tasks)
+    return Brings.SENT_BACK in _brought(phase)
+
+
+def _brought(phase: Phase) -> set[int]:
+    """Return what the copies of a phase bring, as far as it is known."""
+    return set() if phase.schedule is None else {task.brings for task in phase.schedule.tasks}
 
 
 def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -37,6 +37,8 @@ _LEAST_AGAIN = 0.5
 _MOST_OLD = 0.1
 #: Data stays where it comes again in so much less time than that which changes least often.
 _SHORTER = 0.5
+#: From so large a share on of a copy that has not changed only the rest is to be sent.
+_LEAST_SAME = 0.5
 #: Sizes with less of the bytes do not tell how often a program gets new data.
 _LEAST_SHARE = 0.01
 
@@ -52,6 +54,7 @@ class Brings(IntEnum):
     BY_TURNS = (
         5  # to a GPU, what one of the last copies of its size has brought, see `_sent_by_turns`
     )
+    IN_PART = 6  # to a GPU, what was sent before but for some parts
 
 
 #: What these bring is on the GPU already, or is not needed on the host.
@@ -91,11 +94,15 @@ class Sends:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A copy that was read; `before` is the row that sent the same last, -1 where none did."""
+    """A copy that was read; `before` is the row that sent the same last, -1 where none did.
+
+    `same` is the share of its bytes that was sent before.
+    """
 
     row: int
     round: int
     place: _Place
+    same: float = 0.0
     brings: Brings = Brings.UNKNOWN
     before: int = -1
 
@@ -110,15 +117,18 @@ class Contents:
         Process and correlation of each copy that was read, ascending.
     number
         From 1.
+    same_bytes
+        How many of its bytes the copy before it has brought, as in `HostCopies`.
     """
 
     key: IntArray
     number: IntArray
+    same_bytes: IntArray
 
     @staticmethod
     def none() -> Contents:
         """Return what is known where nothing was read."""
-        return Contents(np.empty(0, np.int64), np.empty(0, np.int64))
+        return Contents(*np.empty((3, 0), np.int64))
 
     @staticmethod
     def of(timeline: Timeline) -> Contents:
@@ -131,18 +141,19 @@ class Contents:
         held = np.stack((rows.device[read], called.bytes[read], called.hash[read]), axis=1)
         _, number = np.unique(held, axis=0, return_inverse=True)
         order = np.argsort(key)
-        return Contents(key[order], number.reshape(-1)[order] + 1)
+        same = called.same_bytes[read][order]
+        return Contents(key[order], number.reshape(-1)[order] + 1, same)
 
-    def of_rows(self, rows: Operations) -> IntArray:
-        """Return the number of each operation; 0 where it was not read."""
-        found = np.zeros(len(rows), np.int64)
+    def of_rows(self, rows: Operations) -> tuple[IntArray, IntArray]:
+        """Return of each operation its number and `same_bytes`; 0 where it was not read."""
+        number, same = np.zeros((2, len(rows)), np.int64)
         if not self.key.size:
-            return found
+            return number, same
         key = _key(rows.pid, rows.correlation)
         at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
         known = self.key[at] == key
-        found[known] = self.number[at[known]]
-        return found
+        number[known], same[known] = self.number[at[known]], self.same_bytes[at[known]]
+        return number, same
 
 
 @dataclass(slots=True)
@@ -229,20 +240,53 @@ def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntA
     allowed = (Brings.RETURNED,) if constant else (Brings.RETURNED, *AGAIN)
     placed = _placed(tasks)
     found = [_marked(task, places.get(place), allowed) for task, place in placed]
+    shares = _same_shares(read)
+    found = [
+        _in_part(task, shares.get(place, 0.0))
+        for task, (_, place) in zip(found, placed, strict=True)
+    ]
     again = {place for task, (_, place) in zip(found, placed, strict=True) if task.brings in AGAIN}
-    resident = _resident(one for one in read if one.place in again and one.brings in AGAIN)
-    return Sends(tuple(_passed_on(found)), constant, resident)
+    in_part = {
+        place
+        for task, (_, place) in zip(found, placed, strict=True)
+        if task.brings is Brings.IN_PART
+    }
+    whole = (one for one in read if one.place in again and one.brings in AGAIN)
+    return Sends(tuple(_passed_on(found)), constant, _resident(whole, in_part))
 
 
-def _resident(read: Iterable[_Read]) -> Resident | None:
-    """Return what has to stay on a GPU from one of these copies to the next of the same."""
+def _same_shares(read: Iterable[_Read]) -> dict[_Place, float]:
+    """Return the share of copies of each place that does not change while the rest does."""
+    shares: dict[_Place, list[float]] = defaultdict(list)
+    for one in read:
+        if one.place[0] == IN and one.brings is Brings.NEW:
+            shares[one.place].append(one.same)
+    return {place: median(mine) for place, mine in shares.items() if len(mine) >= _FEWEST}
+
+
+def _in_part(task: Task, share: float) -> Task:
+    """Return a copy of new data as one of which so large a share was sent before."""
+    if task.brings not in (Brings.UNKNOWN, Brings.NEW) or share < _LEAST_SAME:
+        return task
+    return replace(task, brings=Brings.IN_PART, fresh=round(task.bytes * (1 - share)))
+
+
+def _resident(read: Iterable[_Read], in_part: Collection[_Place]) -> Resident | None:
+    """Return what has to stay on a GPU from one of these copies to the next of the same.
+
+    Parameters
+    ----------
+    in_part
+        Places of which each holds an array that changes in part.
+    """
     spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for one in read:
         spans[one.place[1]].append((one.before, one.row))
-    if not spans:
+    arrays = Counter({size: most_at_once(mine) for size, mine in spans.items()})
+    arrays.update(size for _, size, _ in in_part)
+    if not arrays:
         return None
-    arrays = {size: most_at_once(mine) for size, mine in spans.items()}
-    return Resident(sum(arrays.values()), sum(size * count for size, count in arrays.items()))
+    return Resident(arrays.total(), sum(size * count for size, count in arrays.items()))
 
 
 @lru_cache(maxsize=4)  # the phases of a lane follow each other
@@ -265,7 +309,8 @@ def _read(lane: Lane, first: IntArray) -> list[_Read]:
     for row, number in zip(copies.tolist(), numbers.tolist(), strict=True):
         kind, size = int(lane.kind[row]), int(lane.bytes[row])
         if lane.content[row]:
-            found.append(_Read(row, number, (kind, size, before[number, kind, size])))
+            place = kind, size, before[number, kind, size]
+            found.append(_Read(row, number, place, int(lane.same_bytes[row]) / max(size, 1)))
         before[number, kind, size] += 1
     return found
 

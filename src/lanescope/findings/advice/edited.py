@@ -260,6 +260,13 @@ def _needless(phase: Phase, schedule: Schedule) -> str:
                 f"1 copy {one}" if round(count) == 1 else f"{max(count, 1):.3g} copies {several}"
             )
             words.append(f"{copies}, {size_text(round(each))}")
+    in_part = [task for task in schedule.tasks if task.brings == Brings.IN_PART]
+    if in_part:
+        fresh, whole = (
+            size_text(round(sum(mine) / schedule.rounds))
+            for mine in ([t.fresh for t in in_part], [t.bytes for t in in_part])
+        )
+        words.append(f"send {fresh} that changes of {whole}")
     stays = phase.resident
     by_turns = any(task.brings == Brings.BY_TURNS for task in schedule.tasks)
     turns = ""

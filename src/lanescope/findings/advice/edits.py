@@ -22,6 +22,8 @@ _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: So many rounds on streams of their own show that they take turns.
 _LEAST_TURNS = 4
+#: What a copy of a few bytes lasts at least.
+_SHORTEST_NS = 2_000
 #: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
 PIECE_NS, BYTE_NS = 200.0, 0.2
 #: Of the host's time between two calls of copies so much is for the data, as to make a view of it,
@@ -359,6 +361,8 @@ def _is_small_back(task: Task) -> bool:
 def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task]:
     """Return tasks without copies to the GPU of what is there already.
 
+    Of copies that bring little that is new the rest goes, gathered by the host.
+
     Parameters
     ----------
     back
@@ -371,10 +375,26 @@ def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task
         if task.brings in needless:
             left.append(replace(task, gap=0.0) if task.staged or _is_staged(task) else task)
             continue
+        if task.brings is Brings.IN_PART:
+            task = _changed_part(task)
         waits = task.waits or any(one.waits for one in left if one.kind == IN)
         found.append(_without(left, replace(task, waits=waits)) if left else task)
         left = []
     return found
+
+
+def _changed_part(task: Task) -> Task:
+    """Return the copy of what has changed of a copy's data."""
+    share = task.fresh / task.bytes
+    staged = task.staged or _is_staged(task)
+    in_call = task.memory is MemoryKind.PAGEABLE and not task.blocks
+    return replace(
+        task,
+        bytes=task.fresh,
+        lasts=max(task.lasts * share, min(task.lasts, _SHORTEST_NS)),
+        gap=task.gap * (share if staged else 1) + BYTE_NS * task.fresh,
+        hold=task.hold * (share if in_call else 1),
+    )
 
 
 def _is_staged(task: Task, least: int = _STAGED_BYTES) -> bool:

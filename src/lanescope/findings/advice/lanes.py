@@ -110,7 +110,7 @@ def _sample(pid: int, gpu: int, ends: _Ends) -> Sample:
 
 
 #: Returns a number for each operation.
-Numbers = Callable[[Operations], IntArray]
+Numbers = Callable[[Operations], tuple[IntArray, IntArray]]
 #: What an operation is to a phase.
 IN, OUT, WORK = 0, 1, 2
 #: To read fewer bytes takes no time that counts; nanoseconds for one where no calls tell: they took
@@ -141,6 +141,8 @@ class Lane:
     content
         A number of what a copy carried, which others with the same bytes have, too; 0 where it
         was not read.
+    same_bytes
+        How many of a copy's bytes the one before it has brought, as in `HostCopies`.
     reading_ns
         What the watch took to read that, in the copy's call, where times are not without it
         already; estimated.
@@ -157,6 +159,7 @@ class Lane:
     call_end_ns: IntArray
     name: IntArray
     content: IntArray
+    same_bytes: IntArray
     reading_ns: IntArray
 
     def __len__(self) -> int:
@@ -180,7 +183,8 @@ def lanes(
     Parameters
     ----------
     contents
-        Returns the number of what each operation carried, 0 where that is not known.
+        Returns the number of what each operation carried, 0 where that is not known, and how
+        many of its bytes were brought before.
     work
         False leaves out what is no copy: without kernels, memsets tell nothing.
     knows_reading
@@ -233,7 +237,7 @@ def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers
         rows.call_start_ns,
         rows.call_end_ns,
         rows.name,
-        contents(rows),
+        *contents(rows),
         np.zeros(len(rows), np.int64),
     )
 

@@ -74,6 +74,8 @@ class Task:
         Copies, by their number, for whose end the host waits before it submits this.
     brings
         Of a copy: what it brings, as in `contents.Brings`; 0 where that is not known.
+    fresh
+        Of one that brings little that is new: how many bytes are in parts that changed.
     """
 
     kind: int
@@ -96,6 +98,7 @@ class Task:
     staged: bool = False
     awaits: tuple[int, ...] = ()
     brings: int = 0
+    fresh: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,64 @@
+#include "inject/sent_parts.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "inject/content_hash.hpp"
+
+namespace lanescope::inject {
+
+namespace {
+
+// Of less nothing is gained.
+constexpr std::uint64_t kLeastBytes = 64 << 10;
+// 64 MiB of numbers, of 32 GiB that were sent: then all are forgotten, and known anew.
+constexpr std::size_t kMostHeld = 8 << 20;
+
+/// @return how many of `bytes` lie in parts with the same number at the same place in both; those
+/// of one word, whose number is 0, do not count.
+std::uint64_t bytes_in_same(const std::vector<std::uint64_t>& one,
+                            const std::vector<std::uint64_t>& other, std::uint64_t bytes) noexcept {
+  if (one.size() != other.size()) return 0;
+  std::uint64_t same = 0;
+  for (std::size_t part = 0; part < one.size(); ++part)
+    if (one[part] == other[part] && one[part] != 0)
+      same += std::min<std::uint64_t>(kPartBytes, bytes - part * kPartBytes);
+  return same;
+}
+
+}  // namespace
+
+std::uint64_t SentParts::hash(HostCopy& copy) noexcept {
+  const auto* bytes = reinterpret_cast<const void*>(copy.source);
+  if (copy.bytes < kLeastBytes || copy.bytes / kPartBytes >= kMostHeld)
+    return content_hash(bytes, copy.bytes);
+  try {
+    const auto parts =
+        std::make_shared<std::vector<std::uint64_t>>((copy.bytes + kPartBytes - 1) / kPartBytes);
+    ContentHash hash(parts->data());
+    hash.add(bytes, copy.bytes);
+    copy.same_bytes = same_bytes(copy, parts);
+    return hash.value();
+  } catch (const std::bad_alloc&) {
+    return content_hash(bytes, copy.bytes);
+  }
+}
+
+std::uint64_t SentParts::same_bytes(const HostCopy& copy, const Parts& parts) {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t same = 0;
+  for (const auto& [known, key] : {std::pair{&at_, copy.destination}, {&of_, copy.bytes}})
+    if (const auto found = known->find(key); found != known->end())
+      same = std::max(same, bytes_in_same(*parts, *found->second, copy.bytes));
+  held_ += parts->size();
+  if (held_ > kMostHeld) {
+    at_.clear();
+    of_.clear();
+    held_ = parts->size();
+  }
+  at_[copy.destination] = parts;
+  of_[copy.bytes] = parts;
+  return same;
+}
+
+}  // namespace lanescope::inject
