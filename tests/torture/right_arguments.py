@@ -253,6 +253,7 @@ RIGHT: dict[str, Right] = {
     "target": lambda value: number(value) and 0 < value < 1,
     "budget_seconds": number,
     "within_seconds": maybe(number),
+    "noisy_seconds": maybe(number),
     "node.within": number,
     "node.expected": maybe(path),
     "deadline": maybe(a(Deadline)),
