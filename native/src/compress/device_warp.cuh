@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -149,6 +150,78 @@ struct DeviceWarp {
     return {row};
   }
 
+  /// The same for `transpose` of four groups of 8 lanes at once: rows 4 to a lane.
+  struct QuadTurns {
+    std::uint32_t taken[2];
+    std::uint32_t kept, turn;
+  };
+  __device__ __forceinline__ QuadTurns quad_turns() const {
+    return {{held((lane & 4) != 0 ? 0x3276 : 0x5410), held((lane & 2) != 0 ? 0x3715 : 0x6240)},
+            held((lane & 1) != 0 ? 0xF0F0F0F0 : 0x0F0F0F0F),
+            held((lane & 1) != 0 ? kLanes - 4 : 4)};
+  }
+
+  /// 32 x 32 bits of each of four groups turned over: of a group, lane l of its 8 has rows 4 l to
+  /// 4 l + 3, and then as many of what they became. Two of the five steps take no shuffle.
+  __device__ __forceinline__ void transpose(std::uint32_t (&rows)[4],
+                                            const QuadTurns& turns) const {
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+#pragma unroll
+      for (auto& row : rows)
+        row = __byte_perm(row, __shfl_xor_sync(kAllLanes, row, 4 >> k), turns.taken[k]);
+#pragma unroll
+    for (auto& row : rows) {
+      const std::uint32_t other = __shfl_xor_sync(kAllLanes, row, 1);
+      row = choose(turns.kept, row, __funnelshift_l(other, other, turns.turn));
+    }
+    swap_bits<2>(rows[0], rows[2], 0x33333333);
+    swap_bits<2>(rows[1], rows[3], 0x33333333);
+    swap_bits<1>(rows[0], rows[1], 0x55555555);
+    swap_bits<1>(rows[2], rows[3], 0x55555555);
+  }
+
+  /// What another lane has.
+  template <typename T>
+  __device__ __forceinline__ T of_lane(T value, int source) const {
+    return static_cast<T>(__shfl_sync(kAllLanes, static_cast<Movable<T>>(value), source));
+  }
+
+  /// What the lane has whose number differs in the bits of `bits`.
+  template <typename T>
+  __device__ __forceinline__ T across(T value, int bits) const {
+    return static_cast<T>(__shfl_xor_sync(kAllLanes, static_cast<Movable<T>>(value), bits));
+  }
+
+  /// The sum of all lanes' values up to this one's.
+  template <typename T>
+  __device__ __forceinline__ T sum_up_to(T value) const {
+    Movable<T> sums[1] = {value};
+#pragma unroll
+    for (int apart = 1; apart < kLanes; apart *= 2) add_from(sums, apart);
+    return static_cast<T>(sums[0]);
+  }
+
+  /// The larger one of each 16 bits.
+  __device__ __forceinline__ static std::uint32_t most_of_pairs(std::uint32_t one,
+                                                                std::uint32_t other) {
+#ifdef LANESCOPE_EMULATED
+    const std::uint32_t low = std::max(one & 0xFFFF, other & 0xFFFF);
+    return std::max(one >> 16, other >> 16) << 16 | low;
+#else
+    return __vmaxu2(one, other);
+#endif
+  }
+
+  /// The sum of a word's four bytes.
+  __device__ __forceinline__ static std::uint32_t sum_of_bytes(std::uint32_t word) {
+#ifdef LANESCOPE_EMULATED
+    return (word & 0xFF) + (word >> 8 & 0xFF) + (word >> 16 & 0xFF) + (word >> 24);
+#else
+    return __dp4a(word, 0x01010101U, 0U);
+#endif
+  }
+
   struct Lag {
     int lag;
     int source;  ///< The lane of the row before whose value comes to this one's sum.
@@ -247,6 +320,15 @@ struct DeviceWarp {
       bits |= __shfl_xor_sync(kAllLanes, bits, apart);
     return bits;
 #endif
+  }
+
+  /// Swaps the bits of `low` beyond those of `mask` and those of `high` that it has.
+  template <int apart>
+  __device__ __forceinline__ static void swap_bits(std::uint32_t& low, std::uint32_t& high,
+                                                   std::uint32_t mask) {
+    const std::uint32_t first = choose(mask, low, high << apart);
+    high = choose(mask, low >> apart, high);
+    low = first;
   }
 
   /// The same value, of which the compiler does not know how it came about: so it keeps it over a

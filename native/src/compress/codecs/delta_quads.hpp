@@ -1,0 +1,204 @@
+#pragma once
+
+#include <cstdint>
+
+#include "compress/codecs/delta_shape.hpp"
+#include "compress/strip_codec.hpp"
+#include "compress/warp.hpp"
+#include "compress/words.hpp"
+
+#ifdef LANESCOPE_ON_DEVICE
+namespace lanescope::compress {
+inline namespace LANESCOPE_CPU {
+
+/// What a GPU does with 128 values of 64 bits at a time, of which each lane has 4 that follow each
+/// other: so 8 lanes have a group, and what is said of a group is found for four of them at once.
+template <typename W>
+struct DeltaQuads {
+  using Word = W;
+  using Shape = DeltaShape<Word>;
+  using Predictor = typename Shape::Predictor;
+
+  static constexpr std::uint32_t kQuad = 4;
+  static constexpr std::uint32_t kAtOnce = kQuad * kLanes;  ///< Values.
+  static constexpr int kGroupLanes = kLanes / kQuad;
+
+  /// A lane's values, or differences of these.
+  struct Quad {
+    Word at[kQuad];
+  };
+
+  /// What a lane finds out but once.
+  template <typename Warp>
+  struct Place {
+    int lane;
+    std::uint32_t in_group;  ///< Of its planes the first one.
+    std::uint32_t shift;     ///< Of its group's byte in a word of four.
+    std::uint32_t before;    ///< The bytes of the groups before.
+    typename Warp::QuadTurns turns;
+
+    LANESCOPE_LANES explicit Place(Warp warp)
+        : lane(warp.lane),
+          in_group(kQuad * static_cast<std::uint32_t>(lane % kGroupLanes)),
+          shift(8 * group()),
+          before((1U << shift) - 1),
+          turns(warp.quad_turns()) {}
+    LANESCOPE_LANES std::uint32_t group() const {
+      return static_cast<std::uint32_t>(lane / kGroupLanes);
+    }
+  };
+
+  /// Values from `first` on; 0 for those that are not there.
+  LANESCOPE_LANES static Quad load(const Word* in, std::uint32_t first, std::uint32_t values,
+                                   int lane) {
+    const std::uint32_t mine = first + kQuad * static_cast<std::uint32_t>(lane);
+    Quad quad;
+    if (first + kAtOnce <= values) {
+      const auto* units = reinterpret_cast<const uint4*>(in + mine);
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < 2; ++k) {
+        const uint4 unit = units[k];
+        quad.at[2 * k] = static_cast<Word>(unit.y) << 32 | unit.x;
+        quad.at[2 * k + 1] = static_cast<Word>(unit.w) << 32 | unit.z;
+      }
+    } else {
+      LANESCOPE_UNROLL
+      for (std::uint32_t j = 0; j < kQuad; ++j)
+        quad.at[j] = mine + j < values ? in[mine + j] : Word{0};
+    }
+    return quad;
+  }
+
+  /// Differences to what lies `lag` before; `last` has what that is of the 128 values before, and
+  /// then of these.
+  template <typename Warp>
+  LANESCOPE_LANES static void take_differences(Warp warp, Quad& quad, Quad& last,
+                                               std::uint32_t lag) {
+    if (lag == 1) {
+      const Word offered = warp.lane == kLanes - 1 ? last.at[kQuad - 1] : quad.at[kQuad - 1];
+      last.at[kQuad - 1] = quad.at[kQuad - 1];
+      const Word before = warp.of_lane(offered, warp.lane + kLanes - 1);
+      LANESCOPE_UNROLL
+      for (std::uint32_t j = kQuad - 1; j > 0; --j) quad.at[j] -= quad.at[j - 1];
+      quad.at[0] -= before;
+      return;
+    }
+    const std::uint32_t over = lag % kQuad;
+    const Quad turned = turned_by(quad, over);
+    LANESCOPE_UNROLL
+    for (std::uint32_t j = 0; j < kQuad; ++j) {
+      const int back = static_cast<int>(lag / kQuad + (j < over ? 1 : 0));
+      const Word offered = warp.lane >= kLanes - back ? last.at[j] : turned.at[j];
+      quad.at[j] -= warp.of_lane(offered, warp.lane + kLanes - back);
+    }
+    last = turned;
+  }
+
+  /// Widths and planes of the codes of four groups, as `DeltaPlanes::store_rows` stores them.
+  template <typename Warp>
+  LANESCOPE_LANES static void store(Warp warp, const Place<Warp>& place, const Quad& codes,
+                                    bool halves, std::uint32_t group, std::uint32_t groups,
+                                    std::uint8_t* out, std::uint32_t& at) {
+    std::uint32_t mine = width_of_half(warp, codes);
+    const std::uint32_t other = warp.across(mine, kGroupLanes / 2);
+    if (!halves) mine = mine > other ? mine : other;
+    const bool second = (place.lane & kGroupLanes / 2) != 0;
+    const std::uint32_t units = halves ? mine + other : 2 * mine;  // Of 2 bytes: 128 at most.
+    const std::uint32_t all = warp.any_bits(of_all<Warp>(units << place.shift));
+    store_width(place, mine, halves, group, groups, out + Shape::kHeader);
+    std::uint8_t* to = out + at + 2 * Warp::sum_of_bytes(all & place.before);
+    at += 2 * Warp::sum_of_bytes(all);
+
+    std::uint32_t low[kQuad], high[kQuad];
+    LANESCOPE_UNROLL
+    for (std::uint32_t j = 0; j < kQuad; ++j) {
+      low[j] = static_cast<std::uint32_t>(codes.at[j]);
+      high[j] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(codes.at[j]) >> 32);
+    }
+    warp.transpose(low, place.turns);
+    warp.transpose(high, place.turns);
+    if (halves) {
+      const std::uint32_t first = second ? other : mine;
+      store_halves(place, first, units - first, low, high, to);
+    } else {
+      store_words(place, mine, low, high, to);
+    }
+  }
+
+ private:
+  template <typename Warp>
+  LANESCOPE_LANES static auto of_all(std::uint32_t value) {
+    return typename Warp::template Lanes<std::uint32_t>{value};
+  }
+
+  /// The values in places `by` higher, and the highest ones in the lowest places.
+  LANESCOPE_LANES static Quad turned_by(const Quad& quad, std::uint32_t by) {
+    Quad once, twice;
+    LANESCOPE_UNROLL
+    for (std::uint32_t j = 0; j < kQuad; ++j)
+      once.at[j] = (by & 1) != 0 ? quad.at[(j + 3) % kQuad] : quad.at[j];
+    LANESCOPE_UNROLL
+    for (std::uint32_t j = 0; j < kQuad; ++j)
+      twice.at[j] = (by & 2) != 0 ? once.at[(j + 2) % kQuad] : once.at[j];
+    return twice;
+  }
+
+  /// The width of the 16 codes of which 4 are this lane's.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t width_of_half(Warp warp, const Quad& codes) {
+    const Word any = codes.at[0] | codes.at[1] | codes.at[2] | codes.at[3];
+    auto low = static_cast<std::uint32_t>(any);
+    auto high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(any) >> 32);
+    LANESCOPE_UNROLL
+    for (int apart = 1; apart < kGroupLanes / 2; apart *= 2) {
+      low |= warp.across(low, apart);
+      high |= warp.across(high, apart);
+    }
+    return (high != 0 ? kLanes : 0) + bit_length(high != 0 ? high : low);
+  }
+
+  /// One lane of each half, or of each group, stores its byte.
+  template <typename Warp>
+  LANESCOPE_LANES static void store_width(const Place<Warp>& place, std::uint32_t width,
+                                          bool halves, std::uint32_t group, std::uint32_t groups,
+                                          std::uint8_t* out) {
+    const int each = halves ? kGroupLanes / 2 : kGroupLanes;
+    if (place.lane % each != 0 || group + place.group() >= groups) return;
+    out[(group << (halves ? 1 : 0)) + static_cast<std::uint32_t>(place.lane / each)] =
+        static_cast<std::uint8_t>(width);
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void store_words(const Place<Warp>& place, std::uint32_t width,
+                                          const std::uint32_t (&low)[kQuad],
+                                          const std::uint32_t (&high)[kQuad], std::uint8_t* out) {
+    const int left = static_cast<int>(width - place.in_group);
+    std::uint8_t* to = out + 4 * place.in_group;
+    LANESCOPE_UNROLL
+    for (int j = 0; j < static_cast<int>(kQuad); ++j) {
+      if (j < left) store_word(to + 4 * j, low[j]);
+      if (kLanes + j < left) store_word(to + 4 * (kLanes + j), high[j]);
+    }
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void store_halves(const Place<Warp>& place, std::uint32_t first,
+                                           std::uint32_t second, const std::uint32_t (&low)[kQuad],
+                                           const std::uint32_t (&high)[kQuad], std::uint8_t* out) {
+    const int left[2] = {static_cast<int>(first - place.in_group),
+                         static_cast<int>(second - place.in_group)};
+    std::uint8_t* to = out + 2 * place.in_group;
+    std::uint8_t* behind = to + 2 * first;
+    LANESCOPE_UNROLL
+    for (int j = 0; j < static_cast<int>(kQuad); ++j) {
+      if (j < left[0]) store_half(to + 2 * j, low[j]);
+      if (j < left[1]) store_half(behind + 2 * j, low[j] >> 16);
+      if (kLanes + j < left[0]) store_half(to + 2 * (kLanes + j), high[j]);
+      if (kLanes + j < left[1]) store_half(behind + 2 * (kLanes + j), high[j] >> 16);
+    }
+  }
+};
+
+}  // namespace LANESCOPE_CPU
+}  // namespace lanescope::compress
+#endif
