@@ -30,8 +30,9 @@ inline namespace LANESCOPE_CPU {
 //       `bytes`, writes nothing beyond `values`, whatever `in` holds
 //
 // all of them LANESCOPE_LANES. `in` and `out` may lie in a GPU's shared or global memory; `in` of
-// `encode` and `out` of `decode` are aligned to 16 bytes, the coded side to 4. Every number of
-// values from 1 on is possible, as the last strip of a stream is shorter.
+// `encode` and `out` of `decode` are aligned to 16 bytes, the coded side to 4, on a GPU `out` of
+// `encode` to 16. Every number of values from 1 on is possible, as the last strip of a stream is
+// shorter.
 //
 // A codec that takes little time may let the kernels of updates read values and base but once
 // (`OnceShape`). It has

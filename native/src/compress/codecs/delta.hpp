@@ -50,7 +50,7 @@ struct DeltaStrip {
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
                                               const Settings&, std::uint8_t* out, std::uint32_t) {
-    const Predictor predictor = Search::best_predictor(warp, in, values);
+    const Predictor predictor = Search::best_predictor(warp, in, values, out);
     const std::uint32_t groups = Shape::groups_of(values);
     std::uint32_t at = Planes::planes_at(groups << predictor.halves);
     warp.each([&](int lane) {

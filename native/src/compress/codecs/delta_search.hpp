@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "compress/codecs/delta_samples.hpp"
 #include "compress/codecs/delta_shape.hpp"
 #include "compress/half_rows.hpp"
 #include "compress/warp.hpp"
@@ -17,11 +18,17 @@ struct DeltaSearch {
   using Predictor = typename Shape::Predictor;
 
   /// The lag, turned or not, with which a few groups become smallest; of 64-bit values also the
-  /// order, and whether halves have widths.
+  /// order, and whether halves have widths. `room` has the bytes of the strip's bound, and may be
+  /// written to.
   template <typename Warp>
-  LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values) {
+  LANESCOPE_LANES static Predictor best_predictor(Warp warp, const Word* in, std::uint32_t values,
+                                                  [[maybe_unused]] std::uint8_t* room) {
     const std::uint32_t groups = Shape::groups_of(values);
     const std::uint32_t samples = groups < kSamples ? groups : kSamples;
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (Shape::kWide)
+      if (groups >= DeltaSamples<Word>::kFewestGroups) return best_of_long(warp, in, groups, room);
+#endif
     const auto first_of = [&](std::uint32_t sample) {  // Where every group is one: itself.
       return (samples < kSamples ? sample : (2 * sample + 1) * groups / (2 * kSamples)) *
              Shape::kGroup;
@@ -201,6 +208,45 @@ struct DeltaSearch {
   };
 #endif
 
+#ifdef LANESCOPE_ON_DEVICE
+  /// The same for 64-bit values of which all groups of the sample are whole, and have 32 values
+  /// before them.
+  template <typename Warp>
+  LANESCOPE_LANES static Predictor best_of_long(Warp warp, const Word* in, std::uint32_t groups,
+                                                std::uint8_t* room) {
+    DeltaSamples<Word> samples(warp, in, groups, room);
+    Predictor best{1, 0};
+    std::uint32_t least = ~std::uint32_t{0};
+    LANESCOPE_NOT_UNROLLED
+    for (std::uint32_t number = 0; number < kLags; ++number) {
+      const std::uint32_t widths = samples.widths(warp, lag_of(number));
+      LANESCOPE_UNROLL
+      for (std::uint32_t turned = 0; turned < 2; ++turned) {
+        const std::uint32_t found = widths >> 16 * turned & 0xFFFF;
+        if (found < least) best = {lag_of(number), turned};
+        least = found < least ? found : least;
+      }
+      if (least == 0) return best;
+    }
+    if (best.turned != 0) samples.turn(warp);
+    best = refined(best, kSamples, LongCosts<Warp>{warp, samples});
+    warp.sync();  // Where samples were, the strip comes.
+    return best;
+  }
+
+  template <typename Warp>
+  struct LongCosts {
+    Warp warp;
+    const DeltaSamples<Word>& samples;
+
+    template <std::uint32_t order>
+    LANESCOPE_LANES auto of(std::uint32_t lag) const {
+      const std::uint32_t found = samples.template cost<order>(warp, lag);
+      return Cost{found & 0xFFFF, found >> 16};
+    }
+  };
+#endif
+
   /// What a few groups cost.
   struct Cost {
     std::uint32_t halves = 0;  // Widths of halves, added up.
@@ -220,6 +266,7 @@ struct DeltaSearch {
                                            const Costs& cost) {
     Predictor best{1, one.turned, 2};
     Cost least{~std::uint32_t{0}, 0};
+    LANESCOPE_NOT_UNROLLED
     for (std::uint32_t number = 0; number < kLags && 2 * lag_of(number) <= kLanes; ++number) {
       const Cost found = cost.template of<2>(lag_of(number));
       if (found.halves >= least.halves) continue;
