@@ -62,7 +62,7 @@ struct DeltaStrip {
     warp.sync();
 #ifdef LANESCOPE_ON_DEVICE
     if constexpr (Shape::kWide)
-      return encode_quads(warp, in, values, predictor, groups, out, at);
+      return ended(warp, out, DeltaQuads<Word>::encode(warp, in, values, predictor, out, at));
     else
 #endif
       return encode_rows(warp, in, values, predictor, groups, out, at);
@@ -77,6 +77,61 @@ struct DeltaStrip {
     const std::uint32_t groups = Shape::groups_of(values);
     std::uint32_t at = Planes::planes_at(groups << predictor.halves);
     if (bytes < at) return false;
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (Shape::kWide)
+      return DeltaQuads<Word>::decode(warp, in, bytes, predictor, out, values, at);
+    else
+#endif
+      return decode_rows(warp, in, bytes, predictor, out, values, at);
+  }
+
+ private:
+  using Shape = DeltaShape<Word>;
+  using Search = DeltaSearch<Word>;
+  using Planes = DeltaPlanes<Word>;
+  using Predictor = typename Shape::Predictor;
+  template <typename Warp, typename T>
+  using Lanes = typename Warp::template Lanes<T>;
+
+  /// Planes and widths of all groups, from `at` on; returns where they end.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t encode_rows(Warp warp, const Word* in, std::uint32_t values,
+                                                   Predictor predictor, std::uint32_t groups,
+                                                   std::uint8_t* out, std::uint32_t at) {
+    // Values before those that are coded, and their differences.
+    Lanes<Warp, Word> last[Shape::kMostOrder];
+    warp.each([&](int lane) {
+      for (auto& one : last) one[lane] = 0;
+    });
+    Lanes<Warp, Word> ahead[Shape::kRows];
+    const auto turns = warp.turns();
+    load_ahead(warp, in, 0, values, ahead);
+    for (std::uint32_t group = 0; group < groups; group += Shape::kAtOnce) {
+#ifdef LANESCOPE_ON_DEVICE
+      if constexpr (!Shape::kWide) {  // As differences of an update often are.
+        if (all_zero<Shape::kRows>(warp, ahead, last[0])) {
+          load_ahead(warp, in, (group + Shape::kAtOnce) * Shape::kGroup, values, ahead);
+          Planes::store_widths(warp, 0, out + Shape::kHeader + group);
+          continue;
+        }
+      }
+#endif
+      Lanes<Warp, Word> codes[Shape::kRows];
+      take_rows(warp, in, group * Shape::kGroup, values, predictor, last, ahead, codes);
+      if constexpr (Shape::kWide)
+        Planes::store_rows(warp, turns, codes, predictor.halves != 0, group, groups, out, at);
+      else
+        Planes::store_groups(warp, turns, codes, group, out, at);
+    }
+    return ended(warp, out, at);
+  }
+
+  /// Values of all groups, of which the planes lie from `at` on.
+  template <typename Warp, typename Out>
+  LANESCOPE_LANES static bool decode_rows(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                          Predictor predictor, Out& out, std::uint32_t values,
+                                          std::uint32_t at) {
+    const std::uint32_t groups = Shape::groups_of(values);
     const auto back = warp.lag_of(predictor.lag);
     const auto turns = warp.turns();
 
@@ -137,47 +192,6 @@ struct DeltaStrip {
     return (Shape::kWide ? (at + 3) / 4 * 4 : at) == bytes;
   }
 
- private:
-  using Shape = DeltaShape<Word>;
-  using Search = DeltaSearch<Word>;
-  using Planes = DeltaPlanes<Word>;
-  using Predictor = typename Shape::Predictor;
-  template <typename Warp, typename T>
-  using Lanes = typename Warp::template Lanes<T>;
-
-  /// Planes and widths of all groups, from `at` on; returns where they end.
-  template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t encode_rows(Warp warp, const Word* in, std::uint32_t values,
-                                                   Predictor predictor, std::uint32_t groups,
-                                                   std::uint8_t* out, std::uint32_t at) {
-    // Values before those that are coded, and their differences.
-    Lanes<Warp, Word> last[Shape::kMostOrder];
-    warp.each([&](int lane) {
-      for (auto& one : last) one[lane] = 0;
-    });
-    Lanes<Warp, Word> ahead[Shape::kRows];
-    const auto turns = warp.turns();
-    load_ahead(warp, in, 0, values, ahead);
-    for (std::uint32_t group = 0; group < groups; group += Shape::kAtOnce) {
-#ifdef LANESCOPE_ON_DEVICE
-      if constexpr (!Shape::kWide) {  // As differences of an update often are.
-        if (all_zero<Shape::kRows>(warp, ahead, last[0])) {
-          load_ahead(warp, in, (group + Shape::kAtOnce) * Shape::kGroup, values, ahead);
-          Planes::store_widths(warp, 0, out + Shape::kHeader + group);
-          continue;
-        }
-      }
-#endif
-      Lanes<Warp, Word> codes[Shape::kRows];
-      take_rows(warp, in, group * Shape::kGroup, values, predictor, last, ahead, codes);
-      if constexpr (Shape::kWide)
-        Planes::store_rows(warp, turns, codes, predictor.halves != 0, group, groups, out, at);
-      else
-        Planes::store_groups(warp, turns, codes, group, out, at);
-    }
-    return ended(warp, out, at);
-  }
-
   /// Fills a word up.
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t ended(Warp warp, std::uint8_t* out, std::uint32_t at) {
@@ -188,43 +202,6 @@ struct DeltaStrip {
     warp.sync();
     return at;
   }
-
-#ifdef LANESCOPE_ON_DEVICE
-  /// The same of 64-bit values as `encode_rows`.
-  template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t encode_quads(Warp warp, const Word* in, std::uint32_t values,
-                                                    Predictor predictor, std::uint32_t groups,
-                                                    std::uint8_t* out, std::uint32_t at) {
-    using Quads = DeltaQuads<Word>;
-    using Quad = typename Quads::Quad;
-    const typename Quads::template Place<Warp> place(warp);
-    Quad last[Shape::kMostOrder] = {};
-    Quad ahead = Quads::load(in, 0, values, warp.lane);
-    for (std::uint32_t group = 0; group < groups; group += Shape::kAtOnce) {
-      const std::uint32_t first = group * Shape::kGroup;
-      Quad codes = ahead;
-      ahead = Quads::load(in, first + Quads::kAtOnce, values, warp.lane);
-      if (predictor.turned != 0) {
-        LANESCOPE_UNROLL
-        for (auto& code : codes.at) code = Shape::turn(code, 1);
-      }
-      LANESCOPE_UNROLL
-      for (std::uint32_t order = 0; order < Shape::kMostOrder; ++order)
-        if (order == 0 || order < predictor.order)
-          Quads::take_differences(warp, codes, last[order], predictor.lag);
-      LANESCOPE_UNROLL
-      for (auto& code : codes.at) code = Shape::zigzag(code);
-      if (first + Quads::kAtOnce > values) {
-        const std::uint32_t mine = first + Quads::kQuad * static_cast<std::uint32_t>(warp.lane);
-        LANESCOPE_UNROLL
-        for (std::uint32_t j = 0; j < Quads::kQuad; ++j)
-          if (mine + j >= values) codes.at[j] = 0;
-      }
-      Quads::store(warp, place, codes, predictor.halves != 0, group, groups, out, at);
-    }
-    return ended(warp, out, at);
-  }
-#endif
 
 #ifdef LANESCOPE_ON_DEVICE
   /// Whether rows are, and one more.

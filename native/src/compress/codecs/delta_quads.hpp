@@ -48,6 +48,87 @@ struct DeltaQuads {
     }
   };
 
+  /// Widths and planes of all groups of a strip, the planes from `at` on; returns where they end.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
+                                              Predictor predictor, std::uint8_t* out,
+                                              std::uint32_t at) {
+    const Place<Warp> place(warp);
+    Quad last[Shape::kMostOrder] = {};
+    Quad ahead = load(in, 0, values, warp.lane);
+    for (std::uint32_t first = 0; first < values; first += kAtOnce) {
+      Quad codes = ahead;
+      ahead = load(in, first + kAtOnce, values, warp.lane);
+      if (predictor.turned != 0) {
+        LANESCOPE_UNROLL
+        for (auto& code : codes.at) code = Shape::turn(code, 1);
+      }
+      LANESCOPE_UNROLL
+      for (std::uint32_t order = 0; order < Shape::kMostOrder; ++order)
+        if (order == 0 || order < predictor.order)
+          take_differences(warp, codes, last[order], predictor.lag);
+      LANESCOPE_UNROLL
+      for (auto& code : codes.at) code = Shape::zigzag(code);
+      if (first + kAtOnce > values) {
+        const std::uint32_t mine = first + kQuad * static_cast<std::uint32_t>(warp.lane);
+        LANESCOPE_UNROLL
+        for (std::uint32_t j = 0; j < kQuad; ++j)
+          if (mine + j >= values) codes.at[j] = 0;
+      }
+      store(warp, place, codes, predictor.halves != 0, first / Shape::kGroup,
+            Shape::groups_of(values), out, at);
+    }
+    return at;
+  }
+
+  /// Values of all groups of a strip, of which the planes lie from `at` on; false where they are
+  /// not what `encode` makes.
+  template <typename Warp, typename Out>
+  LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,
+                                     Predictor predictor, Out& out, std::uint32_t values,
+                                     std::uint32_t at) {
+    const Place<Warp> place(warp);
+    const bool halves = predictor.halves != 0;
+    const std::uint32_t groups = Shape::groups_of(values);
+    Word sums[Shape::kMostOrder] = {};                 // Of each order, where the lag is 1.
+    Lanes<Warp, Word> before[Shape::kMostOrder] = {};  // Else the last 32 of them.
+    Planes planes;
+    if (!load_planes(warp, place, in, bytes, halves, 0, groups, at, planes)) return false;
+    for (std::uint32_t first = 0; first < values; first += kAtOnce) {
+      Quad quad = codes_of(warp, place, planes);
+      const std::uint32_t next = first / Shape::kGroup + kQuad;
+      if (!load_planes(warp, place, in, bytes, halves, next, groups, at, planes)) return false;
+      LANESCOPE_UNROLL
+      for (auto& one : quad.at) one = Shape::zigzag_back(one);
+      Word* to = out.at(first);
+      if (predictor.lag == 1) {
+        LANESCOPE_UNROLL
+        for (std::uint32_t order = 0; order < Shape::kMostOrder; ++order)
+          if (order == 0 || order < predictor.order) add_up(warp, quad, sums[order]);
+        if (predictor.turned != 0) {
+          LANESCOPE_UNROLL
+          for (auto& one : quad.at) one = Shape::turn_back(one, 1);
+        }
+        put(quad, to, warp.lane);
+      } else {
+        put(quad, to, warp.lane);
+        warp.sync();
+        add_up_rows(warp, to, predictor, before);
+      }
+      out.done(warp, first + kAtOnce);
+    }
+    return (at + 3) / 4 * 4 == bytes;
+  }
+
+ private:
+  template <typename Warp, typename T>
+  using Lanes = typename Warp::template Lanes<T>;
+
+  /// A lane's planes of its group: of each word of a code 4.
+  struct Planes {
+    std::uint32_t low[kQuad], high[kQuad];
+  };
+
   /// Values from `first` on; 0 for those that are not there.
   LANESCOPE_LANES static Quad load(const Word* in, std::uint32_t first, std::uint32_t values,
                                    int lane) {
@@ -125,7 +206,6 @@ struct DeltaQuads {
     }
   }
 
- private:
   template <typename Warp>
   LANESCOPE_LANES static auto of_all(std::uint32_t value) {
     return typename Warp::template Lanes<std::uint32_t>{value};
@@ -196,6 +276,118 @@ struct DeltaQuads {
       if (kLanes + j < left[0]) store_half(to + 2 * (kLanes + j), high[j]);
       if (kLanes + j < left[1]) store_half(behind + 2 * (kLanes + j), high[j] >> 16);
     }
+  }
+
+  /// Loads planes of four groups, 0 where there is none, from `at` on, which it moves behind them.
+  /// False where they do not lie in `bytes`.
+  template <typename Warp>
+  LANESCOPE_LANES static bool load_planes(Warp warp, const Place<Warp>& place,
+                                          const std::uint8_t* in, std::uint32_t bytes, bool halves,
+                                          std::uint32_t group, std::uint32_t groups,
+                                          std::uint32_t& at, Planes& planes) {
+    if (group >= groups) return true;
+    std::uint32_t first = 0, second = 0;
+    if (group + place.group() < groups) {
+      const std::uint32_t more = halves ? 1 : 0;
+      const std::uint8_t* widths = in + Shape::kHeader + ((group + place.group()) << more);
+      first = widths[0];
+      second = widths[more];
+    }
+    const bool possible = first <= Shape::kBits && second <= Shape::kBits;
+    const std::uint32_t units = possible ? first + second : 0;  // Of 2 bytes: 128 at most.
+    const std::uint32_t all = warp.any_bits(of_all<Warp>(units << place.shift));
+    const std::uint8_t* from = in + at + 2 * Warp::sum_of_bytes(all & place.before);
+    at += 2 * Warp::sum_of_bytes(all);
+    if (warp.lanes_with(of_all<Warp>(possible ? 0 : 1), 1) != 0 || at > bytes) return false;
+    if (halves)
+      load_halves(place, first, second, from, planes);
+    else
+      load_words(place, first, from, planes);
+    return true;
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void load_words(const Place<Warp>& place, std::uint32_t width,
+                                         const std::uint8_t* from, Planes& planes) {
+    const int left = static_cast<int>(width - place.in_group);
+    from += 4 * place.in_group;
+    LANESCOPE_UNROLL
+    for (int j = 0; j < static_cast<int>(kQuad); ++j) {
+      planes.low[j] = j < left ? load_word(from + 4 * j) : 0;
+      planes.high[j] = kLanes + j < left ? load_word(from + 4 * (kLanes + j)) : 0;
+    }
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static void load_halves(const Place<Warp>& place, std::uint32_t first,
+                                          std::uint32_t second, const std::uint8_t* from,
+                                          Planes& planes) {
+    const int left[2] = {static_cast<int>(first - place.in_group),
+                         static_cast<int>(second - place.in_group)};
+    from += 2 * place.in_group;
+    const std::uint8_t* behind = from + 2 * first;
+    const auto both = [&](int plane) {
+      const std::uint32_t one = plane < left[0] ? load_half(from + 2 * plane) : 0;
+      return one | (plane < left[1] ? load_half(behind + 2 * plane) : 0) << 16;
+    };
+    LANESCOPE_UNROLL
+    for (int j = 0; j < static_cast<int>(kQuad); ++j) {
+      planes.low[j] = both(j);
+      planes.high[j] = both(kLanes + j);
+    }
+  }
+
+  template <typename Warp>
+  LANESCOPE_LANES static Quad codes_of(Warp warp, const Place<Warp>& place, Planes& planes) {
+    warp.transpose(planes.low, place.turns);
+    warp.transpose(planes.high, place.turns);
+    Quad codes;
+    LANESCOPE_UNROLL
+    for (std::uint32_t j = 0; j < kQuad; ++j)
+      codes.at[j] = static_cast<Word>(planes.high[j]) << 32 | planes.low[j];
+    return codes;
+  }
+
+  /// Each difference added to those before; `sum` is that of all before, and then of these, too.
+  template <typename Warp>
+  LANESCOPE_LANES static void add_up(Warp warp, Quad& quad, Word& sum) {
+    LANESCOPE_UNROLL
+    for (std::uint32_t j = 1; j < kQuad; ++j) quad.at[j] += quad.at[j - 1];
+    const Word own = quad.at[kQuad - 1];
+    const Word sums = warp.sum_up_to(own);
+    const Word before = sum + (sums - own);
+    sum += warp.of_lane(sums, kLanes - 1);
+    LANESCOPE_UNROLL
+    for (auto& one : quad.at) one += before;
+  }
+
+  /// Stores values in order, `to` is aligned to 16 bytes.
+  LANESCOPE_LANES static void put(const Quad& quad, Word* to, int lane) {
+    auto* units = reinterpret_cast<uint4*>(to) + 2 * lane;
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      const auto one = static_cast<std::uint64_t>(quad.at[2 * k]);
+      const auto other = static_cast<std::uint64_t>(quad.at[2 * k + 1]);
+      units[k] = {static_cast<std::uint32_t>(one), static_cast<std::uint32_t>(one >> 32),
+                  static_cast<std::uint32_t>(other), static_cast<std::uint32_t>(other >> 32)};
+    }
+  }
+
+  /// Makes values of differences, with any lag, where they lie.
+  template <typename Warp>
+  LANESCOPE_LANES static void add_up_rows(Warp warp, Word* at, const Predictor& predictor,
+                                          Lanes<Warp, Word>* before) {
+    const auto back = warp.lag_of(predictor.lag);
+    Lanes<Warp, Word> rows[kQuad];
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kQuad; ++k) rows[k][warp.lane] = at[k * kLanes + warp.lane];
+    LANESCOPE_UNROLL
+    for (std::uint32_t order = 0; order < Shape::kMostOrder; ++order)
+      if (order == 0 || order < predictor.order)
+        warp.template add_up<kQuad>(rows, before[order], back);
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < kQuad; ++k)
+      at[k * kLanes + warp.lane] = Shape::turn_back(rows[k][warp.lane], predictor.turned);
   }
 };
 
