@@ -4,6 +4,7 @@
 
 #include "compress/codecs/delta_planes.hpp"
 #include "compress/codecs/delta_quads.hpp"
+#include "compress/codecs/delta_samples.hpp"
 #include "compress/codecs/delta_search.hpp"
 #include "compress/codecs/delta_shape.hpp"
 #include "compress/strip_codec.hpp"
@@ -43,29 +44,20 @@ struct DeltaStrip {
            groups * Shape::kBits * Shape::kParts * 4;
   }
 
+  /// On a GPU, of 64-bit values only what the search and the widths take: so an SM has more warps.
   LANESCOPE_LANES static constexpr std::uint32_t least_room(std::uint32_t values) {
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (Shape::kWide)
+      if (bound(values) > DeltaSamples<Word>::kRoom) return DeltaSamples<Word>::kRoom;
+#endif
     return bound(values);
   }
 
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
-                                              const Settings&, std::uint8_t* out, std::uint32_t) {
-    const Predictor predictor = Search::best_predictor(warp, in, values, out);
-    const std::uint32_t groups = Shape::groups_of(values);
-    std::uint32_t at = Planes::planes_at(groups << predictor.halves);
-    warp.each([&](int lane) {
-      if (lane == 0) {
-        store_word(out + at - 4, 0);  // For zeros behind the last width; widths come later.
-        store_word(out, predictor.header());
-      }
-    });
-    warp.sync();
-#ifdef LANESCOPE_ON_DEVICE
-    if constexpr (Shape::kWide)
-      return ended(warp, out, DeltaQuads<Word>::encode(warp, in, values, predictor, out, at));
-    else
-#endif
-      return encode_rows(warp, in, values, predictor, groups, out, at);
+                                              const Settings&, std::uint8_t* out,
+                                              std::uint32_t room) {
+    return encode_as(warp, in, values, Search::best_predictor(warp, in, values, out), out, room);
   }
 
   template <typename Warp, typename Out>
@@ -92,6 +84,29 @@ struct DeltaStrip {
   using Predictor = typename Shape::Predictor;
   template <typename Warp, typename T>
   using Lanes = typename Warp::template Lanes<T>;
+
+  /// By a predictor that was found.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t encode_as(Warp warp, const Word* in, std::uint32_t values,
+                                                 Predictor predictor, std::uint8_t* out,
+                                                 std::uint32_t room) {
+    const std::uint32_t groups = Shape::groups_of(values);
+    std::uint32_t at = Planes::planes_at(groups << predictor.halves);
+    warp.each([&](int lane) {
+      if (lane == 0) {
+        store_word(out + at - 4, 0);  // For zeros behind the last width; widths come later.
+        store_word(out, predictor.header());
+      }
+    });
+    warp.sync();
+#ifdef LANESCOPE_ON_DEVICE
+    if constexpr (Shape::kWide) {
+      at = DeltaQuads<Word>::encode(warp, in, values, predictor, out, at, room);
+      return ended(warp, out, at, at < room);
+    } else
+#endif
+      return encode_rows(warp, in, values, predictor, groups, out, at);
+  }
 
   /// Planes and widths of all groups, from `at` on; returns where they end.
   template <typename Warp>
@@ -123,7 +138,7 @@ struct DeltaStrip {
       else
         Planes::store_groups(warp, turns, codes, group, out, at);
     }
-    return ended(warp, out, at);
+    return ended(warp, out, at, true);
   }
 
   /// Values of all groups, of which the planes lie from `at` on.
@@ -192,11 +207,12 @@ struct DeltaStrip {
     return (Shape::kWide ? (at + 3) / 4 * 4 : at) == bytes;
   }
 
-  /// Fills a word up.
+  /// Fills a word up, where what is written of it fits.
   template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t ended(Warp warp, std::uint8_t* out, std::uint32_t at) {
+  LANESCOPE_LANES static std::uint32_t ended(Warp warp, std::uint8_t* out, std::uint32_t at,
+                                             bool fits) {
     if (at % 4 != 0) {
-      warp.each([&](int) { store_half(out + at, 0); });
+      if (fits) warp.each([&](int) { store_half(out + at, 0); });
       at += 2;
     }
     warp.sync();

@@ -49,10 +49,11 @@ struct DeltaQuads {
   };
 
   /// Widths and planes of all groups of a strip, the planes from `at` on; returns where they end.
+  /// Planes that do not lie in `room` are not stored.
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
                                               Predictor predictor, std::uint8_t* out,
-                                              std::uint32_t at) {
+                                              std::uint32_t at, std::uint32_t room) {
     const Place<Warp> place(warp);
     Quad last[Shape::kMostOrder] = {};
     Quad ahead = load(in, 0, values, warp.lane);
@@ -76,7 +77,7 @@ struct DeltaQuads {
           if (mine + j >= values) codes.at[j] = 0;
       }
       store(warp, place, codes, predictor.halves != 0, first / Shape::kGroup,
-            Shape::groups_of(values), out, at);
+            Shape::groups_of(values), out, at, room);
     }
     return at;
   }
@@ -179,7 +180,7 @@ struct DeltaQuads {
   template <typename Warp>
   LANESCOPE_LANES static void store(Warp warp, const Place<Warp>& place, const Quad& codes,
                                     bool halves, std::uint32_t group, std::uint32_t groups,
-                                    std::uint8_t* out, std::uint32_t& at) {
+                                    std::uint8_t* out, std::uint32_t& at, std::uint32_t room) {
     std::uint32_t mine = width_of_half(warp, codes);
     const std::uint32_t other = warp.across(mine, kGroupLanes / 2);
     if (!halves) mine = mine > other ? mine : other;
@@ -189,6 +190,7 @@ struct DeltaQuads {
     store_width(place, mine, halves, group, groups, out + Shape::kHeader);
     std::uint8_t* to = out + at + 2 * Warp::sum_of_bytes(all & place.before);
     at += 2 * Warp::sum_of_bytes(all);
+    if (at > room) return;
 
     std::uint32_t low[kQuad], high[kQuad];
     LANESCOPE_UNROLL

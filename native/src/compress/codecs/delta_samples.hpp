@@ -23,6 +23,9 @@ class DeltaSamples {
   static constexpr std::uint32_t kSamples = 8;
   /// With these all groups of the sample are whole, and none is the first one.
   static constexpr std::uint32_t kFewestGroups = 2 * kSamples + 1;
+  /// Of a group and the values before it, and 4 more: so no two lanes' values share a bank.
+  static constexpr std::uint32_t kStride = 2 * kLanes + 4;
+  static constexpr std::uint32_t kRoom = kSamples * kStride * sizeof(Word);  ///< Bytes it takes.
 
   /// Brings the sample from `in` to `room`, which is aligned to 16 bytes.
   template <typename Warp>
@@ -95,8 +98,6 @@ class DeltaSamples {
  private:
   static constexpr std::uint32_t kLanesEach = kLanes / kSamples;
   static constexpr std::uint32_t kEach = kLanes / kLanesEach;
-  /// Of a group and the values before it, and 4 more: so no two lanes' values share a bank.
-  static constexpr std::uint32_t kStride = 2 * kLanes + 4;
 
   /// What tells of differences how wide the code of the widest one is.
   struct Bits {
