@@ -160,8 +160,11 @@ void encode_blocks(const Choice& choice, const Values& values, std::size_t bytes
   const auto kernel = kernel_for<Encoding>(choice, sink.taken.base != nullptr);
   if (bytes == 0) return;
   const KernelLayout layout = layout_on_device(kernel);
-  const auto threads =
-      layout.groups_per_cta * kGroupThreads + (sink.progress.stored != nullptr ? kLanes : 0);
+  const bool followed = sink.progress.stored != nullptr;
+  const auto groups =
+      followed ? std::min(layout.groups_per_cta, static_cast<unsigned int>(kernel.followed_groups))
+               : layout.groups_per_cta;
+  const auto threads = groups * kGroupThreads + (followed ? kLanes : 0);
   kernel.launch({ctas_of(layout, bytes, sms), threads, layout.shared_bytes, stream},
                 {values, bytes, sink, Settings{choice.dimensionality},
                  static_cast<std::uint32_t>(bytes_of(choice.dtype))});

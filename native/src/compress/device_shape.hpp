@@ -30,6 +30,20 @@ constexpr std::uint32_t shared_of_warp(std::uint32_t groups, std::uint32_t ctas)
   return (kShared - ctas * kOfCta) / (groups * static_cast<std::uint32_t>(kStrips)) / 16 * 16;
 }
 
+/// Groups of an encoder that somebody follows, of up to `groups`: one more warp marks what is
+/// stored then, and takes registers, too.
+template <typename Strip>
+constexpr int followed_groups(int groups) {
+  return ManyRegisters<Strip> ? std::min(groups, 3) : groups;
+}
+
+/// Most threads of an encoder's CTA.
+template <typename Strip, typename Shape>
+constexpr int encode_threads() {
+  return std::max(Shape::kEncodeGroups * kGroupThreads,
+                  followed_groups<Strip>(Shape::kEncodeGroups) * kGroupThreads + kLanes);
+}
+
 /// What an SM keeps in shared memory for a codec. Four warps, a group, work on a block. As many
 /// groups as fit hide each other's waiting: so strips have room for what they usually become where
 /// that makes a group more, and the few that do not fit take another way.

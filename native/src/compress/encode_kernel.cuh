@@ -7,7 +7,7 @@ namespace lanescope::compress {
 
 /// Codes on groups of warps, and one more warp where somebody follows.
 template <typename Strip, bool update>
-__global__ void __launch_bounds__(ShapeOf<Strip, update>::kEncodeGroups* kGroupThreads + kLanes, 1)
+__global__ void __launch_bounds__(encode_threads<Strip, ShapeOf<Strip, update>>(), 1)
     encode_kernel(const std::byte* data, const std::byte* const* places, std::size_t bytes,
                   Sink sink, Settings settings, std::uint32_t value_bytes) {
   extern __shared__ uint4 shared_memory[];
@@ -77,8 +77,12 @@ struct StripKernel<Encoding, Strip> {
   template <bool update>
   static Kernel<Encoding> of() {
     using Shape = ShapeOf<Strip, update>;
-    return {reinterpret_cast<const void*>(&encode_kernel<Strip, update>), Shape::kEncodeGroups,
-            Shape::kEncodeBytes * kStrips, false, &launch_encode<Strip, update>};
+    return {reinterpret_cast<const void*>(&encode_kernel<Strip, update>),
+            Shape::kEncodeGroups,
+            Shape::kEncodeBytes * kStrips,
+            false,
+            &launch_encode<Strip, update>,
+            followed_groups<Strip>(Shape::kEncodeGroups)};
   }
 };
 

@@ -45,6 +45,9 @@ inline namespace LANESCOPE_CPU {
 //
 // and a `decode` that takes a `CodedStrip` in place of `in`.
 //
+// A codec of which four groups take all registers of an SM to encode has `kManyRegisters`, true:
+// they are three where somebody follows (device_progress.cuh).
+//
 // `Out` takes values in order, a row of `kRow` at a time:
 //
 //   static constexpr bool kManyRows
@@ -79,6 +82,11 @@ struct CodecOf;
 /// Whether the kernels of updates by a codec read values and base but once.
 template <typename Strip>
 concept InOrder = Strip::kInOrder;
+
+/// Whether its encoder takes all of the registers that an SM has for four groups, so that there are
+/// none for one more warp.
+template <typename Strip>
+concept ManyRegisters = Strip::kManyRegisters;
 
 struct StripCodec {
   /// Where codecs are tried in turn, those of the lowest rank come first, and of one rank those of

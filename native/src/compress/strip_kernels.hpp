@@ -49,6 +49,7 @@ struct Kernel {
   std::size_t shared_bytes = 0;  ///< Of a group.
   bool alone = false;            ///< A group is a CTA by itself.
   void (*launch)(const Launch& launch, const Job& job) = nullptr;
+  int followed_groups = 0;  ///< Of an encoder: so many at most where somebody follows.
 };
 
 /// The kernel of a codec that encodes (`Job` is `Encoding`) or decodes values of a type. Each codec

@@ -35,6 +35,7 @@ inline namespace LANESCOPE_CPU {
 template <typename W>
 struct DeltaStrip {
   using Word = W;
+  static constexpr bool kManyRegisters = sizeof(Word) == 8;
   /// Of four groups; the host gives one at a time.
   static constexpr std::uint32_t kRow = 4 * kLanes * (sizeof(Word) == 2 ? 2 : 1);
 
