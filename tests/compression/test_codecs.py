@@ -64,9 +64,9 @@ def special(word):
     return np.array(found, word)
 
 
-def bent(count, order, lag, narrow):
+def bent(count, order, lag, narrow, most=1 << 20):
     """Words of which differences of such an order are small, and smaller in half of the 16s."""
-    steps = RANDOM.integers(-(1 << 20), 1 << 20, count)
+    steps = RANDOM.integers(-most, most, count)
     steps[np.arange(count) // 16 % 2 == 1] >>= narrow
     words = steps.astype(np.uint64)
     for _ in range(order):

@@ -128,6 +128,23 @@ def test_delta_of_any_order(group, order, lag, narrow, count, sign):
     assert difference(group, bent(count, order, lag, narrow) ^ signs, "delta", "float64") is None
 
 
+@pytest.mark.parametrize(
+    ("order", "lag", "narrow", "bits"),
+    [
+        *((1, 1, 0, 59), (1, 3, 3, 60), (2, 1, 9, 62), (3, 1, 0, 58), (3, 10, 7, 60)),
+        *((2, 16, 5, 61), (1, 32, 8, 61), (2, 5, 1, 59)),
+    ],
+)
+@pytest.mark.parametrize("count", [8192 + 1999, 1993])
+def test_delta_of_strips_larger_than_their_room(group, order, lag, narrow, bits, count):
+    """They get smaller, but by little: the rest of each is coded when the room was stored."""
+    words = bent(count, order, lag, narrow, 1 << bits)
+    small = bent(2048, 1, 1, 0)
+    assert difference(group, words, "delta", "float64") is None
+    words[2048:4096] = small[: max(0, min(2048, count - 2048))]
+    assert difference(group, words, "delta", "float64") is None
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
     ("places", "bits", "rare", "kinds"),

@@ -80,10 +80,12 @@ struct GroupEncoder {
     } else if (descriptor.mode() == static_cast<std::uint8_t>(BlockMode::constant)) {
       store_constant(first, out);
     } else if constexpr (Shape::kCodes) {
-      if (overfull)
-        code_one_by_one(in, bytes, out);
-      else
+      if (!overfull)
         copy_strips(out);
+      else if constexpr (CodesRest<Strip>)
+        code_rests(in, mine, out);
+      else
+        code_one_by_one(in, bytes, out);
     }
   }
 
@@ -143,7 +145,7 @@ struct GroupEncoder {
         if (!overfull) return copy_strips(out);
         store_around_strips(out);
       } else if (turn == group.warp) {
-        store_words(used, out);
+        store_words(staging_of(0), 0, used, out);
       }
       group.sync();
     }
@@ -395,11 +397,25 @@ struct GroupEncoder {
       group.sync();
       const StripPart part = StripPart::of(strip, bytes);
       if (strip != group.warp || part.bytes == 0) continue;
-      store_words(Strip::encode(group.lanes, reinterpret_cast<const Word*>(in + part.begin),
+      store_words(staging_of(0), 0,
+                  Strip::encode(group.lanes, reinterpret_cast<const Word*>(in + part.begin),
                                 static_cast<std::uint32_t>(part.bytes / sizeof(Word)), settings,
                                 staging_of(0), Shape::kEncodeRoom * kStrips),
                   out);
     }
+  }
+
+  /// The same for codecs that go on where the room ends: of all strips at once.
+  __device__ void code_rests(const std::byte* in, StripPart mine, std::byte* out) const {
+    store_around_strips(out);
+    if (mine.bytes == 0) return;
+    const std::uint32_t used = group.shared->used[group.warp];
+    std::uint8_t* strip = staging_of(group.warp);
+    if (used <= Shape::kEncodeRoom) return store_words(strip, 0, used, out);
+    Strip::encode_rest(
+        group.lanes, reinterpret_cast<const Word*>(in + mine.begin),
+        static_cast<std::uint32_t>(mine.bytes / sizeof(Word)), strip, Shape::kEncodeRoom, used,
+        [&](std::uint32_t begin, std::uint32_t end) { store_words(strip, begin, end, out); });
   }
 
   /// Stores table and zeros at the end.
@@ -414,11 +430,13 @@ struct GroupEncoder {
     }
   }
 
-  /// Stores this warp's strip, which has all of the staging.
-  __device__ void store_words(std::uint32_t used, std::byte* out) const {
+  /// Stores this warp's strip from byte `begin` to `end`, of which the first lies at `from`.
+  __device__ void store_words(const std::uint8_t* from, std::uint32_t begin, std::uint32_t end,
+                              std::byte* out) const {
     auto* words = reinterpret_cast<std::uint32_t*>(out) + group.shared->begin[group.warp];
-    for (std::uint32_t i = group.lanes.lane; i < used / 4; i += kLanes)
-      words[i] = load_word(staging_of(0) + 4 * i);
+    words += begin / 4;
+    for (std::uint32_t i = group.lanes.lane; i < (end - begin) / 4; i += kLanes)
+      words[i] = load_word(from + 4 * i);
   }
 };
 

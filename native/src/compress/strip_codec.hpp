@@ -45,6 +45,18 @@ inline namespace LANESCOPE_CPU {
 //
 // and a `decode` that takes a `CodedStrip` in place of `in`.
 //
+// A codec that stores strips in order, and goes on where the room ends, may have, on a GPU,
+//
+//   static constexpr bool kCodesRest = true
+//   template <typename Warp, typename Store>
+//   static void encode_rest(Warp warp, const Word* in, std::uint32_t values, std::uint8_t* strip,
+//                           std::uint32_t room, std::uint32_t used, Store store)
+//       `encode` made `strip` in `room`, and said `used`, which is more; calls `store(begin, end)`
+//       for all of the strip in order, of which byte `begin` then lies at `strip`; both are
+//       multiples of 4
+//
+// so that strips for which there was too little room are not coded again.
+//
 // A codec of which four groups take all registers of an SM to encode has `kManyRegisters`, true:
 // they are three where somebody follows (device_progress.cuh).
 //
@@ -82,6 +94,10 @@ struct CodecOf;
 /// Whether the kernels of updates by a codec read values and base but once.
 template <typename Strip>
 concept InOrder = Strip::kInOrder;
+
+/// Whether it has `encode_rest`.
+template <typename Strip>
+concept CodesRest = Strip::kCodesRest;
 
 /// Whether its encoder takes all of the registers that an SM has for four groups, so that there are
 /// none for one more warp.

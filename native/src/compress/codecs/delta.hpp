@@ -36,6 +36,7 @@ template <typename W>
 struct DeltaStrip {
   using Word = W;
   static constexpr bool kManyRegisters = sizeof(Word) == 8;
+  static constexpr bool kCodesRest = sizeof(Word) == 8;
   /// Of four groups; the host gives one at a time.
   static constexpr std::uint32_t kRow = 4 * kLanes * (sizeof(Word) == 2 ? 2 : 1);
 
@@ -60,6 +61,27 @@ struct DeltaStrip {
                                               std::uint32_t room) {
     return encode_as(warp, in, values, Search::best_predictor(warp, in, values, out), out, room);
   }
+
+#ifdef LANESCOPE_ON_DEVICE
+  template <typename Warp, typename Store>
+  LANESCOPE_LANES static void encode_rest(Warp warp, const Word* in, std::uint32_t values,
+                                          std::uint8_t* strip, std::uint32_t room,
+                                          std::uint32_t used, Store store) {
+    using Quads = DeltaQuads<Word>;
+    const Predictor predictor = Predictor::of(load_word(strip));
+    std::uint32_t at = Planes::planes_at(Shape::groups_of(values) << predictor.halves);
+    const std::uint32_t first = Quads::fitting(warp, strip, values, predictor, at, room);
+    const std::uint32_t begin = at / 4 * 4;
+    store(0, begin);
+    const std::uint32_t half = at != begin ? load_word(strip + begin) : 0;
+    warp.sync();
+    store_word(strip, half);  // All lanes the same.
+    warp.sync();
+    at = Quads::template encode<true>(warp, in, values, predictor, strip, at - begin, room, first);
+    ended(warp, strip, at, true);
+    store(begin, used);
+  }
+#endif
 
   template <typename Warp, typename Out>
   LANESCOPE_LANES static bool decode(Warp warp, const std::uint8_t* in, std::uint32_t bytes,

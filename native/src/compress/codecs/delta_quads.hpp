@@ -49,15 +49,19 @@ struct DeltaQuads {
   };
 
   /// Widths and planes of all groups of a strip, the planes from `at` on; returns where they end.
-  /// Planes that do not lie in `room` are not stored.
-  template <typename Warp>
+  /// Planes that do not lie in `room` are not stored. Of the rest of a strip, that from value
+  /// `begin` on, only planes are stored.
+  template <bool rest = false, typename Warp>
   LANESCOPE_LANES static std::uint32_t encode(Warp warp, const Word* in, std::uint32_t values,
                                               Predictor predictor, std::uint8_t* out,
-                                              std::uint32_t at, std::uint32_t room) {
+                                              std::uint32_t at, std::uint32_t room,
+                                              std::uint32_t begin = 0) {
     const Place<Warp> place(warp);
     Quad last[Shape::kMostOrder] = {};
-    Quad ahead = load(in, 0, values, warp.lane);
-    for (std::uint32_t first = 0; first < values; first += kAtOnce) {
+    // Orders times lags are 32 at most: the 128 values before the rest tell of all before these.
+    std::uint32_t first = rest && begin > 0 ? begin - kAtOnce : begin;
+    Quad ahead = load(in, first, values, warp.lane);
+    for (; first < values; first += kAtOnce) {
       Quad codes = ahead;
       ahead = load(in, first + kAtOnce, values, warp.lane);
       if (predictor.turned != 0) {
@@ -76,10 +80,32 @@ struct DeltaQuads {
         for (std::uint32_t j = 0; j < kQuad; ++j)
           if (mine + j >= values) codes.at[j] = 0;
       }
-      store(warp, place, codes, predictor.halves != 0, first / Shape::kGroup,
-            Shape::groups_of(values), out, at, room);
+      if (rest && first < begin) continue;
+      store<rest>(warp, place, codes, predictor.halves != 0, first / Shape::kGroup,
+                  Shape::groups_of(values), out, at, room);
     }
     return at;
+  }
+
+  /// Of a strip for which `room` is too little, the first value that is not in it; planes lie from
+  /// `at` on, which it moves behind those that are.
+  template <typename Warp>
+  LANESCOPE_LANES static std::uint32_t fitting(Warp warp, const std::uint8_t* strip,
+                                               std::uint32_t values, Predictor predictor,
+                                               std::uint32_t& at, std::uint32_t room) {
+    const Place<Warp> place(warp);
+    std::uint32_t group = 0;
+    LANESCOPE_NOT_UNROLLED
+    for (; group < Shape::groups_of(values); group += kQuad) {
+      const Widths widths =
+          widths_at(place, strip, predictor.halves != 0, group, Shape::groups_of(values));
+      const std::uint32_t all =
+          warp.any_bits(of_all<Warp>((widths.first + widths.second) << place.shift));
+      const std::uint32_t end = at + 2 * Warp::sum_of_bytes(all);
+      if (end > room) break;
+      at = end;
+    }
+    return group * Shape::kGroup;
   }
 
   /// Values of all groups of a strip, of which the planes lie from `at` on; false where they are
@@ -177,7 +203,7 @@ struct DeltaQuads {
   }
 
   /// Widths and planes of the codes of four groups, as `DeltaPlanes::store_rows` stores them.
-  template <typename Warp>
+  template <bool rest, typename Warp>
   LANESCOPE_LANES static void store(Warp warp, const Place<Warp>& place, const Quad& codes,
                                     bool halves, std::uint32_t group, std::uint32_t groups,
                                     std::uint8_t* out, std::uint32_t& at, std::uint32_t room) {
@@ -187,7 +213,7 @@ struct DeltaQuads {
     const bool second = (place.lane & kGroupLanes / 2) != 0;
     const std::uint32_t units = halves ? mine + other : 2 * mine;  // Of 2 bytes: 128 at most.
     const std::uint32_t all = warp.any_bits(of_all<Warp>(units << place.shift));
-    store_width(place, mine, halves, group, groups, out + Shape::kHeader);
+    if (!rest) store_width(place, mine, halves, group, groups, out + Shape::kHeader);
     std::uint8_t* to = out + at + 2 * Warp::sum_of_bytes(all & place.before);
     at += 2 * Warp::sum_of_bytes(all);
     if (at > room) return;
@@ -280,6 +306,19 @@ struct DeltaQuads {
     }
   }
 
+  /// Of the halves of a lane's group, or twice that of all of it; 0 where there is none.
+  struct Widths {
+    std::uint32_t first = 0, second = 0;
+  };
+  template <typename Warp>
+  LANESCOPE_LANES static Widths widths_at(const Place<Warp>& place, const std::uint8_t* in,
+                                          bool halves, std::uint32_t group, std::uint32_t groups) {
+    if (group + place.group() >= groups) return {};
+    const std::uint32_t more = halves ? 1 : 0;
+    const std::uint8_t* widths = in + Shape::kHeader + ((group + place.group()) << more);
+    return {widths[0], widths[more]};
+  }
+
   /// Loads planes of four groups, 0 where there is none, from `at` on, which it moves behind them.
   /// False where they do not lie in `bytes`.
   template <typename Warp>
@@ -288,13 +327,7 @@ struct DeltaQuads {
                                           std::uint32_t group, std::uint32_t groups,
                                           std::uint32_t& at, Planes& planes) {
     if (group >= groups) return true;
-    std::uint32_t first = 0, second = 0;
-    if (group + place.group() < groups) {
-      const std::uint32_t more = halves ? 1 : 0;
-      const std::uint8_t* widths = in + Shape::kHeader + ((group + place.group()) << more);
-      first = widths[0];
-      second = widths[more];
-    }
+    const auto [first, second] = widths_at(place, in, halves, group, groups);
     const bool possible = first <= Shape::kBits && second <= Shape::kBits;
     const std::uint32_t units = possible ? first + second : 0;  // Of 2 bytes: 128 at most.
     const std::uint32_t all = warp.any_bits(of_all<Warp>(units << place.shift));
