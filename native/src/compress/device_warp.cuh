@@ -165,16 +165,27 @@ struct DeviceWarp {
   /// 4 l + 3, and then as many of what they became. Two of the five steps take no shuffle.
   __device__ __forceinline__ void transpose(std::uint32_t (&rows)[4],
                                             const QuadTurns& turns) const {
-#pragma unroll
-    for (int k = 0; k < 2; ++k)
-#pragma unroll
-      for (auto& row : rows)
-        row = __byte_perm(row, __shfl_xor_sync(kAllLanes, row, 4 >> k), turns.taken[k]);
+    swap_lanes<4>(rows, turns);
+    swap_lanes<2>(rows, turns);
+    swap_lanes<1>(rows, turns);
+    swap_rows(rows);
+  }
+
+  /// The steps of that, for who has to do something else between them: with the lane that lies so
+  /// far away, 4, 2 and 1, and then of a lane's own rows.
+  template <int apart>
+  __device__ __forceinline__ void swap_lanes(std::uint32_t (&rows)[4],
+                                             const QuadTurns& turns) const {
 #pragma unroll
     for (auto& row : rows) {
-      const std::uint32_t other = __shfl_xor_sync(kAllLanes, row, 1);
-      row = choose(turns.kept, row, __funnelshift_l(other, other, turns.turn));
+      const std::uint32_t other = __shfl_xor_sync(kAllLanes, row, apart);
+      if constexpr (apart == 1)
+        row = choose(turns.kept, row, __funnelshift_l(other, other, turns.turn));
+      else
+        row = __byte_perm(row, other, turns.taken[apart == 4 ? 0 : 1]);
     }
+  }
+  __device__ __forceinline__ static void swap_rows(std::uint32_t (&rows)[4]) {
     swap_bits<2>(rows[0], rows[2], 0x33333333);
     swap_bits<2>(rows[1], rows[3], 0x33333333);
     swap_bits<1>(rows[0], rows[1], 0x55555555);

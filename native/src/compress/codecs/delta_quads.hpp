@@ -207,25 +207,33 @@ struct DeltaQuads {
   LANESCOPE_LANES static void store(Warp warp, const Place<Warp>& place, const Quad& codes,
                                     bool halves, std::uint32_t group, std::uint32_t groups,
                                     std::uint8_t* out, std::uint32_t& at, std::uint32_t room) {
-    std::uint32_t mine = width_of_half(warp, codes);
-    const std::uint32_t other = warp.across(mine, kGroupLanes / 2);
-    if (!halves) mine = mine > other ? mine : other;
-    const bool second = (place.lane & kGroupLanes / 2) != 0;
-    const std::uint32_t units = halves ? mine + other : 2 * mine;  // Of 2 bytes: 128 at most.
-    const std::uint32_t all = warp.any_bits(of_all<Warp>(units << place.shift));
-    if (!rest) store_width(place, mine, halves, group, groups, out + Shape::kHeader);
-    std::uint8_t* to = out + at + 2 * Warp::sum_of_bytes(all & place.before);
-    at += 2 * Warp::sum_of_bytes(all);
-    if (at > room) return;
-
-    std::uint32_t low[kQuad], high[kQuad];
+    std::uint32_t low[kQuad], high[kQuad], any[2] = {};
     LANESCOPE_UNROLL
     for (std::uint32_t j = 0; j < kQuad; ++j) {
       low[j] = static_cast<std::uint32_t>(codes.at[j]);
       high[j] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(codes.at[j]) >> 32);
+      any[0] |= low[j];
+      any[1] |= high[j];
     }
-    warp.transpose(low, place.turns);
-    warp.transpose(high, place.turns);
+    // Shuffles of planes and of widths by turns: each would wait for the one before.
+    with_lane<1>(warp, any);
+    swap_lanes<4>(warp, place, low, high);
+    with_lane<2>(warp, any);
+    swap_lanes<2>(warp, place, low, high);
+    std::uint32_t mine = (any[1] != 0 ? kLanes : 0) + bit_length(any[1] != 0 ? any[1] : any[0]);
+    const std::uint32_t other = warp.across(mine, kGroupLanes / 2);
+    swap_lanes<1>(warp, place, low, high);
+    if (!halves) mine = mine > other ? mine : other;
+    const bool second = (place.lane & kGroupLanes / 2) != 0;
+    const std::uint32_t units = halves ? mine + other : 2 * mine;  // Of 2 bytes: 128 at most.
+    const std::uint32_t all = warp.any_bits(of_all<Warp>(units << place.shift));
+    Warp::swap_rows(low);
+    Warp::swap_rows(high);
+
+    if (!rest) store_width(place, mine, halves, group, groups, out + Shape::kHeader);
+    std::uint8_t* to = out + at + 2 * Warp::sum_of_bytes(all & place.before);
+    at += 2 * Warp::sum_of_bytes(all);
+    if (at > room) return;
     if (halves) {
       const std::uint32_t first = second ? other : mine;
       store_halves(place, first, units - first, low, high, to);
@@ -251,18 +259,19 @@ struct DeltaQuads {
     return twice;
   }
 
-  /// The width of the 16 codes of which 4 are this lane's.
-  template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t width_of_half(Warp warp, const Quad& codes) {
-    const Word any = codes.at[0] | codes.at[1] | codes.at[2] | codes.at[3];
-    auto low = static_cast<std::uint32_t>(any);
-    auto high = static_cast<std::uint32_t>(static_cast<std::uint64_t>(any) >> 32);
+  /// The bits of a lane and of the one so far away.
+  template <int apart, typename Warp>
+  LANESCOPE_LANES static void with_lane(Warp warp, std::uint32_t (&any)[2]) {
     LANESCOPE_UNROLL
-    for (int apart = 1; apart < kGroupLanes / 2; apart *= 2) {
-      low |= warp.across(low, apart);
-      high |= warp.across(high, apart);
-    }
-    return (high != 0 ? kLanes : 0) + bit_length(high != 0 ? high : low);
+    for (auto& one : any) one |= warp.across(one, apart);
+  }
+
+  template <int apart, typename Warp>
+  LANESCOPE_LANES static void swap_lanes(Warp warp, const Place<Warp>& place,
+                                         std::uint32_t (&low)[kQuad],
+                                         std::uint32_t (&high)[kQuad]) {
+    warp.template swap_lanes<apart>(low, place.turns);
+    warp.template swap_lanes<apart>(high, place.turns);
   }
 
   /// One lane of each half, or of each group, stores its byte.
