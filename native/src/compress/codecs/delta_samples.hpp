@@ -61,18 +61,29 @@ class DeltaSamples {
     look(warp);
   }
 
-  /// Widths of all groups with a lag, added up; in the upper 16 bits those of turned values.
-  template <typename Warp>
-  LANESCOPE_LANES std::uint32_t widths(Warp warp, std::uint32_t lag) const {
-    Bits plain, turned;
-    const Word* from = mine_ - lag;
+  /// Widths of all groups with each lag, added up; in the upper 16 bits those of turned values.
+  template <std::uint32_t count, typename Warp>
+  LANESCOPE_LANES void widths(Warp warp, const std::uint32_t (&lags)[count],
+                              std::uint32_t (&found)[count]) const {
+    Bits plain[count], turned[count];
     LANESCOPE_UNROLL
     for (std::uint32_t j = 0; j < kEach; ++j) {
-      const Word earlier = from[kLanesEach * j];
-      plain.add(static_cast<Word>(own_[j] - earlier));
-      turned.add(static_cast<Word>(Shape::turn(own_[j], 1) - Shape::turn(earlier, 1)));
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < count; ++k) {
+        const Word earlier = (mine_ - lags[k])[kLanesEach * j];
+        plain[k].add(static_cast<Word>(own_[j] - earlier));
+        turned[k].add(static_cast<Word>(Shape::turn(own_[j], 1) - Shape::turn(earlier, 1)));
+      }
     }
-    return added_up(warp, most(warp, plain.width() | turned.width() << 16));
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < count; ++k) found[k] = plain[k].width() | turned[k].width() << 16;
+    LANESCOPE_UNROLL
+    for (int apart = 1; apart < static_cast<int>(kLanesEach); apart *= 2) {
+      LANESCOPE_UNROLL
+      for (auto& pair : found) pair = Warp::most_of_pairs(pair, warp.across(pair, apart));
+    }
+    LANESCOPE_UNROLL
+    for (auto& pair : found) pair = added_up(warp, pair);
   }
 
   /// Widths of halves with an order, added up; in the upper 16 bits those of groups.

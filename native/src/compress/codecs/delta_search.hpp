@@ -209,24 +209,34 @@ struct DeltaSearch {
 #endif
 
 #ifdef LANESCOPE_ON_DEVICE
+  /// Lags that a GPU tries at once: what lanes tell each other of one is on its way with the other.
+  static constexpr std::uint32_t kLagsAtOnce = 2;
+
   /// The same for 64-bit values of which all groups of the sample are whole, and have 32 values
   /// before them.
   template <typename Warp>
   LANESCOPE_LANES static Predictor best_of_long(Warp warp, const Word* in, std::uint32_t groups,
                                                 std::uint8_t* room) {
+    static_assert(kLags % kLagsAtOnce == 0);
     DeltaSamples<Word> samples(warp, in, groups, room);
     Predictor best{1, 0};
     std::uint32_t least = ~std::uint32_t{0};
     LANESCOPE_NOT_UNROLLED
-    for (std::uint32_t number = 0; number < kLags; ++number) {
-      const std::uint32_t widths = samples.widths(warp, lag_of(number));
+    for (std::uint32_t number = 0; number < kLags; number += kLagsAtOnce) {
+      std::uint32_t lags[kLagsAtOnce], widths[kLagsAtOnce];
       LANESCOPE_UNROLL
-      for (std::uint32_t turned = 0; turned < 2; ++turned) {
-        const std::uint32_t found = widths >> 16 * turned & 0xFFFF;
-        if (found < least) best = {lag_of(number), turned};
-        least = found < least ? found : least;
+      for (std::uint32_t k = 0; k < kLagsAtOnce; ++k) lags[k] = lag_of(number + k);
+      samples.widths(warp, lags, widths);
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kLagsAtOnce; ++k) {
+        LANESCOPE_UNROLL
+        for (std::uint32_t turned = 0; turned < 2; ++turned) {
+          const std::uint32_t found = widths[k] >> 16 * turned & 0xFFFF;
+          if (found < least) best = {lags[k], turned};
+          least = found < least ? found : least;
+        }
       }
-      if (least == 0) return best;
+      if (least == 0) return best;  // No later one takes fewer bits.
     }
     if (best.turned != 0) samples.turn(warp);
     best = refined(best, kSamples, LongCosts<Warp>{warp, samples});
