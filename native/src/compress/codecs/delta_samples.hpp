@@ -77,33 +77,35 @@ class DeltaSamples {
     }
     LANESCOPE_UNROLL
     for (std::uint32_t k = 0; k < count; ++k) found[k] = plain[k].width() | turned[k].width() << 16;
-    LANESCOPE_UNROLL
-    for (int apart = 1; apart < static_cast<int>(kLanesEach); apart *= 2) {
-      LANESCOPE_UNROLL
-      for (auto& pair : found) pair = Warp::most_of_pairs(pair, warp.across(pair, apart));
-    }
+    most(warp, found);
     LANESCOPE_UNROLL
     for (auto& pair : found) pair = added_up(warp, pair);
   }
 
-  /// Widths of halves with an order, added up; in the upper 16 bits those of groups.
-  template <std::uint32_t order, typename Warp>
-  LANESCOPE_LANES std::uint32_t cost(Warp warp, std::uint32_t lag) const {
-    Bits halves[2];
-    const Word* from[order];
-    LANESCOPE_UNROLL
-    for (std::uint32_t n = 0; n < order; ++n) from[n] = mine_ - (n + 1) * lag;
+  /// Widths of halves with an order and each lag, added up; in the upper 16 bits those of groups.
+  template <std::uint32_t order, std::uint32_t count, typename Warp>
+  LANESCOPE_LANES void costs(Warp warp, const std::uint32_t (&lags)[count],
+                             std::uint32_t (&found)[count]) const {
+    Bits halves[count][2];
     LANESCOPE_UNROLL
     for (std::uint32_t j = 0; j < kEach; ++j) {
-      Word values[order + 1] = {own_[j]};
       LANESCOPE_UNROLL
-      for (std::uint32_t n = 0; n < order; ++n) values[n + 1] = from[n][kLanesEach * j];
-      halves[2 * j / kEach].add(
-          Shape::template difference<order>([&](std::uint32_t n) { return values[n]; }, 1));
+      for (std::uint32_t k = 0; k < count; ++k)
+        halves[k][2 * j / kEach].add(Shape::template difference<order>(
+            [&](std::uint32_t n) {
+              return n == 0 ? own_[j] : (mine_ - n * lags[k])[kLanesEach * j];
+            },
+            1));
     }
-    const std::uint32_t both = most(warp, halves[0].width() | halves[1].width() << 16);
-    const std::uint32_t first = both & 0xFFFF, second = both >> 16;
-    return added_up(warp, (first + second) | (first > second ? first : second) << 16);
+    LANESCOPE_UNROLL
+    for (std::uint32_t k = 0; k < count; ++k)
+      found[k] = halves[k][0].width() | halves[k][1].width() << 16;
+    most(warp, found);
+    LANESCOPE_UNROLL
+    for (auto& both : found) {
+      const std::uint32_t first = both & 0xFFFF, second = both >> 16;
+      both = added_up(warp, (first + second) | (first > second ? first : second) << 16);
+    }
   }
 
  private:
@@ -136,12 +138,13 @@ class DeltaSamples {
   }
 
   /// The largest ones of a group's lanes, of each 16 bits.
-  template <typename Warp>
-  LANESCOPE_LANES static std::uint32_t most(Warp warp, std::uint32_t pair) {
+  template <std::uint32_t count, typename Warp>
+  LANESCOPE_LANES static void most(Warp warp, std::uint32_t (&pairs)[count]) {
     LANESCOPE_UNROLL
-    for (int apart = 1; apart < static_cast<int>(kLanesEach); apart *= 2)
-      pair = Warp::most_of_pairs(pair, warp.across(pair, apart));
-    return pair;
+    for (int apart = 1; apart < static_cast<int>(kLanesEach); apart *= 2) {
+      LANESCOPE_UNROLL
+      for (auto& pair : pairs) pair = Warp::most_of_pairs(pair, warp.across(pair, apart));
+    }
   }
 
   /// The sum over groups, each of which all of its lanes have.

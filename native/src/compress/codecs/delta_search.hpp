@@ -108,12 +108,25 @@ struct DeltaSearch {
   using Lanes = typename Warp::template Lanes<T>;
 
   static constexpr std::uint32_t kLags = 10;
+  static constexpr std::uint32_t kLagsTwice = 9;  ///< Of which twice the lag is 32 at most.
   static constexpr std::uint32_t kSamples = 8;
 
   /// The lags that are tried: 1 to 8, 16 and 32.
   LANESCOPE_LANES static constexpr std::uint32_t lag_of(std::uint32_t number) {
     return number < 8 ? number + 1 : 16U << (number - 8);
   }
+
+  /// What a few groups cost.
+  struct Cost {
+    std::uint32_t halves = 0;  // Widths of halves, added up.
+    std::uint32_t whole = 0;   // Of groups.
+
+    LANESCOPE_LANES void add(Word first, Word second) {
+      const HalfRow row{Shape::width_of(first), Shape::width_of(second)};
+      halves += row.first + row.second;
+      whole += row.most();
+    }
+  };
 
 #ifndef LANESCOPE_ON_DEVICE
   /// A row of the sample, and the 32 values before, turned but once; 0 where there are none.
@@ -159,15 +172,15 @@ struct DeltaSearch {
     const SampleRow<Warp>* rows;
     std::uint32_t samples;
 
+    static constexpr std::uint32_t kAtOnce = 1;
+
     template <std::uint32_t order>
-    auto of(std::uint32_t lag) const {
-      Cost cost;
+    void of(const std::uint32_t (&lags)[1], Cost (&found)[1]) const {
       for (std::uint32_t k = 0; k < samples; ++k) {
         Word first, second;
-        warp.any_bits(rows[k].template codes<order>(warp, lag), first, second);
-        cost.add(first, second);
+        warp.any_bits(rows[k].template codes<order>(warp, lags[0]), first, second);
+        found[0].add(first, second);
       }
-      return cost;
     }
   };
 #else
@@ -179,12 +192,14 @@ struct DeltaSearch {
     const Lanes<Warp, Word>* before;
     const Lanes<Warp, Word>* there;
 
+    static constexpr std::uint32_t kAtOnce = 1;
+
     template <std::uint32_t order>
-    LANESCOPE_LANES auto of(std::uint32_t lag) const {
+    LANESCOPE_LANES void of(const std::uint32_t (&lags)[1], Cost (&found)[1]) const {
       typename Warp::Lag back[order];
       LANESCOPE_UNROLL
-      for (std::uint32_t n = 0; n < order; ++n) back[n] = warp.lag_of((n + 1) * lag);
-      Cost cost;
+      for (std::uint32_t n = 0; n < order; ++n) back[n] = warp.lag_of((n + 1) * lags[0]);
+      Cost& cost = found[0];
       LANESCOPE_UNROLL
       for (std::uint32_t k = 0; k < kSamples; ++k) {
         Lanes<Warp, Word> codes, earlier[order];
@@ -203,7 +218,6 @@ struct DeltaSearch {
         warp.any_bits(codes, first, second);
         cost.add(first, second);
       }
-      return cost;
     }
   };
 #endif
@@ -249,48 +263,58 @@ struct DeltaSearch {
     Warp warp;
     const DeltaSamples<Word>& samples;
 
-    template <std::uint32_t order>
-    LANESCOPE_LANES auto of(std::uint32_t lag) const {
-      const std::uint32_t found = samples.template cost<order>(warp, lag);
-      return Cost{found & 0xFFFF, found >> 16};
+    static constexpr std::uint32_t kAtOnce = 3;
+
+    template <std::uint32_t order, std::uint32_t count>
+    LANESCOPE_LANES void of(const std::uint32_t (&lags)[count], Cost (&found)[count]) const {
+      std::uint32_t costs[count];
+      samples.template costs<order>(warp, lags, costs);
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < count; ++k) found[k] = {costs[k] & 0xFFFF, costs[k] >> 16};
     }
   };
 #endif
 
-  /// What a few groups cost.
-  struct Cost {
-    std::uint32_t halves = 0;  // Widths of halves, added up.
-    std::uint32_t whole = 0;   // Of groups.
-
-    LANESCOPE_LANES void add(Word first, Word second) {
-      const HalfRow row{Shape::width_of(first), Shape::width_of(second)};
-      halves += row.first + row.second;
-      whole += row.most();
-    }
-  };
+  template <std::uint32_t order, typename Costs>
+  LANESCOPE_LANES static Cost cost_of(const Costs& cost, std::uint32_t lag) {
+    const std::uint32_t lags[1] = {lag};
+    Cost found[1];
+    cost.template of<order>(lags, found);
+    return found[0];
+  }
 
   /// Of 64-bit values, finds out about order, the lag for it, and halves; turned or not, and the
-  /// lag of order 1, are those of `one`. `cost` has a function `of<order>(lag)`.
+  /// lag of order 1, are those of `one`. `cost` has a function `of<order>(lags, found)`, of
+  /// `kAtOnce` lags at once, or of one.
   template <typename Costs>
   LANESCOPE_LANES static Predictor refined(const Predictor& one, std::uint32_t samples,
                                            const Costs& cost) {
     Predictor best{1, one.turned, 2};
     Cost least{~std::uint32_t{0}, 0};
+    constexpr std::uint32_t kAtOnce = Costs::kAtOnce;
+    static_assert(2 * lag_of(kLagsTwice - 1) <= kLanes && kLagsTwice % kAtOnce == 0);
     LANESCOPE_NOT_UNROLLED
-    for (std::uint32_t number = 0; number < kLags && 2 * lag_of(number) <= kLanes; ++number) {
-      const Cost found = cost.template of<2>(lag_of(number));
-      if (found.halves >= least.halves) continue;
-      least = found;
-      best.lag = lag_of(number);
+    for (std::uint32_t number = 0; number < kLagsTwice; number += kAtOnce) {
+      std::uint32_t lags[kAtOnce];
+      Cost found[kAtOnce];
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) lags[k] = lag_of(number + k);
+      cost.template of<2>(lags, found);
+      LANESCOPE_UNROLL
+      for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        if (found[k].halves >= least.halves) continue;
+        least = found[k];
+        best.lag = lags[k];
+      }
     }
     if (3 * best.lag <= kLanes) {
-      const Cost found = cost.template of<3>(best.lag);
+      const Cost found = cost_of<3>(cost, best.lag);
       if (found.halves < least.halves) {
         least = found;
         best.order = 3;
       }
     }
-    const Cost found = cost.template of<1>(one.lag);
+    const Cost found = cost_of<1>(cost, one.lag);
     if (found.halves <= least.halves) {
       least = found;
       best = one;
