@@ -56,35 +56,16 @@ struct DeltaQuads {
                                               Predictor predictor, std::uint8_t* out,
                                               std::uint32_t at, std::uint32_t room,
                                               std::uint32_t begin = 0) {
-    const Place<Warp> place(warp);
-    Quad last[Shape::kMostOrder] = {};
-    // Orders times lags are 32 at most: the 128 values before the rest tell of all before these.
-    std::uint32_t first = rest && begin > 0 ? begin - kAtOnce : begin;
-    Quad ahead = load(in, first, values, warp.lane);
-    for (; first < values; first += kAtOnce) {
-      Quad codes = ahead;
-      ahead = load(in, first + kAtOnce, values, warp.lane);
-      if (predictor.turned != 0) {
-        LANESCOPE_UNROLL
-        for (auto& code : codes.at) code = Shape::turn(code, 1);
+    // With lag 1, as smooth values have it, rounds have neither branches nor turns by their orders.
+    if constexpr (!rest)
+      if (predictor.lag == 1) {
+        if (predictor.order == 1)
+          return encode_as<1, false>(warp, in, values, predictor, out, at, room);
+        if (predictor.order == 2)
+          return encode_as<2, false>(warp, in, values, predictor, out, at, room);
+        return encode_as<3, false>(warp, in, values, predictor, out, at, room);
       }
-      LANESCOPE_UNROLL
-      for (std::uint32_t order = 0; order < Shape::kMostOrder; ++order)
-        if (order == 0 || order < predictor.order)
-          take_differences(warp, codes, last[order], predictor.lag);
-      LANESCOPE_UNROLL
-      for (auto& code : codes.at) code = Shape::zigzag(code);
-      if (first + kAtOnce > values) {
-        const std::uint32_t mine = first + kQuad * static_cast<std::uint32_t>(warp.lane);
-        LANESCOPE_UNROLL
-        for (std::uint32_t j = 0; j < kQuad; ++j)
-          if (mine + j >= values) codes.at[j] = 0;
-      }
-      if (rest && first < begin) continue;
-      store<rest>(warp, place, codes, predictor.halves != 0, first / Shape::kGroup,
-                  Shape::groups_of(values), out, at, room);
-    }
-    return at;
+    return encode_as<kAny, rest>(warp, in, values, predictor, out, at, room, begin);
   }
 
   /// Of a strip for which `room` is too little, the first value that is not in it; planes lie from
@@ -151,6 +132,42 @@ struct DeltaQuads {
   template <typename Warp, typename T>
   using Lanes = typename Warp::template Lanes<T>;
 
+  /// In place of an order: that of the predictor, with any lag.
+  static constexpr std::uint32_t kAny = 0;
+
+  /// The same as `encode`, of an order with lag 1.
+  template <std::uint32_t order, bool rest, typename Warp>
+  LANESCOPE_LANES static std::uint32_t encode_as(Warp warp, const Word* in, std::uint32_t values,
+                                                 Predictor predictor, std::uint8_t* out,
+                                                 std::uint32_t at, std::uint32_t room,
+                                                 std::uint32_t begin = 0) {
+    const Place<Warp> place(warp);
+    Quad last[Shape::kMostOrder] = {};
+    // Orders times lags are 32 at most: the 128 values before the rest tell of all before these.
+    std::uint32_t first = rest && begin > 0 ? begin - kAtOnce : begin;
+    Quad ahead = load(in, first, values, warp.lane);
+    for (; first < values; first += kAtOnce) {
+      Quad codes = ahead;
+      ahead = load(in, first + kAtOnce, values, warp.lane);
+      if constexpr (order == kAny)
+        take_differences(warp, codes, last, predictor);
+      else
+        take_differences_of<order>(warp, codes, last[0], predictor.turned);
+      LANESCOPE_UNROLL
+      for (auto& code : codes.at) code = Shape::zigzag(code);
+      if (first + kAtOnce > values) {
+        const std::uint32_t mine = first + kQuad * static_cast<std::uint32_t>(warp.lane);
+        LANESCOPE_UNROLL
+        for (std::uint32_t j = 0; j < kQuad; ++j)
+          if (mine + j >= values) codes.at[j] = 0;
+      }
+      if (rest && first < begin) continue;
+      store<rest>(warp, place, codes, predictor.halves != 0, first / Shape::kGroup,
+                  Shape::groups_of(values), out, at, room);
+    }
+    return at;
+  }
+
   /// A lane's planes of its group: of each word of a code 4.
   struct Planes {
     std::uint32_t low[kQuad], high[kQuad];
@@ -175,6 +192,45 @@ struct DeltaQuads {
         quad.at[j] = mine + j < values ? in[mine + j] : Word{0};
     }
     return quad;
+  }
+
+  /// Differences of an order with lag 1. What it takes of the lane before comes at once; `last` has
+  /// it of the 128 values before, and then of these.
+  template <std::uint32_t order, typename Warp>
+  LANESCOPE_LANES static void take_differences_of(Warp warp, Quad& quad, Quad& last,
+                                                  std::uint32_t turned) {
+    Word values[order + kQuad];
+    LANESCOPE_UNROLL
+    for (std::uint32_t j = 0; j < kQuad; ++j) values[order + j] = Shape::turn(quad.at[j], turned);
+    LANESCOPE_UNROLL
+    for (std::uint32_t n = 0; n < order; ++n) {
+      Word& before = last.at[kQuad - order + n];
+      const Word own = values[kQuad + n];
+      values[n] = warp.of_lane(warp.lane == kLanes - 1 ? before : own, warp.lane + kLanes - 1);
+      before = own;
+    }
+    LANESCOPE_UNROLL
+    for (std::uint32_t times = 1; times <= order; ++times) {
+      LANESCOPE_UNROLL
+      for (std::uint32_t i = order + kQuad - 1; i >= times; --i) values[i] -= values[i - 1];
+    }
+    LANESCOPE_UNROLL
+    for (std::uint32_t j = 0; j < kQuad; ++j) quad.at[j] = values[order + j];
+  }
+
+  /// Differences by any predictor; `last` has what those of each order are taken of.
+  template <typename Warp>
+  LANESCOPE_LANES static void take_differences(Warp warp, Quad& quad,
+                                               Quad (&last)[Shape::kMostOrder],
+                                               const Predictor& predictor) {
+    if (predictor.turned != 0) {
+      LANESCOPE_UNROLL
+      for (auto& one : quad.at) one = Shape::turn(one, 1);
+    }
+    LANESCOPE_UNROLL
+    for (std::uint32_t order = 0; order < Shape::kMostOrder; ++order)
+      if (order == 0 || order < predictor.order)
+        take_differences(warp, quad, last[order], predictor.lag);
   }
 
   /// Differences to what lies `lag` before; `last` has what that is of the 128 values before, and
