@@ -37,7 +37,7 @@ from lanescope.results.result import (
     Stop,
     Verdict,
     half_width,
-    median_interval,
+    most_gbs,
     summarise,
 )
 from lanescope.results.turns import Turns
@@ -478,7 +478,7 @@ def _copy_result(
         bandwidth_gbs(copy.counted_bytes, statistics.median_seconds),
         limit,
         source=source,
-        most_gbs=_most_gbs(copy, seconds),
+        most_gbs=most_gbs(copy, seconds),
         alone=_limit_alone(machine, experiment, copy),
         staged=staged,
         evidence=evidence,
@@ -486,17 +486,6 @@ def _copy_result(
     if experiment.has_latency and not copy.operation.is_latency:
         verdict = Verdict(Status.UNJUDGED, "it keeps the path busy while a latency is measured")
     return CopyResult(copy, seconds, statistics, limit.gbs, limit.reason, verdict)
-
-
-def _most_gbs(copy: Copy, seconds: FloatArray) -> float | None:
-    """Return the bandwidth at the fast end of the median's interval; None with too few samples.
-
-    Times have a long tail on the slow side, and half of the interval's width says nothing of this.
-    """
-    if seconds.size < MIN_SAMPLES:
-        return None
-    fastest, _ = median_interval(seconds)
-    return bandwidth_gbs(copy.counted_bytes, fastest) if fastest > 0 else None
 
 
 def _unless_in_step(copies: Sequence[CopyResult], number: int) -> CopyResult:

@@ -356,6 +356,18 @@ def half_width(seconds: FloatArray) -> float | None:
     return width / 2 / float(np.median(ordered))
 
 
+def most_gbs(copy: Copy, seconds: FloatArray) -> float | None:
+    """Return the bandwidth in GB/s at the fast end of the median's 95 % interval.
+
+    Times have a long tail on the slow side, and half of the interval's width says nothing of this.
+    None with fewer than `MIN_SAMPLES` samples, or where the clock is too coarse.
+    """
+    if seconds.size < MIN_SAMPLES:
+        return None
+    fastest, _ = median_interval(seconds)
+    return bandwidth_gbs(copy.counted_bytes, fastest) if fastest > 0 else None
+
+
 def median_interval(values: FloatArray) -> tuple[float, float]:
     """Return the 95 % confidence interval of the median, between two order statistics.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from lanescope.copies import Copy, Experiment
@@ -13,6 +14,7 @@ from lanescope.results.result import LinkEvidence
 from tests.findings.machine.planted import of_host, only
 from tests.findings.machine.simulator import (
     changed_link,
+    copy_result,
     h200s,
     nvswitched,
     simulate,
@@ -98,6 +100,25 @@ def test_far_numa(make):
 def test_slow_gpu(make, part, factor):
     found = only(make(), simulate(make(), fault=of_host(part, factor)))
     assert (found.kind, found.parts) == ("slow-gpu", (part,))
+
+
+def test_a_gpu_whose_copies_were_held_up_for_a_moment_is_not_blamed():
+    wobble = np.array([1.0] * 4 + [1.3] * 5)
+    results = [
+        dataclasses.replace(r, copies=tuple(held_up(c, "g1", wobble) for c in r.copies))
+        for r in simulate(nvswitched())
+    ]
+    assert diagnose(nvswitched(), results) == ()
+    results = simulate(nvswitched(), fault=of_host("g1", 1 / 1.3))
+    assert only(nvswitched(), results).kind == "slow-gpu"
+
+
+def held_up(result, gpu, wobble):
+    """Return the result of a copy, with other times where it is one of this GPU and the host."""
+    ends = {result.copy.source.part, result.copy.destination.part}
+    if gpu not in ends or not any(end.startswith("h") for end in ends):
+        return result
+    return copy_result(result.copy, result.gbs, wobble)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from lanescope.copies.experiment import needs_host_clock
 from lanescope.copies.limit import Limit, limits
 from lanescope.machine import Link, LinkKind, Machine
 from lanescope.machine.part_names import part_number
-from lanescope.results.result import CopyResult, LinkEvidence, Result, Source
+from lanescope.results.result import CopyResult, LinkEvidence, Result, Source, most_gbs
 from lanescope.results.verdict import JUDGED_BYTES
 from lanescope.units.sizes import bandwidth_gbs
 
@@ -55,6 +55,8 @@ class MeasuredCopy:
     ----------
     gbs
         Measured, in GB/s.
+    most_gbs
+        At the fast end of its 95 % interval, in GB/s; `gbs` where that is not known.
     limit
         Its ceiling in this experiment.
     staged
@@ -66,6 +68,7 @@ class MeasuredCopy:
     experiment: Experiment
     copy: Copy
     gbs: float
+    most_gbs: float
     limit: Limit
     staged: bool
     links: tuple[LinkEvidence, ...] = ()
@@ -193,9 +196,15 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
 def _run(machine: Machine, result: Result) -> Run:
     bounds = limits(machine, result.experiment)
     return tuple(
-        MeasuredCopy(result.experiment, c.copy, _gbs(c), limit, result.staged, result.links)
-        for c, limit in zip(result.copies, bounds, strict=True)
+        _measured_copy(result, copy, limit)
+        for copy, limit in zip(result.copies, bounds, strict=True)
     )
+
+
+def _measured_copy(result: Result, of: CopyResult, limit: Limit) -> MeasuredCopy:
+    gbs = _gbs(of)
+    most = most_gbs(of.copy, of.seconds) or gbs
+    return MeasuredCopy(result.experiment, of.copy, gbs, most, limit, result.staged, result.links)
 
 
 def _gbs(result: CopyResult) -> float:

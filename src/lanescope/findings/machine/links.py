@@ -203,12 +203,14 @@ def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Finding, ...]:
 def slower_than_others(likes: list[MeasuredCopy]) -> Iterator[tuple[MeasuredCopy, float]]:
     """Yield copies clearly slower than the others, with the others' median in GB/s.
 
+    They are that at the fast end of their intervals, too: one that is hardly known is not blamed.
+
     The other direction of the same pair is no other. Of an even number the higher
     middle one counts: of three GPUs one that is slow must not hide another.
     """
     for copy in likes:
         others = [other.gbs for other in likes if other.ends != copy.ends]
-        if others and copy.gbs < _PEER_SHARE * (usual := median_high(others)):
+        if others and copy.most_gbs < _PEER_SHARE * (usual := median_high(others)):
             yield copy, usual
 
 
