@@ -40,11 +40,19 @@ def test_a_call_ends_when_its_copy_was_not_read_yet_and_all_behind_comes_sooner(
     assert np.isclose(reading.seconds, 150e-9)
 
 
-def test_what_runs_meanwhile_takes_as_long_as_it_did() -> None:
-    """Memory was pinned, and the call returned while the GPU copied."""
+def test_what_is_read_while_the_gpu_copies_holds_up_nothing() -> None:
+    """Memory was pinned, and the call read it while the GPU copied: the next one waits for that."""
     reading = Reading.of(copies((PID, 105, 40)))
     measured = operations((100, 145, 110, 190), (150, 152, 191, 200))
-    assert times(reading.left_out(measured, PID)) == [(100, 105, 105, 185), (110, 112, 151, 160)]
+    assert times(reading.left_out(measured, PID)) == [(100, 140, 105, 185), (145, 147, 186, 195)]
+
+
+def test_reading_that_goes_on_behind_a_copy_holds_up_what_comes_then() -> None:
+    """On one stream, so that nothing may begin before the copy has ended."""
+    reading = Reading.of(copies((PID, 110, 200), (PID, 900, 50)))
+    measured = operations((100, 315, 110, 190), (320, 322, 330, 400), (0, 0, 400, 410))
+    expected = [(100, 195, 110, 190), (200, 202, 210, 280), (0, 0, 280, 290)]
+    assert times(reading.left_out(measured, PID)) == expected
 
 
 def test_threads_that_read_at_the_same_time_hold_up_once() -> None:

@@ -12,6 +12,9 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import union
 from lanescope.trace.side_tables import HostCopies
 
+#: Begins and ends.
+_Spans = tuple[IntArray, IntArray]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
@@ -46,11 +49,12 @@ class Reading:
     def left_out(self, rows: Operations, pid: int) -> Operations:
         """Return operations of a process as if it had not read: what is behind comes sooner.
 
-        Each takes as long as it did.
+        Each takes as long as it did. It comes sooner by the time in which the GPU did nothing of
+        `rows` while a thread read: where it did, what is behind would have waited for that.
         """
         if pid not in self.spans:
             return rows
-        begin, end = self.spans[pid]
+        begin, end = _outside(self.spans[pid], union(rows.start_ns, rows.end_ns))
         start = _sooner(rows.start_ns, begin, end)
         called = rows.call_start_ns > 0
         return replace(
@@ -60,6 +64,18 @@ class Reading:
             call_start_ns=np.where(called, _sooner(rows.call_start_ns, begin, end), 0),
             call_end_ns=np.where(called, _sooner(rows.call_end_ns, begin, end), 0),
         )
+
+
+def _outside(spans: _Spans, others: _Spans) -> _Spans:
+    """Return the parts of spans that lie in none of the others; both ascend and do not touch."""
+    begin, end = spans
+    gap_begin = np.concatenate(([np.iinfo(np.int64).min], others[1]))
+    gap_end = np.concatenate((others[0], [np.iinfo(np.int64).max]))
+    first, behind = np.searchsorted(gap_end, begin, "right"), np.searchsorted(gap_begin, end)
+    count = np.maximum(behind - first, 0)
+    span = np.repeat(np.arange(begin.size), count)
+    gap = first[span] + np.arange(span.size) - (np.cumsum(count) - count)[span]
+    return np.maximum(begin[span], gap_begin[gap]), np.minimum(end[span], gap_end[gap])
 
 
 def _sooner(at: IntArray, begin: IntArray, end: IntArray) -> IntArray:
