@@ -135,6 +135,17 @@ def test_bytes_of_any_length(group, length, step):
     assert np.array_equal(values, words)
 
 
+@pytest.mark.parametrize(("codec", "dtype"), [("raw", "uint8"), ("delta", "uint64")])
+@pytest.mark.parametrize("rest", [8, 24, 88, 520])
+def test_a_raw_block_is_stored_before_the_next_one_is_looked_over(group, codec, dtype, rest):
+    """Its differences lie where those of the next one come, of which other lanes have the last."""
+    base, words = RANDOM.integers(0, 256, (2, BLOCK + rest), dtype=np.uint8).view(dtype)
+    data, how = sent(group, words, base, codec, dtype, XOR)
+    faults, values = received(group, data, how, base, XOR)
+    assert faults == [0, 0]
+    assert np.array_equal(values, words)
+
+
 @pytest.mark.parametrize("codec", ["raw", "delta", "zvc"])
 @pytest.mark.parametrize("changes", [0, 700])
 def test_blocks_of_another_base_stay(group, codec, changes):

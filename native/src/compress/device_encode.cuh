@@ -54,6 +54,7 @@ struct GroupEncoder {
     if constexpr (update) {
       const std::byte* base = sink.taken.base + block * kBlockBytes;
       first = sink.taken.differing.take(first, first_value(base, bytes));
+      group.lanes.sync();  // Other lanes may still copy differences of the block before, raw.
       constant = look_over(in, base, mine, repeat(first, value_bytes));
       in = differences;
     } else {
