@@ -16,6 +16,10 @@ from lanescope.trace.operations import Operations
 MOST_OPERATIONS = 100_000
 
 
+#: A process and a GPU.
+_LaneOf = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """Copies over the link of one GPU, and what it computed, by one process.
@@ -90,17 +94,31 @@ def samples(
 
     What it did while `reading` is left out of all times.
     """
-    reading = reading or Reading()
-    by_lane: dict[tuple[int, int], _Ends] = {}
+    by_lane: dict[_LaneOf, _Ends] = {}
+    idle = _idle(operations, reading) if reading is not None and reading.spans else {}
+    for (pid, gpu), rows in _by_lane(operations):
+        if (pid, gpu) in idle:
+            rows = idle[pid, gpu].left_out(rows, pid)
+        by_lane.setdefault((pid, gpu), _Ends(most)).add(rows)
+    return tuple(_sample(pid, gpu, ends) for (pid, gpu), ends in sorted(by_lane.items()))
+
+
+def _by_lane(operations: Operations) -> Iterator[tuple[_LaneOf, Operations]]:
+    """Yield what each process had each GPU do, piece by piece."""
     for piece in operations.pieces():
         timed = piece.end_ns >= piece.start_ns
         chosen = (is_over_link(piece) | is_work(piece)) & timed & (piece.start_ns > 0)
         pairs = np.unique(np.stack((piece.pid[chosen], piece.device[chosen])), axis=1)
         for pid, gpu in pairs.T.tolist():
-            mine = chosen & (piece.pid == pid) & (piece.device == gpu)
-            rows = reading.left_out(piece.rows(mine), pid)
-            by_lane.setdefault((pid, gpu), _Ends(most)).add(rows)
-    return tuple(_sample(pid, gpu, ends) for (pid, gpu), ends in sorted(by_lane.items()))
+            yield (pid, gpu), piece.rows(chosen & (piece.pid == pid) & (piece.device == gpu))
+
+
+def _idle(operations: Operations, reading: Reading) -> dict[_LaneOf, Reading]:
+    """Return what each process read while each GPU did nothing of it, in any of the pieces."""
+    found: dict[_LaneOf, Reading] = {}
+    for (pid, gpu), rows in _by_lane(operations):
+        found[pid, gpu] = found.get((pid, gpu), reading).of_idle(rows, pid)
+    return found
 
 
 def _sample(pid: int, gpu: int, ends: _Ends) -> Sample:

@@ -46,15 +46,22 @@ class Reading:
         """In all, of all processes."""
         return 1e-9 * sum(int((end - begin).sum()) for begin, end in self.spans.values())
 
+    def of_idle(self, rows: Operations, pid: int) -> Reading:
+        """Return what a process read while the GPU did none of these operations."""
+        if pid not in self.spans:
+            return self
+        idle = _outside(self.spans[pid], union(rows.start_ns, rows.end_ns))
+        return Reading({**self.spans, pid: idle})
+
     def left_out(self, rows: Operations, pid: int) -> Operations:
         """Return operations of a process as if it had not read: what is behind comes sooner.
 
-        Each takes as long as it did. It comes sooner by the time in which the GPU did nothing of
-        `rows` while a thread read: where it did, what is behind would have waited for that.
+        Each takes as long as it did. They come sooner by all of `spans`, which is to be that of
+        `of_idle`: where the GPU worked, what is behind would have waited for that.
         """
         if pid not in self.spans:
             return rows
-        begin, end = _outside(self.spans[pid], union(rows.start_ns, rows.end_ns))
+        begin, end = self.spans[pid]
         start = _sooner(rows.start_ns, begin, end)
         called = rows.call_start_ns > 0
         return replace(
@@ -80,6 +87,8 @@ def _outside(spans: _Spans, others: _Spans) -> _Spans:
 
 def _sooner(at: IntArray, begin: IntArray, end: IntArray) -> IntArray:
     """Return times less what of the spans lies before each."""
+    if not begin.size:
+        return at
     before = np.searchsorted(begin, at, "right")
     whole = np.concatenate(([0], np.cumsum(end - begin)))
     last = np.maximum(before - 1, 0)
