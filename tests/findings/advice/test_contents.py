@@ -318,6 +318,31 @@ def test_of_data_that_changes_for_the_most_part_all_is_sent(same):
     assert (Step.KEEP,) not in {one.steps for one in edits_of(phase, LINK)}
 
 
+@pytest.mark.parametrize(("host", "least"), [(PINNED, 0.93), (PAGEABLE, 0.7)])
+def test_a_part_that_takes_longer_to_gather_than_all_to_copy_hides_no_other_advice(host, least):
+    """There is a table, too, which never changes."""
+
+    def kept(same: float) -> tuple[set[int], float]:
+        program = Carrying()
+        for number in range(ROUNDS):
+            of_it = round(same * 64 * MB) if number else 0
+            program.carry(64 * MB, 100 + number, down=True, host=host, same=of_it)
+            program.carry(50 * MB, 1, down=True, host=host)
+            program.kernel(200.0)
+            program.carry(1 * MB, 500 + number, down=False)
+            program.wait()
+        phase = program.phase()
+        found = {one.steps: one.after.value for one in edits_of(phase, LINK)}
+        return set(chain.from_iterable(brought(phase))), found[Step.KEEP,]
+
+    _, alone = kept(0.0)
+    for same in (0.5, least - 0.05):
+        assert kept(same) == ({Brings.SENT, Brings.UNKNOWN}, alone)
+    brings, both = kept(least)
+    assert Brings.IN_PART in brings
+    assert both < alone
+
+
 def with_turns(
     tables: int = 5,
     sets: int = 3,

@@ -10,13 +10,13 @@ from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import Candidate, Step
 from lanescope.findings.advice.contents import AGAIN, NEEDLESS, Brings
 from lanescope.findings.advice.edits import (
-    BYTE_NS,
     OF_DATA,
     PIECE_NS,
     is_pageable,
     look_later,
     wait_once,
 )
+from lanescope.findings.advice.parts import BYTE_NS
 from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
 from lanescope.prediction.parameters import Direction

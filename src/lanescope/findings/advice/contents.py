@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -13,6 +13,7 @@ from statistics import median
 import numpy as np
 
 from lanescope.findings.advice.lanes import IN, OUT, Lane
+from lanescope.findings.advice.parts import pays
 from lanescope.findings.advice.rounds import Rounds
 from lanescope.findings.advice.schedule import Task
 from lanescope.findings.trace.copies import LOOKED_AT
@@ -240,17 +241,8 @@ def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntA
     allowed = (Brings.RETURNED,) if constant else (Brings.RETURNED, *AGAIN)
     placed = _placed(tasks)
     found = [_marked(task, places.get(place), allowed) for task, place in placed]
-    shares = _same_shares(read)
-    found = [
-        _in_part(task, shares.get(place, 0.0))
-        for task, (_, place) in zip(found, placed, strict=True)
-    ]
+    found, in_part = _in_part(found, [place for _, place in placed], _same_shares(read))
     again = {place for task, (_, place) in zip(found, placed, strict=True) if task.brings in AGAIN}
-    in_part = {
-        place
-        for task, (_, place) in zip(found, placed, strict=True)
-        if task.brings is Brings.IN_PART
-    }
     whole = (one for one in read if one.place in again and one.brings in AGAIN)
     return Sends(tuple(_passed_on(found)), constant, _resident(whole, in_part))
 
@@ -264,11 +256,25 @@ def _same_shares(read: Iterable[_Read]) -> dict[_Place, float]:
     return {place: median(mine) for place, mine in shares.items() if len(mine) >= _FEWEST}
 
 
-def _in_part(task: Task, share: float) -> Task:
-    """Return a copy of new data as one of which so large a share was sent before."""
-    if task.brings not in (Brings.UNKNOWN, Brings.NEW) or share < _LEAST_SAME:
-        return task
-    return replace(task, brings=Brings.IN_PART, fresh=round(task.bytes * (1 - share)))
+def _in_part(
+    tasks: Sequence[Task], places: Sequence[_Place], shares: Mapping[_Place, float]
+) -> tuple[list[Task], set[_Place]]:
+    """Return tasks, and the places of those of new data of which a large share was sent before.
+
+    Places where it takes longer to gather what has changed than to copy all are left as they are:
+    nobody would do that to keep other data on the GPU.
+    """
+    fresh: dict[_Place, dict[int, Task]] = defaultdict(dict)  # by number of the task
+    for number, (task, place) in enumerate(zip(tasks, places, strict=True)):
+        share = shares.get(place, 0.0)
+        if task.brings in (Brings.UNKNOWN, Brings.NEW) and share >= _LEAST_SAME:
+            changed = round(task.bytes * (1 - share))
+            fresh[place][number] = replace(task, brings=Brings.IN_PART, fresh=changed)
+    paying = {place: mine for place, mine in fresh.items() if pays(mine.values())}
+    found = dict(enumerate(tasks))
+    for mine in paying.values():
+        found |= mine
+    return list(found.values()), set(paying)
 
 
 def _resident(read: Iterable[_Read], in_part: Collection[_Place]) -> Resident | None:

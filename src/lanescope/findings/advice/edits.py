@@ -10,6 +10,13 @@ from itertools import groupby, pairwise
 
 from lanescope.findings.advice.contents import NEEDLESS, Brings
 from lanescope.findings.advice.lanes import IN, OUT, WORK
+from lanescope.findings.advice.parts import (
+    BYTE_NS,
+    STAGED_BYTES,
+    STAGED_RATES,
+    changed_part,
+    is_staged,
+)
 from lanescope.findings.advice.schedule import Task
 from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.trace.codes import MemoryKind
@@ -22,10 +29,8 @@ _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: So many rounds on streams of their own show that they take turns.
 _LEAST_TURNS = 4
-#: What a copy of a few bytes lasts at least.
-_SHORTEST_NS = 2_000
-#: To gather: nanoseconds for a copy, and for a byte (5 GB/s, one thread).
-PIECE_NS, BYTE_NS = 200.0, 0.2
+#: To gather: nanoseconds for a copy, besides those for its bytes.
+PIECE_NS = 200.0
 #: Of the host's time between two calls of copies so much is for the data, as to make a view of it,
 #: which has to be done for what is gathered, too; the rest is for the call.
 OF_DATA = 0.5
@@ -36,9 +41,8 @@ _PAUSE_NS = 50_000
 #: The host has done nothing with data that came back where it goes on sooner than this and than
 #: one thread reads them.
 _TOUCHES_NS = 20_000
-#: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to; the least bytes for
-#: which that is assumed, and where larger copies show that a library does.
-_STAGED_RATES, _STAGED_BYTES, _STAGED_WITH = (2.0, 25.0), 1 << 20, 64 << 10
+#: Where large copies show that a library stages, these smaller ones are, too.
+_STAGED_WITH = 64 << 10
 
 
 def staged(tasks: Sequence[Task]) -> frozenset[int]:
@@ -52,10 +56,10 @@ def staged(tasks: Sequence[Task]) -> frozenset[int]:
         for place, task in enumerate(tasks)
         if task.kind == IN and task.memory is MemoryKind.PINNED and task.bytes >= _STAGED_WITH
     ]
-    large = [at for at in into if tasks[at].bytes >= _STAGED_BYTES]
-    if 2 * sum(_is_staged(tasks[at]) for at in large) <= len(large):
+    large = [at for at in into if tasks[at].bytes >= STAGED_BYTES]
+    if 2 * sum(is_staged(tasks[at]) for at in large) <= len(large):
         return frozenset()
-    return frozenset(at for at in into if _is_staged(tasks[at], _STAGED_WITH))
+    return frozenset(at for at in into if is_staged(tasks[at], _STAGED_WITH))
 
 
 def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
@@ -173,7 +177,7 @@ def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
 def _needs_no_wait(copy: Task, behind: Task | None) -> bool:
     if copy.kind == WORK or copy.memory is not MemoryKind.PINNED:
         return False
-    reads = copy.bytes / _STAGED_RATES[1]
+    reads = copy.bytes / STAGED_RATES[1]
     went_on = behind is not None and behind.gap < _TOUCHES_NS + reads
     return copy.kind == IN or (copy.bytes > LOOKED_AT and went_on)
 
@@ -373,35 +377,14 @@ def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task
     left: list[Task] = []  # out since the last task that stays
     for task in tasks:
         if task.brings in needless:
-            left.append(replace(task, gap=0.0) if task.staged or _is_staged(task) else task)
+            left.append(replace(task, gap=0.0) if task.staged or is_staged(task) else task)
             continue
         if task.brings is Brings.IN_PART:
-            task = _changed_part(task)
+            task = changed_part(task)
         waits = task.waits or any(one.waits for one in left if one.kind == IN)
         found.append(_without(left, replace(task, waits=waits)) if left else task)
         left = []
     return found
-
-
-def _changed_part(task: Task) -> Task:
-    """Return the copy of what has changed of a copy's data."""
-    share = task.fresh / task.bytes
-    staged = task.staged or _is_staged(task)
-    in_call = task.memory is MemoryKind.PAGEABLE and not task.blocks
-    return replace(
-        task,
-        bytes=task.fresh,
-        lasts=max(task.lasts * share, min(task.lasts, _SHORTEST_NS)),
-        gap=task.gap * (share if staged else 1) + BYTE_NS * task.fresh,
-        hold=task.hold * (share if in_call else 1),
-    )
-
-
-def _is_staged(task: Task, least: int = _STAGED_BYTES) -> bool:
-    """Whether the pause before a copy to the GPU is as long as copying its data on the host."""
-    slowest, fastest = _STAGED_RATES
-    large = task.kind == IN and task.bytes >= least
-    return large and slowest * task.gap <= task.bytes <= fastest * task.gap
 
 
 def faster_copies(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:
