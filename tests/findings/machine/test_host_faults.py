@@ -113,6 +113,18 @@ def test_a_gpu_whose_copies_were_held_up_for_a_moment_is_not_blamed():
     assert only(nvswitched(), results).kind == "slow-gpu"
 
 
+@pytest.mark.parametrize(("fast", "slow"), [(1, 5), (13, 17)])
+def test_a_gpu_that_is_far_slower_is_blamed_though_some_of_its_copies_were_fast(fast, slow):
+    """The fast ones are within the interval of its median."""
+    wobble = np.array([1.0] * fast + [10.0] * slow)
+    results = [
+        dataclasses.replace(r, copies=tuple(held_up(c, "g1", wobble) for c in r.copies))
+        for r in simulate(nvswitched())
+    ]
+    found = only(nvswitched(), results)
+    assert (found.kind, found.parts) == ("slow-gpu", ("g1",))
+
+
 def held_up(result, gpu, wobble):
     """Return the result of a copy, with other times where it is one of this GPU and the host."""
     ends = {result.copy.source.part, result.copy.destination.part}

@@ -176,6 +176,8 @@ def _trained_down(
 
 #: Likes differ by 1 to 2 % on healthy machines; 5 % is beyond noise and worth a look.
 _PEER_SHARE = 0.95
+#: A median below that is no noise, however wide its interval: a few fast copies hide no fault.
+_FAR_SHARE = 0.5
 
 
 def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Finding, ...]:
@@ -203,14 +205,18 @@ def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Finding, ...]:
 def slower_than_others(likes: list[MeasuredCopy]) -> Iterator[tuple[MeasuredCopy, float]]:
     """Yield copies clearly slower than the others, with the others' median in GB/s.
 
-    They are that at the fast end of their intervals, too: one that is hardly known is not blamed.
+    They are that at the fast end of their intervals, too, or by half: one that is hardly known is
+    not blamed.
 
     The other direction of the same pair is no other. Of an even number the higher
     middle one counts: of three GPUs one that is slow must not hide another.
     """
     for copy in likes:
         others = [other.gbs for other in likes if other.ends != copy.ends]
-        if others and copy.most_gbs < _PEER_SHARE * (usual := median_high(others)):
+        if not others:
+            continue
+        usual = median_high(others)
+        if copy.most_gbs < _PEER_SHARE * usual or copy.gbs < _FAR_SHARE * usual:
             yield copy, usual
 
 
