@@ -60,9 +60,11 @@ void ContentHash::add(const void* bytes, std::size_t size) noexcept {
   size_ += size;
   for (std::size_t left = size, part = 0; left > 0; left -= part, at += part) {
     part = std::min(left, kPartBytes);
+    // Few parts are: to go back to the begin of each would hold up what brings bytes near ahead.
+    const bool begins_uniform = parts_ != nullptr && is_uniform(at, std::min(part, kBlock));
     const std::uint64_t number = part_hash(at, part);
     state_ = stepped(state_, number);
-    if (parts_ != nullptr) *parts_++ = is_uniform(at, part) ? 0 : number;
+    if (parts_ != nullptr) *parts_++ = begins_uniform && is_uniform(at, part) ? 0 : number;
   }
 }
 
