@@ -318,6 +318,20 @@ def test_of_data_that_changes_for_the_most_part_all_is_sent(same):
     assert (Step.KEEP,) not in {one.steps for one in edits_of(phase, LINK)}
 
 
+def test_of_data_that_hardly_ever_changes_nothing_is_said_of_parts():
+    """It looks like a test with one set of data, which a note says."""
+    program = Carrying()
+    for number in range(40):
+        of_it = round(0.99 * 32 * MB) if number else 0
+        program.carry(32 * MB, 1 + number // 10, down=True, same=of_it)
+        program.kernel(200.0)
+        program.carry(1 * MB, 500 + number, down=False)
+        program.wait()
+    phase = program.phase()
+    assert phase.constant_input
+    assert set(chain.from_iterable(brought(phase))) == {Brings.UNKNOWN}
+
+
 @pytest.mark.parametrize(("host", "least"), [(PINNED, 0.93), (PAGEABLE, 0.7)])
 def test_a_part_that_takes_longer_to_gather_than_all_to_copy_hides_no_other_advice(host, least):
     """There is a table, too, which never changes."""

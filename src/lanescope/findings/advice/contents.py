@@ -241,7 +241,8 @@ def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntA
     allowed = (Brings.RETURNED,) if constant else (Brings.RETURNED, *AGAIN)
     placed = _placed(tasks)
     found = [_marked(task, places.get(place), allowed) for task, place in placed]
-    found, in_part = _in_part(found, [place for _, place in placed], _same_shares(read))
+    shares = {} if constant else _same_shares(read)
+    found, in_part = _in_part(found, [place for _, place in placed], shares)
     again = {place for task, (_, place) in zip(found, placed, strict=True) if task.brings in AGAIN}
     whole = (one for one in read if one.place in again and one.brings in AGAIN)
     return Sends(tuple(_passed_on(found)), constant, _resident(whole, in_part))
