@@ -112,7 +112,7 @@ struct DeltaStrip {
   template <typename Warp>
   LANESCOPE_LANES static std::uint32_t encode_as(Warp warp, const Word* in, std::uint32_t values,
                                                  Predictor predictor, std::uint8_t* out,
-                                                 std::uint32_t room) {
+                                                 [[maybe_unused]] std::uint32_t room) {
     const std::uint32_t groups = Shape::groups_of(values);
     std::uint32_t at = Planes::planes_at(groups << predictor.halves);
     warp.each([&](int lane) {
