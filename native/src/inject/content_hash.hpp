@@ -27,8 +27,8 @@ class ContentHash {
 };
 
 /// @return a number for the content of `size` bytes, all of which are read. Contents of one size
-/// that differ in one aligned word of 8 bytes always differ in it; others do but for chances of
-/// 1 in 2^64. It keeps no secrets: contents can be made to have the same.
+/// that differ in one aligned word of 8 bytes always differ in it; others nearly always do.
+/// Contents can be made to have the same: it keeps no secrets, and finds no forgeries.
 std::uint64_t content_hash(const void* bytes, std::size_t size) noexcept;
 
 }  // namespace lanescope::inject

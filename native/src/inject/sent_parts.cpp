@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kLeastBytes = 64 << 10;
 // 64 MiB of numbers, of 32 GiB that were sent: then all are forgotten, and known anew.
 constexpr std::size_t kMostHeld = 8 << 20;
+// What the maps take for an entry besides is less than so many numbers do.
+constexpr std::size_t kEntry = 32;
 
 /// @return how many of `bytes` lie in parts with the same number at the same place in both; those
 /// of one word, whose number is 0, do not count.
@@ -50,11 +52,12 @@ std::uint64_t SentParts::same_bytes(const HostCopy& copy, const Parts& parts) {
   for (const auto& [known, key] : {std::pair{&at_, copy.destination}, {&of_, copy.bytes}})
     if (const auto found = known->find(key); found != known->end())
       same = std::max(same, bytes_in_same(*parts, *found->second, copy.bytes));
-  held_ += parts->size();
+  const std::size_t more = parts->size() + kEntry;
+  held_ += more;
   if (held_ > kMostHeld) {
     at_.clear();
     of_.clear();
-    held_ = parts->size();
+    held_ = more;
   }
   at_[copy.destination] = parts;
   of_[copy.bytes] = parts;

@@ -27,7 +27,7 @@ class SentParts {
   std::mutex mutex_;
   std::map<std::uint64_t, Parts> at_;  // by destination
   std::map<std::uint64_t, Parts> of_;  // by size
-  std::size_t held_ = 0;               // parts
+  std::size_t held_ = 0;               // numbers, and what entries take, in numbers
 };
 
 }  // namespace lanescope::inject

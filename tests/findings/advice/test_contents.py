@@ -336,7 +336,7 @@ def test_of_data_that_hardly_ever_changes_nothing_is_said_of_parts():
 def test_a_part_that_takes_longer_to_gather_than_all_to_copy_hides_no_other_advice(host, least):
     """There is a table, too, which never changes."""
 
-    def kept(same: float) -> tuple[set[int], float]:
+    def with_keep(same: float) -> tuple[set[int], float]:
         program = Carrying()
         for number in range(ROUNDS):
             of_it = round(same * 64 * MB) if number else 0
@@ -349,10 +349,10 @@ def test_a_part_that_takes_longer_to_gather_than_all_to_copy_hides_no_other_advi
         found = {one.steps: one.after.value for one in edits_of(phase, LINK)}
         return set(chain.from_iterable(brought(phase))), found[Step.KEEP,]
 
-    _, alone = kept(0.0)
+    _, alone = with_keep(0.0)
     for same in (0.5, least - 0.05):
-        assert kept(same) == ({Brings.SENT, Brings.UNKNOWN}, alone)
-    brings, both = kept(least)
+        assert with_keep(same) == ({Brings.SENT, Brings.UNKNOWN}, alone)
+    brings, both = with_keep(least)
     assert Brings.IN_PART in brings
     assert both < alone
 
