@@ -49,8 +49,12 @@ def watched(sources, down):
 
 
 def carried(counters, begin, end):
-    """Bytes received and sent between two times, and whether all of that is known."""
-    inside = (counters.start_ns >= begin) & (counters.end_ns <= end)
+    """Bytes received and sent between two times, and whether all of that is known.
+
+    An interval that is cut by one of them counts: a reading of the driver's counters takes as long
+    as other processes hold its locks, and nothing is copied before and after.
+    """
+    inside = (counters.end_ns > begin) & (counters.start_ns < end)
     totals = counters.rx_bytes[inside].sum(), counters.tx_bytes[inside].sum()
     return totals, bool(counters.known[inside].all()), int(inside.sum())
 
