@@ -13,7 +13,8 @@ blind.cu, ``--programs fresh`` those of fresh.py and fresh.cu, ``--programs sixt
 sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu,
 ``--programs eighth`` those of eighth.py and eighth.cu, ``--programs ninth`` those of ninth.py and
 ninth.cu, ``--programs tenth`` those of tenth.py and tenth.cu, ``--programs eleventh`` those of
-eleventh.py and eleventh.cu, ``--programs twelfth`` those of twelfth.py and twelfth.cu.
+eleventh.py and eleventh.cu, ``--programs twelfth`` those of twelfth.py and twelfth.cu,
+``--programs thirteenth`` those of thirteenth.py and thirteenth.cu.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ import ninth
 import seventh
 import sixth
 import tenth
+import thirteenth
 import twelfth
 import unseen
 
@@ -120,7 +122,19 @@ SETS = {
     "unseen": set_of(unseen, one_name(unseen.CHANGES)),
 } | {
     module.__name__: set_of(module, module.CHANGES)
-    for module in (later, blind, fresh, sixth, seventh, eighth, ninth, tenth, eleventh, twelfth)
+    for module in (
+        later,
+        blind,
+        fresh,
+        sixth,
+        seventh,
+        eighth,
+        ninth,
+        tenth,
+        eleventh,
+        twelfth,
+        thirteenth,
+    )
 }
 
 
