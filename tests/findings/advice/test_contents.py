@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -190,6 +191,20 @@ def test_input_that_never_changes_is_a_note_and_no_advice():
     assert not with_a_table().phase().constant_input
 
 
+def test_data_that_is_sent_many_times_before_it_changes_is_no_test():
+    program = Carrying()
+    for number in range(3 * ROUNDS):
+        program.carry(20 * MB, 1 + number // ROUNDS, down=True)
+        program.kernel(500.0)
+        program.carry(1 * MB, 200 + number, down=False)
+        program.wait()
+    phase = program.phase()
+    assert not phase.constant_input
+    kinds = Counter(chain.from_iterable(brought(phase)))
+    assert 0.8 < kinds[Brings.SENT] / phase.schedule.rounds < 0.98
+    assert any(one.steps == (Step.KEEP,) for one in edits_of(phase, LINK))
+
+
 def test_data_that_repeats_in_some_rounds_is_left_out_in_as_many():
     program = Carrying()
     for number in range(ROUNDS):
@@ -323,7 +338,7 @@ def test_of_data_that_hardly_ever_changes_nothing_is_said_of_parts():
     program = Carrying()
     for number in range(40):
         of_it = round(0.99 * 32 * MB) if number else 0
-        program.carry(32 * MB, 1 + number // 10, down=True, same=of_it)
+        program.carry(32 * MB, 1 + number // 20, down=True, same=of_it)
         program.kernel(200.0)
         program.carry(1 * MB, 500 + number, down=False)
         program.wait()

@@ -22,10 +22,15 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import with_addresses
 from lanescope.trace.timeline import Timeline
 
+#: A place that brings so many contents at most all the time holds one set of data of a test, and
+#: what the test warmed up with.
+_FEW_CONTENTS = 2
 #: Of fewer copies of a place in the rounds, or of a size, nothing is said.
 _FEWEST = 3
 #: From this share on all copies of a place count, below the other none, between as many of them.
 _MOST, _LEAST = 0.9, 0.5
+#: In place of the first one where data changes now and then; what is sent by turns is new at first.
+_ALL = 0.98
 #: Bytes a nanosecond that a library copies at least, and a pause besides, where the host does
 #: nothing else with data between its way back and its way to the GPU.
 _PASSED_ON_RATE, _PASSED_ON_NS = 2.0, 50_000
@@ -97,12 +102,13 @@ class Sends:
 class _Read:
     """A copy that was read; `before` is the row that sent the same last, -1 where none did.
 
-    `same` is the share of its bytes that was sent before.
+    `content` is the number of what it carried, `same` the share of its bytes that was sent before.
     """
 
     row: int
     round: int
     place: _Place
+    content: int
     same: float = 0.0
     brings: Brings = Brings.UNKNOWN
     before: int = -1
@@ -218,7 +224,8 @@ def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntA
 
     What was read of some rounds counts for all of them: a copy is known by its direction, its size
     and how many of these were before it in its round. Where all that a program sends is the same in
-    each round it looks like a test with one set of data, and nothing is said of what was sent.
+    each round it looks like a test with one set of data, and nothing is said of what was sent; what
+    is sent many times and then changes is no such test.
 
     Parameters
     ----------
@@ -234,10 +241,7 @@ def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntA
     places: dict[_Place, Counter[Brings]] = defaultdict(Counter)
     for one in read:
         places[one.place][one.brings] += 1
-    inputs = (brings for place, brings in places.items() if place[0] == IN)
-    sent = [brings for brings in inputs if brings.total() >= _FEWEST]
-    is_there = all(_share(one, (Brings.SENT, Brings.RETURNED)) >= _MOST for one in sent)
-    constant = is_there and any(_share(one, (Brings.SENT,)) >= _MOST for one in sent)
+    constant = _is_constant(read, places)
     allowed = (Brings.RETURNED,) if constant else (Brings.RETURNED, *AGAIN)
     placed = _placed(tasks)
     found = [_marked(task, places.get(place), allowed) for task, place in placed]
@@ -246,6 +250,21 @@ def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntA
     again = {place for task, (_, place) in zip(found, placed, strict=True) if task.brings in AGAIN}
     whole = (one for one in read if one.place in again and one.brings in AGAIN)
     return Sends(tuple(_passed_on(found)), constant, _resident(whole, in_part))
+
+
+def _is_constant(read: Iterable[_Read], places: Mapping[_Place, Counter[Brings]]) -> bool:
+    """Return whether all that rounds send is the same in each, or what has come back before."""
+    contents: dict[_Place, set[int]] = defaultdict(set)
+    for one in read:
+        contents[one.place].add(one.content)
+    inputs = (place for place in places if place[0] == IN)
+    sent = [place for place in inputs if places[place].total() >= _FEWEST]
+    of_one = [
+        _share(places[place], (Brings.SENT,)) >= _MOST and len(contents[place]) <= _FEW_CONTENTS
+        for place in sent
+    ]
+    come_back = (_share(places[place], (Brings.RETURNED,)) >= _MOST for place in sent)
+    return any(of_one) and all(one or back for one, back in zip(of_one, come_back, strict=True))
 
 
 def _same_shares(read: Iterable[_Read]) -> dict[_Place, float]:
@@ -317,7 +336,8 @@ def _read(lane: Lane, first: IntArray) -> list[_Read]:
         kind, size = int(lane.kind[row]), int(lane.bytes[row])
         if lane.content[row]:
             place = kind, size, before[number, kind, size]
-            found.append(_Read(row, number, place, int(lane.same_bytes[row]) / max(size, 1)))
+            same = int(lane.same_bytes[row]) / max(size, 1)
+            found.append(_Read(row, number, place, int(lane.content[row]), same))
         before[number, kind, size] += 1
     return found
 
@@ -394,13 +414,14 @@ def _marked(task: Task, brings: Counter[Brings] | None, allowed: Sequence[Brings
     if task.kind > OUT or brings is None:
         return task
     wanted = allowed if task.kind == IN else (Brings.SENT_BACK,)
-    share = _share(brings, wanted)
+    share, most = _share(brings, wanted), max(wanted, key=lambda one: brings[one])
     if share < _LEAST:
         return task
     # as many rounds as the share says
-    if share < _MOST and int((task.round + 1) * share) == int(task.round * share):
+    of_all = _ALL if most is Brings.SENT else _MOST
+    if share < of_all and int((task.round + 1) * share) == int(task.round * share):
         return task
-    return replace(task, brings=max(wanted, key=lambda one: brings[one]))
+    return replace(task, brings=most)
 
 
 def _passed_on(tasks: Sequence[Task]) -> list[Task]:
