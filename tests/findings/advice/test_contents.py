@@ -453,6 +453,20 @@ def test_small_arrays_of_many_that_change_in_no_order_stay_on_the_gpu():
     assert set(kept) == {Brings.BY_TURNS}
 
 
+@pytest.mark.parametrize(("poses", "is_kept"), [(1_000, True), (4, False)])
+def test_meshes_stay_on_the_gpu_where_a_few_bytes_besides_are_new_each_time(poses, is_kept):
+    """In turns, each with 6 KB; where the same poses come again, too, it looks like a test."""
+    program = Carrying()
+    for number in range(40):
+        program.carry(10 * MB, 1 + number % 4, down=True)
+        program.carry(6_000, 100 + number % poses, down=True)
+        program.kernel(50.0)
+        program.carry(10 * MB, 2_000 + number, down=False)
+        program.wait()
+    kept = copies_of(program, 10 * MB)
+    assert (Brings.BY_TURNS in kept) == is_kept
+
+
 def test_more_tables_than_are_remembered_are_new_each_time():
     most = remembered(1000 * MB)
     assert most == 17  # 16 GiB

@@ -45,7 +45,7 @@ _MOST_OLD = 0.1
 _SHORTER = 0.5
 #: From so large a share on of a copy that has not changed only the rest is to be sent.
 _LEAST_SAME = 0.5
-#: Sizes with less of the bytes do not tell how often a program gets new data.
+#: Sizes with less of the bytes do not tell how often a program gets data anew that comes again.
 _LEAST_SHARE = 0.01
 
 
@@ -472,7 +472,7 @@ def _sent_by_turns(lane: Lane, rows: Iterable[int]) -> frozenset[int]:
 def _changes_after(lane: Lane, sizes: dict[int, _Sent]) -> float:
     """Return after how many copies to the GPU that data changes which does so least often.
 
-    `inf` where new data comes; 0 where nothing is known.
+    `inf` where new data comes, be it little: a test repeats that, too. 0 where nothing is known.
     """
     sent = np.where(lane.kind == IN, lane.bytes, 0)
     least = _LEAST_SHARE * float(sent.sum())
@@ -480,7 +480,8 @@ def _changes_after(lane: Lane, sizes: dict[int, _Sent]) -> float:
         (
             inf if one.renews else one.period
             for size, one in sizes.items()
-            if len(one.contents) >= _FEWEST and float(sent[sent == size].sum()) >= least
+            if len(one.contents) >= _FEWEST
+            and (one.renews or float(sent[sent == size].sum()) >= least)
         ),
         default=0.0,
     )
