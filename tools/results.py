@@ -1,8 +1,8 @@
 """Lists what lies under benchmarks/results against its rule (benchmarks/results/README.md).
 
 ``python tools/results.py`` prints every file that no page, test or script cites, every run over
-the limit of its size, and what its machine's README does not explain; it ends with 1 where there
-is one.
+the limit of its size, what its machine's README does not explain, and texts that name a GPU or a
+path of the machine; it ends with 1 where there is one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ RUN_BYTES = 2 << 20
 FILE_BYTES = 512 << 10
 CITING = {".md", ".py", ".sh", ".toml"}
 """Files that may cite a result: pages, tests, scripts, machine files."""
+TEXTS = {".csv", ".json", ".toml", ".txt"}
+NAMING = re.compile(
+    r"(?<![\w/.])/(?:home|opt|root|tmp|work)/\w"
+    r"|GPU-(?!0{8}-)[0-9a-f]{8}-[0-9a-f]{4}-"
+)
+"""A path where something was run or installed, and a GPU's UUID that is not zeros."""
 
 
 def main() -> int:
@@ -26,6 +32,7 @@ def main() -> int:
     wrong = [f"not cited: {one}" for one in uncited()]
     wrong += [f"too large: {one}, {size} bytes" for one, size in too_large()]
     wrong += [f"not in its README: {one}" for one in unexplained()]
+    wrong += [f"names a machine: {one}" for one in unclean()]
     print("\n".join(wrong) or "benchmarks/results follows its rule")
     return 1 if wrong else 0
 
@@ -60,6 +67,15 @@ def unexplained() -> list[PurePosixPath]:
     files = (one.relative_to(RESULTS) for one in tracked("benchmarks/results"))
     entries = sorted({PurePosixPath(*one.parts[:2]) for one in files if len(one.parts) > 1})
     return [one for one in entries if one.name != "README.md" and not explained(one)]
+
+
+def unclean() -> list[PurePosixPath]:
+    """Return the texts that name a GPU, or a path of the machine."""
+    return [
+        PurePosixPath(one.relative_to(RESULTS))
+        for one in tracked("benchmarks/results")
+        if one.suffix in TEXTS and NAMING.search(one.read_text(encoding="utf-8"))
+    ]
 
 
 def explained(entry: PurePosixPath) -> bool:

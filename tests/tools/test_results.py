@@ -1,4 +1,4 @@
-"""benchmarks/results keeps its rule: what lies there is cited, small and explained."""
+"""benchmarks/results keeps its rule: what lies there is cited, small, explained and clean."""
 
 import pytest
 
@@ -20,6 +20,24 @@ def test_no_stored_run_is_over_the_limit(results):
 
 def test_every_stored_result_is_in_its_machines_readme(results):
     assert results.unexplained() == []
+
+
+def test_no_stored_text_names_a_machine(results):
+    assert results.unclean() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("run:  /tmp/r1", True),
+        ('"/opt/torch/bin/python3"', True),
+        ("uuid = 'GPU-37eed5e3-cb92-ad7b-e2ca-af966c05219d'", True),
+        ("uuid = 'GPU-00000000-0000-0000-0000-000000000001'", False),
+        ("benchmarks/work/loops.py, bytes/work, a/tmp/b", False),
+    ],
+)
+def test_a_path_or_a_uuid_names_a_machine(results, text, names):
+    assert bool(results.NAMING.search(text)) == names
 
 
 def test_what_breaks_the_rule_is_listed(results, monkeypatch, capsys):
