@@ -465,6 +465,9 @@ def test_meshes_stay_on_the_gpu_where_a_few_bytes_besides_are_new_each_time(pose
         program.wait()
     kept = copies_of(program, 10 * MB)
     assert (Brings.BY_TURNS in kept) == is_kept
+    if is_kept:
+        said = " ".join(conditions((Step.KEEP,), program.phase()))
+        assert "no test with a few sets of data" in said
 
 
 def test_more_tables_than_are_remembered_are_new_each_time():

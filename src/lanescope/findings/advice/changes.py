@@ -16,6 +16,7 @@ from lanescope.findings.advice.edits import (
     look_later,
     wait_once,
 )
+from lanescope.findings.advice.lanes import IN
 from lanescope.findings.advice.parts import BYTE_NS
 from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
 from lanescope.findings.advice.schedule import LEAST_ROUNDS
@@ -291,6 +292,12 @@ _CHANGED_IN_PART = (
     "Of data that changes in part, by hashes of 4 KiB each in some rounds, it changes as little in "
     "the others, and the program can tell where, without reading all of it."
 )
+_NO_TEST = (
+    "What comes again is no test with a few sets of data: nearly all that a round sends was sent "
+    "before."
+)
+#: With a smaller share of what a round sends that is new, or is not known, it may be such a test.
+_LEAST_NEW = 0.01
 #: Data whose code is not that of data that is sent again whole.
 _OTHERWISE_KEPT = frozenset((Brings.RETURNED, Brings.IN_PART))
 _OF_STEPS = {
@@ -371,7 +378,16 @@ def _unchanged(phase: Phase) -> list[str]:
     brought = _brought(phase)
     in_part = Brings.IN_PART in brought
     whole = brought & NEEDLESS or not in_part
-    return [*((_UNCHANGED,) if whole else ()), *((_CHANGED_IN_PART,) if in_part else ())]
+    said = {_UNCHANGED: whole, _NO_TEST: _sends_hardly_new(phase), _CHANGED_IN_PART: in_part}
+    return [sentence for sentence, is_so in said.items() if is_so]
+
+
+def _sends_hardly_new(phase: Phase) -> bool:
+    """Whether nearly all that it sends comes by turns."""
+    tasks = () if phase.schedule is None else phase.schedule.tasks
+    sent = [task for task in tasks if task.kind == IN]
+    again = sum(task.bytes for task in sent if task.brings == Brings.BY_TURNS)
+    return again > (1 - _LEAST_NEW) * sum(task.bytes for task in sent)
 
 
 def _room(phase: Phase) -> str:
