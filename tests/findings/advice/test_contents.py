@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -200,8 +199,7 @@ def test_data_that_is_sent_many_times_before_it_changes_is_no_test():
         program.wait()
     phase = program.phase()
     assert not phase.constant_input
-    kinds = Counter(chain.from_iterable(brought(phase)))
-    assert 0.8 < kinds[Brings.SENT] / phase.schedule.rounds < 0.98
+    assert set(chain.from_iterable(brought(phase))) == {Brings.SENT, Brings.UNKNOWN}
     assert any(one.steps == (Step.KEEP,) for one in edits_of(phase, LINK))
 
 

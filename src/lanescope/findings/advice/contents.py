@@ -29,8 +29,6 @@ _FEW_CONTENTS = 2
 _FEWEST = 3
 #: From this share on all copies of a place count, below the other none, between as many of them.
 _MOST, _LEAST = 0.9, 0.5
-#: In place of the first one where data changes now and then; what is sent by turns is new at first.
-_ALL = 0.98
 #: Bytes a nanosecond that a library copies at least, and a pause besides, where the host does
 #: nothing else with data between its way back and its way to the GPU.
 _PASSED_ON_RATE, _PASSED_ON_NS = 2.0, 50_000
@@ -414,14 +412,13 @@ def _marked(task: Task, brings: Counter[Brings] | None, allowed: Sequence[Brings
     if task.kind > OUT or brings is None:
         return task
     wanted = allowed if task.kind == IN else (Brings.SENT_BACK,)
-    share, most = _share(brings, wanted), max(wanted, key=lambda one: brings[one])
+    share = _share(brings, wanted)
     if share < _LEAST:
         return task
     # as many rounds as the share says
-    of_all = _ALL if most is Brings.SENT else _MOST
-    if share < of_all and int((task.round + 1) * share) == int(task.round * share):
+    if share < _MOST and int((task.round + 1) * share) == int(task.round * share):
         return task
-    return replace(task, brings=most)
+    return replace(task, brings=max(wanted, key=lambda one: brings[one]))
 
 
 def _passed_on(tasks: Sequence[Task]) -> list[Task]:
