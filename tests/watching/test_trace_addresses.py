@@ -127,15 +127,17 @@ buffer[:size] = random.Random(2).randbytes(size); copy(at, size)
 copy(at, size, other)                               # what was sent last is the same here, too
 copy(at, 65_535); copy(at, 65_535)                  # too little to be looked at
 ctypes.memset(at, 0, 90_112); copy(at, size); copy(at, size)
+buffer[99_999] = bytes([buffer[99_999][0] ^ 1]); copy(at, size)
+ctypes.memset(at, 0, size); copy(at, size); copy(at, size)
 """,
         "copy,hash",
     )
     whole, part = 100_000, 4096
     last = whole % part  # of the last part
-    zeros = 22 * part  # say nothing
+    rest = 2 * part + last  # 22 parts of zeros say nothing
     assert trace.host_copies.same_bytes.tolist() == [
         *(0, whole, whole - part, 24 * part, whole, 0, whole),
-        *(0, 0, 2 * part + last, whole - zeros),
+        *(0, 0, rest, whole, whole * 2 * part // rest, 0, 0),
     ]
 
 
