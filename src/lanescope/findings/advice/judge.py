@@ -47,7 +47,7 @@ _LEAST_GAIN_OF_DEFER = 0.1
 _LEAST_GAIN_OF_SMALL_PINS = 0.05
 #: Rounds take so much longer or shorter in another run: this and `edited._REPLAY_ERROR` are what
 #: benchmarks/advise/intervals.py finds in the gains that were measured.
-BETWEEN_RUNS = 0.09
+BETWEEN_RUNS = 0.115
 #: The same of what ran once: nothing tells how much it differs from time to time.
 LEAST_GAIN_ONCE = 0.05
 #: A change has to gain so much more of a round than one that asks one less of the program
