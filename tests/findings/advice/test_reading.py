@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lanescope.findings.advice.lanes import samples
-from lanescope.findings.advice.reading import Reading
+from lanescope.findings.advice.lanes import Reading, samples
 from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import HostCopies
 from tests.findings.advice.programs import looped

@@ -10,10 +10,9 @@ from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.edited import base_seconds
 from lanescope.findings.advice.edits import staged
 from lanescope.findings.advice.judge import calibrate, changes_of, in_order, placed
-from lanescope.findings.advice.lanes import MOST_OPERATIONS
+from lanescope.findings.advice.lanes import MOST_OPERATIONS, Reading
 from lanescope.findings.advice.phase import Phase, Predict, predicting
 from lanescope.findings.advice.phases import find_phases
-from lanescope.findings.advice.reading import Reading
 from lanescope.findings.code import CUDA, CUPY, PYTORCH, kernels_of, languages
 from lanescope.findings.trace.links import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters

@@ -22,12 +22,12 @@ from lanescope.findings.advice.lanes import (
     OUT,
     WORK,
     Lane,
+    Reading,
     Sample,
     lanes,
     samples,
 )
 from lanescope.findings.advice.phase import CopyKind, Phase
-from lanescope.findings.advice.reading import Reading
 from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, round_times, rounds
 from lanescope.findings.advice.schedule import Schedule, schedule_of
 from lanescope.prediction.parameters import Direction
