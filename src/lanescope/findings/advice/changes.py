@@ -17,9 +17,8 @@ from lanescope.findings.advice.edits import (
     wait_once,
 )
 from lanescope.findings.advice.lanes import IN
-from lanescope.findings.advice.parts import BYTE_NS
 from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
-from lanescope.findings.advice.schedule import LEAST_ROUNDS
+from lanescope.findings.advice.schedule import BYTE_NS, LEAST_ROUNDS
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.workload import Method, Workload
 from lanescope.trace.codes import MemoryKind

@@ -13,9 +13,8 @@ from statistics import median
 import numpy as np
 
 from lanescope.findings.advice.lanes import IN, OUT, Lane
-from lanescope.findings.advice.parts import pays
 from lanescope.findings.advice.rounds import Rounds
-from lanescope.findings.advice.schedule import Task
+from lanescope.findings.advice.schedule import Task, pays
 from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.trace.codes import IntArray
 from lanescope.trace.operations import Operations

@@ -10,14 +10,14 @@ from itertools import groupby, pairwise
 
 from lanescope.findings.advice.contents import NEEDLESS, Brings
 from lanescope.findings.advice.lanes import IN, OUT, WORK
-from lanescope.findings.advice.parts import (
+from lanescope.findings.advice.schedule import (
     BYTE_NS,
     STAGED_BYTES,
     STAGED_RATES,
+    Task,
     changed_part,
     is_staged,
 )
-from lanescope.findings.advice.schedule import Task
 from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.trace.codes import MemoryKind
 

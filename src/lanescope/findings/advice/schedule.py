@@ -7,12 +7,12 @@ would have happened. What is not edited is taken as measured and never predicted
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.findings.advice.lanes import WORK, Lane
+from lanescope.findings.advice.lanes import IN, WORK, Lane
 from lanescope.trace.codes import IntArray, MemoryKind
 
 #: From a kernel's launch to its start on an idle GPU, and what a launch takes of the host's time;
@@ -31,6 +31,13 @@ _MOST_ROUNDS, _MOST_ROWS, LEAST_ROUNDS = 64, 4_000, 3
 _PIECES, _SHORTEST_PIECE = 5, 8
 #: So many operations before a schedule are looked at for the last end.
 _BEFORE = 256
+#: What a copy of a few bytes lasts at least.
+_SHORTEST_NS = 2_000
+#: To gather: nanoseconds for a byte (5 GB/s, one thread).
+BYTE_NS = 0.2
+#: Bytes a nanosecond (GB/s) that one thread of the host copies, from and to, and the least bytes
+#: for which that is assumed.
+STAGED_RATES, STAGED_BYTES = (2.0, 25.0), 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,3 +350,34 @@ def _placed(
 def ends_after(tasks: Sequence[Task]) -> float:
     """Return the nanoseconds from the first submission to the last end."""
     return max((one.end for one in replayed(tasks)), default=0.0)
+
+
+def changed_part(task: Task) -> Task:
+    """Return the copy of what has changed of a copy's data, which the host gathers."""
+    share = task.fresh / task.bytes
+    staged = task.staged or is_staged(task)
+    in_call = task.memory is MemoryKind.PAGEABLE and not task.blocks
+    return replace(
+        task,
+        bytes=task.fresh,
+        lasts=max(task.lasts * share, min(task.lasts, _SHORTEST_NS)),
+        gap=task.gap * (share if staged else 1) + BYTE_NS * task.fresh,
+        hold=task.hold * (share if in_call else 1),
+    )
+
+
+def pays(tasks: Iterable[Task]) -> bool:
+    """Whether to gather what has changed takes less than to copy the rest."""
+    return sum(_taken(changed_part(task)) - _taken(task) for task in tasks) < 0
+
+
+def _taken(task: Task) -> float:
+    """Return what a copy takes; the host may stay in its call for as long."""
+    return task.gap + max(task.lasts, task.hold)
+
+
+def is_staged(task: Task, least: int = STAGED_BYTES) -> bool:
+    """Whether the pause before a copy to the GPU is as long as copying its data on the host."""
+    slowest, fastest = STAGED_RATES
+    large = task.kind == IN and task.bytes >= least
+    return large and slowest * task.gap <= task.bytes <= fastest * task.gap
