@@ -7,8 +7,8 @@ import pytest
 
 from lanescope.machine import Machine
 from lanescope.trace import store
-from lanescope.trace.call_fallback import Coverage, Coverages
 from lanescope.trace.call_ring import count_record, text_record
+from lanescope.trace.call_spool import Coverage, Coverages
 from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.store import read_spools
 from lanescope.trace.summarise import summarise

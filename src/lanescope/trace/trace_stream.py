@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 
 from lanescope.codec.files import open_file
-from lanescope.trace.call_fallback import Coverages
+from lanescope.trace.call_spool import Coverages
 from lanescope.trace.columns import operations_in_file
 from lanescope.trace.operations import Operations
 from lanescope.trace.ranges import Ranges
