@@ -18,8 +18,7 @@ from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.store import store
-from lanescope.store.folder import SCHEMA_VERSION, State
-from lanescope.store.folders import find_run, new_run_folder
+from lanescope.store.folder import SCHEMA_VERSION, State, find_run, new_run_folder
 from lanescope.store.run import Manifest, rows_of
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.runs.export import run_csv, run_json

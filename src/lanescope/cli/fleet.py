@@ -161,7 +161,7 @@ def check(
     from lanescope.fleet.media import Medium
     from lanescope.fleet.pairs import Plan
     from lanescope.fleet.ranks import ranks_here
-    from lanescope.store.folders import new_or_temporary_folder
+    from lanescope.store.folder import new_or_temporary_folder
     from lanescope.studies.node import Request, node_arguments, require_time
 
     began = interruption.began_at()

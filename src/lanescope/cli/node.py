@@ -120,7 +120,7 @@ def node(
         run_study(study, plan=plan, allow_busy=allow_busy, out=out)
         return
     from lanescope.operators.formats import NodeFormat, node_written
-    from lanescope.store.folders import new_or_temporary_folder
+    from lanescope.store.folder import new_or_temporary_folder
     from lanescope.studies.node import (
         Request,
         check_node,

@@ -330,7 +330,7 @@ def baseline_named(name: str) -> Compare:
         with History(default_index()):
             pass  # what is wrong with it is said before anything is measured
         return lambda run: _against_history([record_of_run(run)], None, THRESHOLD)[:2]
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.store.store import read_run
 
     before = read_run(find_run(name))

@@ -87,7 +87,7 @@ def report_fault(error: BaseException) -> str:
 
 
 def _write(text: str) -> Path | None:
-    from lanescope.store.folders import default_runs_folder
+    from lanescope.store.folder import default_runs_folder
 
     name = f"fault-{datetime.now():%Y%m%d-%H%M%S-%f}.txt"
     for folder in (default_runs_folder().parent / "faults", Path(tempfile.gettempdir())):

@@ -131,7 +131,7 @@ def _report(
 def _report_reproduction(name: str, out: Path | None, *, others: bool, static: bool) -> bool:
     """Write the page of a reproduction; False where the run is none."""
     from lanescope.cli.reproduce import write_page
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.store.store import PAGE
     from lanescope.studies.pcie_thesis.reproduction import CHAPTERS, is_reproduction
 
@@ -153,7 +153,7 @@ def _report_analysis(
 ) -> bool:
     """Write the page, the charts or the JSON of a stored analysis; False where the run is none."""
     from lanescope.cli.analyses import print_result, write_plots
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.studies.verbs import stored_analysis
 
     if is_capture(name) or (analysis := stored_analysis(folder := find_run(name))) is None:
@@ -179,7 +179,7 @@ def _page_of(analysis: type[Analysis], folder: Path, out: Path | None, *, static
 
 def result_path(folder: Path, name: str, here: str | None = None) -> Path:
     """Return `result_place`; say so where it is another folder."""
-    from lanescope.store.folders import result_place
+    from lanescope.store.folder import result_place
 
     path, elsewhere = result_place(folder, name, here)
     if elsewhere is not None and path.parent.resolve() != folder.resolve():
@@ -191,7 +191,7 @@ def _watch(
     name: str, out: Path | None, last_ns: int | None, *, page: bool
 ) -> tuple[WatchRun, Path | None] | None:
     """Return a watch and where its page goes, if it shall have one; None for other runs."""
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.store.store import PAGE
     from lanescope.trace.nsys import read_nsys
     from lanescope.trace.store import is_watch, read_watch
@@ -225,7 +225,7 @@ def _report_run(
 ) -> None:
     from lanescope.cli.output import print_run
     from lanescope.codec.atomic import write_text
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.store.store import PAGE, read_run
 
     stored = read_run(find_run(name))

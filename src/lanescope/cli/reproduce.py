@@ -155,7 +155,7 @@ def _folder(
     machine: Machine, gpu: int, repetitions: int, programs: tuple[Program, ...], out: Path | None
 ) -> ReproductionFolder:
     from lanescope._version import __version__
-    from lanescope.store.folders import new_run_folder
+    from lanescope.store.folder import new_run_folder
     from lanescope.studies.pcie_thesis.reproduction import (
         REPRODUCE,
         ReproductionFolder,

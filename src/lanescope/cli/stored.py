@@ -61,7 +61,7 @@ def runs(json: JsonOption = False) -> None:
     from lanescope.cli.output import console
     from lanescope.document.blocks import Column, Group, Kind, Table
     from lanescope.report.terminal import TableOrLines
-    from lanescope.store.folders import default_runs_folder
+    from lanescope.store.folder import default_runs_folder
 
     found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
     if json:
@@ -92,7 +92,7 @@ def show(
     from lanescope.cli.analyses import print_result
     from lanescope.cli.output import exit_code, print_blocks, print_run
     from lanescope.cli.report import is_capture
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.store.store import read_run
     from lanescope.studies.pcie_thesis.reproduction import (
         CHAPTERS,
@@ -149,7 +149,7 @@ def _show_watch(name: str, read: Callable[[], WatchRun], *, exports: bool) -> No
 def open_page(run: RunArgument = "latest") -> None:
     """Open the page of a stored run in a browser; its page is made where it has none."""
     from lanescope.cli.report import report
-    from lanescope.store.folders import find_run, result_place
+    from lanescope.store.folder import find_run, result_place
     from lanescope.store.store import PAGE
 
     folder = find_run(run)
@@ -232,8 +232,7 @@ def compare(
 def stored_runs() -> Iterator[Stored]:
     """Yield the runs of the runs folder; what cannot be read is shown as damaged."""
     from lanescope.codec.files import read_json
-    from lanescope.store.folder import MANIFEST
-    from lanescope.store.folders import default_runs_folder
+    from lanescope.store.folder import MANIFEST, default_runs_folder
 
     folder = default_runs_folder()
     for path in sorted(folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else ():
@@ -266,7 +265,7 @@ def _machine_name(folder: Path) -> str:
 def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterator[Stored]:
     from datetime import UTC, datetime
 
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
 
     if not names and keep is None and older_ns is None:
         raise InputError(
@@ -312,7 +311,7 @@ def _remove(folder: Path) -> None:
 def _watch_named(name: str) -> WatchRun | None:
     """Return a watch, or a capture of nsys; None for other runs."""
     from lanescope.cli.report import is_capture
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.trace.store import is_watch, read_watch
 
     if is_capture(name):
@@ -324,7 +323,7 @@ def _watch_named(name: str) -> WatchRun | None:
 
 
 def _read(name: str) -> Run:
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.store.store import read_run
 
     return read_run(find_run(name))

@@ -27,7 +27,7 @@ from lanescope.fleet.report import FleetReport
 from lanescope.history.records import Record, in_utc, record_of_node, record_of_run
 from lanescope.report.document_page import document_page
 from lanescope.store.folder import MANIFEST as RUN_MANIFEST
-from lanescope.store.folders import default_runs_folder, find_run
+from lanescope.store.folder import default_runs_folder, find_run
 from lanescope.store.store import read_run
 from lanescope.studies.node_report import SCHEMA_VERSION, NodeReport, State, ends_with
 

@@ -31,7 +31,7 @@ from typing import Any, Self
 
 from lanescope.errors import InputError
 from lanescope.history.records import Device, Observation, Record, Unit
-from lanescope.store.folders import default_runs_folder
+from lanescope.store.folder import default_runs_folder
 
 VERSION = 1
 #: Tells SQLite files of ours from others.

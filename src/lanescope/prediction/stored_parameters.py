@@ -25,7 +25,7 @@ from lanescope.kinds import StrPath
 from lanescope.machine import HostBandwidth
 from lanescope.machine.machine import LinkKind, Machine
 from lanescope.prediction.parameters import CopyCost, LinkParameters
-from lanescope.store.folders import default_runs_folder
+from lanescope.store.folder import default_runs_folder
 from lanescope.units.estimate import Curve, Estimate
 
 #: The name of such a file in a run folder, and of the one that is kept among the runs.

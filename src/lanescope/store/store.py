@@ -30,8 +30,15 @@ from lanescope.kinds import StrPath
 from lanescope.results.result import Result, Source
 from lanescope.store.decode import put_right, read_results, require_whole_cases
 from lanescope.store.folder import MANIFEST as MANIFEST
-from lanescope.store.folder import SCHEMA_VERSION, RunFolder, State, read_manifest, verb_of
-from lanescope.store.folders import find_run, is_there
+from lanescope.store.folder import (
+    SCHEMA_VERSION,
+    RunFolder,
+    State,
+    find_run,
+    is_there,
+    read_manifest,
+    verb_of,
+)
 from lanescope.store.run import COLUMNS, Manifest, Run, rows_of
 
 if TYPE_CHECKING:

@@ -152,7 +152,7 @@ def stored_watch(name: str) -> WatchRun:
     InputError
         If there is none.
     """
-    from lanescope.store.folders import find_run
+    from lanescope.store.folder import find_run
     from lanescope.trace.nsys import read_nsys
     from lanescope.trace.store import read_watch
 

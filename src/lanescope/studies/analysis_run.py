@@ -13,8 +13,13 @@ from lanescope.codec.fields import Moment
 from lanescope.document.blocks import Banner, Document, Section
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
-from lanescope.store.folder import RunFolder, State, read_manifest, state_sentence
-from lanescope.store.folders import new_or_temporary_folder
+from lanescope.store.folder import (
+    RunFolder,
+    State,
+    new_or_temporary_folder,
+    read_manifest,
+    state_sentence,
+)
 from lanescope.store.run import command_line
 from lanescope.studies.analysis import Analysis, AnalysisResult
 

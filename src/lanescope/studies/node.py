@@ -34,7 +34,7 @@ from lanescope.engine.sampling import Plan
 from lanescope.errors import ExitCode, InputError, LanescopeError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.store.folders import MANIFEST, is_there, require_new
+from lanescope.store.folder import MANIFEST, is_there, require_new
 from lanescope.store.store import read_run
 from lanescope.studies.check import CHECK_BYTES, EXPECT, EXPECT_GPUS, check_experiments
 from lanescope.studies.node_report import (

@@ -20,7 +20,7 @@ from lanescope.codec.files import fields_of, read_json
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.results.result import median_interval
-from lanescope.store.folders import default_runs_folder
+from lanescope.store.folder import default_runs_folder
 from lanescope.trace.codes import What
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.timeline import GPU_CLOCK, Timeline

@@ -20,8 +20,7 @@ from lanescope.errors import InputError
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
 from lanescope.machine.files import dumps_machine
-from lanescope.store.folder import MACHINE, RunFolder
-from lanescope.store.folders import default_runs_folder, require_new
+from lanescope.store.folder import MACHINE, RunFolder, default_runs_folder, require_new
 from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, stored_bytes
 from lanescope.trace.watch_folder import WATCH, WatchManifest
 from lanescope.units.sizes import bytes_a_second

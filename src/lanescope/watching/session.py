@@ -26,8 +26,7 @@ from lanescope._version import __version__
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
-from lanescope.store.folder import State
-from lanescope.store.folders import new_run_folder
+from lanescope.store.folder import State, new_run_folder
 from lanescope.trace.watch_folder import WATCH, SourceRecord, WatchFolder, WatchManifest
 from lanescope.watching.launcher import Outcome, program_environment
 from lanescope.watching.signals import deferred

@@ -18,8 +18,7 @@ from lanescope.prediction import stored_parameters
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.points import SETTLED, median_of
 from lanescope.prediction.workload import STREAMED, Method
-from lanescope.store.folder import RunFolder
-from lanescope.store.folders import default_runs_folder
+from lanescope.store.folder import RunFolder, default_runs_folder
 from lanescope.studies.ocean.case import MOST_POINTS, GridCase
 from lanescope.studies.ocean.reference import Equation, Kernel
 from lanescope.units.estimate import Estimate
