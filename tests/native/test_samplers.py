@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from lanescope._core import native
-from lanescope.trace.counter_spool import RX, TX, counter_header, read_counters
-from lanescope.trace.spool_header import merge_directions
+from lanescope.trace.counter_spool import RX, TX, counter_header, merge_directions, read_counters
 from tests.native.mock_gpu import use_mock
 from tests.native.programs import program
 from tests.patience import longer_and_longer, until

@@ -13,11 +13,11 @@ from lanescope.trace.counter_spool import (
     RX,
     TX,
     counter_header,
+    merge_directions,
     read_all_counters,
     read_counters,
-    sidecar_of,
 )
-from lanescope.trace.spool_header import merge_directions
+from lanescope.trace.spool_header import sidecar_of
 from lanescope.trace.timeline import Counters
 
 UNKNOWN = 0xFFFFFFFF

@@ -15,9 +15,9 @@ from lanescope.trace.counter_spool import (
     DuplexTail,
     SpoolTail,
     counter_header,
+    merge_directions,
     read_counters,
 )
-from lanescope.trace.spool_header import merge_directions
 from lanescope.trace.timeline import Counters
 from lanescope.trace.wire import WireModel
 from lanescope.watching.live import HISTORY_SECONDS, LiveLink, LiveWatch

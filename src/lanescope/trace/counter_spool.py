@@ -19,32 +19,12 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from lanescope.codec.fields import Bound, PositiveInt, build, from_attributes
-from lanescope.codec.files import fields_of, open_file, reading
+from lanescope.codec.fields import Bound, PositiveInt, from_attributes
+from lanescope.codec.files import open_file, reading
 from lanescope.trace.codes import LATEST_NS, BoolArray, IntArray
-from lanescope.trace.spool_header import LONGEST_HEADER, Damage, header_of, merge_directions
+from lanescope.trace.spool_header import LONGEST_HEADER, Damage, Said, header_of, read_sidecar
 from lanescope.trace.stored_columns import MOST_IN_MEMORY, SpoolRecords, in_memory, with_stored
 from lanescope.trace.timeline import LINKS, PCIE, CountedLink, Counters
-
-__all__ = [
-    "HALVES",
-    "RECORD",
-    "RX",
-    "TX",
-    "CounterHeader",
-    "DuplexTail",
-    "SpoolTail",
-    "Tail",
-    "behind",
-    "counter_header",
-    "counters_in",
-    "counters_of",
-    "read_all_counters",
-    "read_counters",
-    "read_sidecar",
-    "sidecar_of",
-    "with_both_directions",
-]
 
 #: Names of the columns: what the GPU received, and what it sent.
 RX, TX = "rx_bytes", "tx_bytes"
@@ -55,8 +35,6 @@ VERSION = 1
 RECORD = np.dtype([("end_ns", "<u8"), (RX, "<u4"), (TX, "<u4")])
 RecordArray = np.ndarray[Any, np.dtype[np.void]]
 _UNKNOWN = 0xFFFFFFFF
-#: What a sampler says at its end is shorter.
-_LONGEST_SIDECAR = 1 << 20
 _OWN = np.uint64(1 << 63)
 #: For an interval with more digits than the first one has.
 _BLANKS = " " * 8
@@ -79,14 +57,6 @@ class CounterHeader:
     columns: tuple[CounterColumn, ...]
     link: CountedLink = PCIE
     own: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a sampler said at its end."""
-
-    lost_samples: int = 0
-    cpu_seconds: float | None = None
 
 
 def counter_header(
@@ -119,11 +89,6 @@ def counter_header(
     header |= {"own": True} if own else {}
     line = json.dumps({**header, "columns": list(columns)})
     return line + (_BLANKS if may_lengthen else "") + "\n"
-
-
-def sidecar_of(spool: Path) -> Path:
-    """Return where a sampler writes what it says at the end, such as ``pm.g0.bin.json``."""
-    return spool.with_name(spool.name + ".json")
 
 
 def read_counters(path: Path) -> Counters:
@@ -238,28 +203,58 @@ def with_both_directions(found: Sequence[Counters]) -> list[Counters]:
     return whole
 
 
-def read_sidecar(path: Path) -> Said:
-    """Return what the sampler of a spool said at its end; nothing when it was cut off.
-
-    Raises
-    ------
-    InputError
-        If it said something else.
-    """
-    sidecar = sidecar_of(path)
-    try:
-        with open_file(sidecar, inner=2) as file:
-            said = json.loads(file.read(_LONGEST_SIDECAR).decode("utf-8", "replace"))
-    except (OSError, ValueError, RecursionError):
-        return Said()
-    with fields_of(sidecar, "name another run"):
-        return build(Said, said, others=True)
-
-
 def _column(records: RecordArray, name: str, known: BoolArray) -> IntArray:
     values: IntArray = records[name].astype(np.int64)
     values[~known | (values == _UNKNOWN)] = 0
     return values
+
+
+def merge_directions(rx: Counters, tx: Counters, source: str) -> Counters:
+    """Bring together what one spool knows of one direction, and another of the other.
+
+    Their records end at different times. Those of the result end wherever one of both does,
+    and the bytes of a record are spread evenly over it; no byte is lost or made up.
+    """
+    ends = np.union1d(rx.end_ns, tx.end_ns)
+    # before both have begun, and after one has ended, only half is known: left out
+    if len(rx) and len(tx):
+        first, last = max(rx.end_ns[0], tx.end_ns[0]), min(rx.end_ns[-1], tx.end_ns[-1])
+        ends = ends[(ends >= first) & (ends <= last)]
+    else:
+        ends = ends[:0]
+    known = _known_at(rx, ends) & _known_at(tx, ends)
+    known[:1] = False
+    seconds = [c.cpu_seconds for c in (rx, tx) if c.cpu_seconds is not None]
+    return Counters(
+        source=source,
+        gpu=rx.gpu,
+        interval_ns=max(rx.interval_ns, tx.interval_ns),
+        end_ns=ends,
+        rx_bytes=np.where(known, _spread(rx, rx.rx_bytes, ends), 0),
+        tx_bytes=np.where(known, _spread(tx, tx.tx_bytes, ends), 0),
+        known=known,
+        lost_samples=rx.lost_samples + tx.lost_samples,
+        cpu_seconds=sum(seconds) if seconds else None,
+        link=rx.link,
+    )
+
+
+def _known_at(counters: Counters, ends: IntArray) -> BoolArray:
+    """Whether the record is known that each of `ends` lies in."""
+    holder = np.searchsorted(counters.end_ns, ends, side="left")
+    found: BoolArray = counters.known[np.minimum(holder, max(len(counters) - 1, 0))]
+    return found.copy()
+
+
+def _spread(counters: Counters, column: IntArray, ends: IntArray) -> IntArray:
+    """Return the bytes between each of `ends` and the one before; the first has none."""
+    if ends.size == 0:
+        return ends
+    base = counters.end_ns[0]  # doubles hold what has passed since, not today's time
+    total = np.interp(ends - base, counters.end_ns - base, np.cumsum(column))
+    passed = np.rint(total).astype(np.int64)
+    spread: IntArray = np.diff(passed, prepend=passed[:1])
+    return spread
 
 
 class Tail(Protocol):

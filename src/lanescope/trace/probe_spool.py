@@ -17,9 +17,8 @@ from lanescope.codec.fields import PositiveInt
 from lanescope.codec.files import read_bytes
 from lanescope.errors import InputError
 from lanescope.trace.codes import LATEST_NS
-from lanescope.trace.counter_spool import read_sidecar
 from lanescope.trace.probe import PROBE_DIRECTIONS, Probe
-from lanescope.trace.spool_header import Damage, header_of
+from lanescope.trace.spool_header import Damage, header_of, read_sidecar
 
 SOURCE = "probe"
 VERSION = 1

@@ -1,74 +1,24 @@
-"""What all spools have: the line of JSON that they begin with, two directions, and damage.
+"""What all spools have: a line of JSON at their beginning, what is said at their end, and damage.
 
 What of a watch that was killed, or goes on, is damaged is counted and named; the rest is shown."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from lanescope.codec.fields import FieldError, build, shown
-from lanescope.codec.files import fields_of, parse_json, require_version
+from lanescope.codec.files import fields_of, open_file, parse_json, require_version
 from lanescope.errors import InputError
-from lanescope.trace.codes import BoolArray, IntArray
-from lanescope.trace.timeline import Counters
-
-
-def merge_directions(rx: Counters, tx: Counters, source: str) -> Counters:
-    """Bring together what one spool knows of one direction, and another of the other.
-
-    Their records end at different times. Those of the result end wherever one of both does,
-    and the bytes of a record are spread evenly over it; no byte is lost or made up.
-    """
-    ends = np.union1d(rx.end_ns, tx.end_ns)
-    # before both have begun, and after one has ended, only half is known: left out
-    if len(rx) and len(tx):
-        first, last = max(rx.end_ns[0], tx.end_ns[0]), min(rx.end_ns[-1], tx.end_ns[-1])
-        ends = ends[(ends >= first) & (ends <= last)]
-    else:
-        ends = ends[:0]
-    known = _known_at(rx, ends) & _known_at(tx, ends)
-    known[:1] = False
-    seconds = [c.cpu_seconds for c in (rx, tx) if c.cpu_seconds is not None]
-    return Counters(
-        source=source,
-        gpu=rx.gpu,
-        interval_ns=max(rx.interval_ns, tx.interval_ns),
-        end_ns=ends,
-        rx_bytes=np.where(known, _spread(rx, rx.rx_bytes, ends), 0),
-        tx_bytes=np.where(known, _spread(tx, tx.tx_bytes, ends), 0),
-        known=known,
-        lost_samples=rx.lost_samples + tx.lost_samples,
-        cpu_seconds=sum(seconds) if seconds else None,
-        link=rx.link,
-    )
-
-
-def _known_at(counters: Counters, ends: IntArray) -> BoolArray:
-    """Whether the record is known that each of `ends` lies in."""
-    holder = np.searchsorted(counters.end_ns, ends, side="left")
-    found: BoolArray = counters.known[np.minimum(holder, max(len(counters) - 1, 0))]
-    return found.copy()
-
-
-def _spread(counters: Counters, column: IntArray, ends: IntArray) -> IntArray:
-    """Return the bytes between each of `ends` and the one before; the first has none."""
-    if ends.size == 0:
-        return ends
-    base = counters.end_ns[0]  # doubles hold what has passed since, not today's time
-    total = np.interp(ends - base, counters.end_ns - base, np.cumsum(column))
-    passed = np.rint(total).astype(np.int64)
-    spread: IntArray = np.diff(passed, prepend=passed[:1])
-    return spread
-
 
 #: No first line of counters is longer.
 LONGEST_HEADER = 4096
+#: What a sampler says at its end is shorter.
+_LONGEST_SIDECAR = 1 << 20
 _REMEDY = "watch the program again"
 
 T = TypeVar("T")
@@ -115,6 +65,37 @@ def header_of(
             )
         require_version(table.get("version"), version, path)
         return build(kind, table, others=True), len(line) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a sampler said at its end."""
+
+    lost_samples: int = 0
+    cpu_seconds: float | None = None
+
+
+def sidecar_of(spool: Path) -> Path:
+    """Return where a sampler writes what it says at the end, such as ``pm.g0.bin.json``."""
+    return spool.with_name(spool.name + ".json")
+
+
+def read_sidecar(path: Path) -> Said:
+    """Return what the sampler of a spool said at its end; nothing when it was cut off.
+
+    Raises
+    ------
+    InputError
+        If it said something else.
+    """
+    sidecar = sidecar_of(path)
+    try:
+        with open_file(sidecar, inner=2) as file:
+            said = json.loads(file.read(_LONGEST_SIDECAR).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return Said()
+    with fields_of(sidecar, "name another run"):
+        return build(Said, said, others=True)
 
 
 @dataclass(slots=True)
