@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope._core import native
-from lanescope.trace.probe_spool import probe_header, read_probe
+from lanescope.trace.probe import probe_header, read_probe
 from tests.patience import PATIENCE_S, longer_and_longer
 
 ROUND = [5_000, 20_000, 6_000, 30_000]  # delay and chunk to the GPU, then from it

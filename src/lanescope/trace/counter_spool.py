@@ -183,7 +183,7 @@ def read_all_counters(folder: Path, damage: Damage | None = None) -> tuple[Count
     found = []
     for path in sorted(folder.glob("*.g*.bin")):
         if path.name.startswith("probe."):
-            continue  # see probe_spool.py
+            continue  # see probe.py
         with damage.leaving_out(path):
             found.append(read_counters(path))
     whole = with_both_directions(found)

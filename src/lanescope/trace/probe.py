@@ -7,19 +7,50 @@ by the host, whose own interruptions look the same: so a few slow ones are none 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lanescope.trace.codes import BoolArray, FloatArray, IntArray
+from lanescope.codec.fields import PositiveInt
+from lanescope.codec.files import read_bytes
+from lanescope.errors import InputError
+from lanescope.trace.codes import LATEST_NS, BoolArray, FloatArray, IntArray
+from lanescope.trace.spool_header import Damage, header_of, read_sidecar
 from lanescope.units.sizes import bandwidth_gbs, bandwidths_gbs, binary_text
 
 #: Names of directions; their places are the numbers in `Probe.direction`.
 PROBE_DIRECTIONS = ("h2d", "d2h")
 #: Bytes of the copy whose time is the delay.
 DELAY_BYTES = 4
+#: Undisturbed is the median of the fastest quarter: somewhere the program rests.
+_FASTEST = 0.25
+#: The link counts as used while a copy has less than this share of its undisturbed bandwidth.
+_FALLEN = 0.6
+#: A copy that takes up to so many times the undisturbed time is taken to be undisturbed.
+_JITTER = 1.25
+#: The GPU or its link count as busy while the delay is so many times the undisturbed one.
+_RISEN = 3.0
+#: So many slow copies in a row are an episode, one fast copy between two not counted; fewer are
+#: where they took longer together than the host's interruptions do, which is when somebody
+#: else's large copy or kernel held up a single one.
+_FEWEST = 4
+_BRIDGED = 1
+_LONG_NS = 1_000_000
+PROBE_SOURCE = "probe"
+_VERSION = 1
+_RECORD = np.dtype(
+    [
+        ("begin_ns", "<u8"),
+        ("delay_ns", "<u4"),
+        ("copy_ns", "<u4"),
+        ("direction", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,22 +121,6 @@ class Probe:
             name: np.asarray(values, np.int64) for name, values in columns.items()
         }
         return cls(gpu=gpu, chunk_bytes=chunk_bytes, period_ns=period_ns, **arrays)
-
-
-#: Undisturbed is the median of the fastest quarter: somewhere the program rests.
-_FASTEST = 0.25
-#: The link counts as used while a copy has less than this share of its undisturbed bandwidth.
-_FALLEN = 0.6
-#: A copy that takes up to so many times the undisturbed time is taken to be undisturbed.
-_JITTER = 1.25
-#: The GPU or its link count as busy while the delay is so many times the undisturbed one.
-_RISEN = 3.0
-#: So many slow copies in a row are an episode, one fast copy between two not counted; fewer are
-#: where they took longer together than the host's interruptions do, which is when somebody
-#: else's large copy or kernel held up a single one.
-_FEWEST = 4
-_BRIDGED = 1
-_LONG_NS = 1_000_000
 
 
 class Sign(Enum):
@@ -336,3 +351,64 @@ def probe_notes(directions: tuple[ProbedDirection, ...], *, counted: bool) -> tu
             "than the fastest quarter of them: a program that never rests looks idle."
         )
     return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeHeader:
+    """The first line of a spool; see `probe_header`."""
+
+    source: str
+    version: int
+    gpu: int
+    chunk_bytes: PositiveInt
+    period_ns: int
+
+
+def probe_header(gpu: int, chunk_bytes: int, period_ns: int, most_share: float) -> str:
+    """Return the first line of a spool; see `lanescope.trace.probe.Probe` for its values."""
+    header = {"source": PROBE_SOURCE, "version": _VERSION, "gpu": gpu, "chunk_bytes": chunk_bytes}
+    return json.dumps({**header, "period_ns": period_ns, "most_share": most_share}) + "\n"
+
+
+def read_probe(path: Path) -> Probe:
+    """Read the spool of a probe, whole or cut off.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is not a spool of this version, or damaged.
+    """
+    content = read_bytes(path, inner=2)
+    header, begin = header_of(path, content, ProbeHeader, _VERSION, PROBE_SOURCE)
+    records = np.frombuffer(
+        content, _RECORD, count=(len(content) - begin) // _RECORD.itemsize, offset=begin
+    )
+    if np.any(records["direction"] >= len(PROBE_DIRECTIONS)) or np.any(
+        records["begin_ns"] > LATEST_NS
+    ):
+        raise InputError(
+            f"{path} is damaged: it holds a direction or a time that there is not; name another run"
+        )
+    return Probe(
+        gpu=header.gpu,
+        chunk_bytes=header.chunk_bytes,
+        period_ns=header.period_ns,
+        begin_ns=records["begin_ns"].astype(np.int64),
+        delay_ns=records["delay_ns"].astype(np.int64),
+        copy_ns=records["copy_ns"].astype(np.int64),
+        direction=records["direction"].astype(np.int64),
+        cpu_seconds=read_sidecar(path).cpu_seconds,
+    )
+
+
+def read_all_probes(folder: Path, damage: Damage | None = None) -> tuple[Probe, ...]:
+    """Read every spool of a probe in a folder, by GPU; `damage` as of `read_all_counters`.
+
+    One whose first line is cut off, as nothing had been probed yet, is left out.
+    """
+    damage = damage or Damage(refuses=True)
+    found = []
+    for path in sorted(folder.glob(f"{PROBE_SOURCE}.g*.bin")):
+        with damage.leaving_out(path):
+            found.append(read_probe(path))
+    return tuple(sorted(found, key=lambda probe: probe.gpu))

@@ -51,8 +51,7 @@ from lanescope.trace.columns import (
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.operations import Operations
-from lanescope.trace.probe_spool import SOURCE as PROBE_SOURCE
-from lanescope.trace.probe_spool import read_all_probes
+from lanescope.trace.probe import PROBE_SOURCE, read_all_probes
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_boost, read_turns
 from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
