@@ -68,7 +68,7 @@ def counter_records(begin: int, end: int) -> np.ndarray:
 
 def make_trace(spool: Path, gpu: int, count: int, lasts_ns: int) -> None:
     """Write copies both ways, one in five of them a kernel, at random times and overlapping."""
-    from lanescope.trace.trace_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind
+    from lanescope.trace.spool_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind
 
     every_ns = max(lasts_ns // count, 2000)
     header = {"source": "trace", "version": 1, "pid": 1000 + gpu, "command": ["./app", str(gpu)]}

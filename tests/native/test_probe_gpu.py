@@ -10,7 +10,7 @@ import pytest
 from lanescope._core import native
 from lanescope.machine import discover
 from lanescope.trace.probe import Sign, probed_directions, read_probe
-from lanescope.trace.spool_header import sidecar_of
+from lanescope.trace.spool_records import sidecar_of
 from lanescope.watching.sources.probe import ProbeSource
 from tests.native.test_gpu import DEVICE, GPUS, PINNED, copies, spec
 

@@ -17,7 +17,7 @@ from lanescope.trace.counter_spool import (
     read_all_counters,
     read_counters,
 )
-from lanescope.trace.spool_header import sidecar_of
+from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.timeline import Counters
 
 UNKNOWN = 0xFFFFFFFF

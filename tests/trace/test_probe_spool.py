@@ -10,7 +10,7 @@ from lanescope.errors import InputError
 from lanescope.machine import machine_named
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.probe import probe_header, read_all_probes, read_probe
-from lanescope.trace.spool_header import sidecar_of
+from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.store import read_spools
 
 T = 1_795_000_000_000_000_000

@@ -12,10 +12,10 @@ import pytest
 
 from lanescope._core import native
 from lanescope.trace.counter_spool import counter_header
+from lanescope.trace.spool_records import CALLS, Kind, Records
 from lanescope.trace.summarise import summarise
 from lanescope.trace.time_checks import no_room_note
 from lanescope.trace.timeline import Timeline, What
-from lanescope.trace.trace_records import CALLS, Kind, Records
 from lanescope.trace.watch_folder import LIMITS, write_limits
 from tests.patience import PATIENCE_S
 from tests.watching import test_trace_injection as injection

@@ -9,7 +9,7 @@ import pytest
 from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.trace.counter_spool import SpoolTail, counter_header
-from lanescope.trace.spool_header import sidecar_of
+from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.watch_folder import LIMITS, write_limits
 from lanescope.watching.sources.common import write_sidecar
 from tests.patience import PATIENCE_S

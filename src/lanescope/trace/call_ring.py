@@ -20,7 +20,7 @@ from lanescope._core import native
 from lanescope.codec.files import open_file
 from lanescope.errors import InputError
 from lanescope.trace.codes import IntArray, MemoryKind
-from lanescope.trace.trace_records import (
+from lanescope.trace.spool_records import (
     CALLS,
     COUNTS,
     FIRST_STACK,

@@ -30,8 +30,8 @@ from lanescope.trace.call_ring import (
 )
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.operations import Operations
+from lanescope.trace.spool_records import COUNTS, NO_ROOM, OPERATIONS, Kind, Records
 from lanescope.trace.timeline import CALL_TIMES, Process
-from lanescope.trace.trace_records import COUNTS, NO_ROOM, OPERATIONS, Kind, Records
 from lanescope.trace.watch_folder import is_held
 
 #: Among the spools, the folder of the rings or a link to it.

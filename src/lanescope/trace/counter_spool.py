@@ -22,7 +22,7 @@ import numpy as np
 from lanescope.codec.fields import Bound, PositiveInt, from_attributes
 from lanescope.codec.files import open_file, reading
 from lanescope.trace.codes import LATEST_NS, BoolArray, IntArray
-from lanescope.trace.spool_header import LONGEST_HEADER, Damage, Said, header_of, read_sidecar
+from lanescope.trace.spool_records import LONGEST_HEADER, Damage, Said, header_of, read_sidecar
 from lanescope.trace.stored_columns import MOST_IN_MEMORY, SpoolRecords, in_memory, with_stored
 from lanescope.trace.timeline import LINKS, PCIE, CountedLink, Counters
 

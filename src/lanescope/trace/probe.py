@@ -19,7 +19,7 @@ from lanescope.codec.fields import PositiveInt
 from lanescope.codec.files import read_bytes
 from lanescope.errors import InputError
 from lanescope.trace.codes import LATEST_NS, BoolArray, FloatArray, IntArray
-from lanescope.trace.spool_header import Damage, header_of, read_sidecar
+from lanescope.trace.spool_records import Damage, header_of, read_sidecar
 from lanescope.units.sizes import bandwidth_gbs, bandwidths_gbs, binary_text
 
 #: Names of directions; their places are the numbers in `Probe.direction`.

@@ -26,7 +26,7 @@ from lanescope.errors import InputError
 from lanescope.store.folder import read_manifest
 from lanescope.trace.columns import read_counter_file, write_counter_file
 from lanescope.trace.counter_spool import behind, counters_in, with_both_directions
-from lanescope.trace.spool_header import Damage
+from lanescope.trace.spool_records import Damage
 from lanescope.trace.time_checks import Span
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.watch_folder import SPOOL, WatchManifest, is_held

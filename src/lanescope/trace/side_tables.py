@@ -14,8 +14,8 @@ import numpy as np
 
 from lanescope.trace.codes import IntArray
 from lanescope.trace.operations import KINDS, Operations
+from lanescope.trace.spool_records import FIRST_STACK
 from lanescope.trace.stored_columns import Rows, in_memory
-from lanescope.trace.trace_records import FIRST_STACK
 
 
 class ManagedKind(IntEnum):

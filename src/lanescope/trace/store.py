@@ -56,7 +56,7 @@ from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_boost, read_turns
 from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
-from lanescope.trace.spool_header import Damage
+from lanescope.trace.spool_records import Damage
 from lanescope.trace.time_checks import FAR_NS, Span
 from lanescope.trace.timeline import CALL_TIMES, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool

@@ -18,9 +18,7 @@ from lanescope.trace.codes import UNKNOWN_THREAD, MemoryKind
 from lanescope.trace.operations import COLUMNS, possible_rows
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
-from lanescope.trace.spool_header import Damage, header_of
-from lanescope.trace.timeline import GPU_CLOCK, Operations, Process, TimedBy
-from lanescope.trace.trace_records import (
+from lanescope.trace.spool_records import (
     CALLED,
     CALLS,
     COUNTS,
@@ -34,11 +32,14 @@ from lanescope.trace.trace_records import (
     NO_ROOM,
     OPERATIONS,
     TIMES_UNKNOWN,
+    Damage,
     Kind,
     Records,
     Table,
+    header_of,
     ranges_of,
 )
+from lanescope.trace.timeline import GPU_CLOCK, Operations, Process, TimedBy
 
 #: Notes that matter stand at the beginning: that is when tracing succeeds or fails.
 _BEGINNING = 256 << 10

@@ -22,9 +22,7 @@ from lanescope.trace.columns import operations_in_file
 from lanescope.trace.operations import Operations
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
-from lanescope.trace.spool_header import Damage
-from lanescope.trace.timeline import CALL_TIMES, Process
-from lanescope.trace.trace_records import (
+from lanescope.trace.spool_records import (
     CALLS,
     COUNTS,
     EDGES,
@@ -33,11 +31,13 @@ from lanescope.trace.trace_records import (
     MANAGED,
     OPERATIONS,
     TIMES_UNKNOWN,
+    Damage,
     Kind,
     Records,
     Table,
     ranges_of,
 )
+from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_spool import (
     NO_RECORDS,
     Losses,

@@ -9,7 +9,7 @@ import pytest
 
 from lanescope.errors import NotMeasuredError
 from lanescope.trace.counter_spool import read_all_counters, read_counters
-from lanescope.trace.spool_header import sidecar_of
+from lanescope.trace.spool_records import sidecar_of
 from lanescope.watching.sources import pm
 from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource, may_profile

@@ -11,7 +11,7 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.trace import time_checks
 from lanescope.trace.codes import LATEST_NS
 from lanescope.trace.probe import read_probe
-from lanescope.trace.spool_header import sidecar_of
+from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.store import read_watch
 from lanescope.trace.summarise import summarise
 from lanescope.watching.requests import SourceRequest

@@ -13,7 +13,7 @@ from lanescope.findings.trace import evaluate_watch
 from lanescope.report.terminal import renderables
 from lanescope.studies.watch_report.document import summary_json, watch_page_html, watch_terminal
 from lanescope.trace.counter_spool import SpoolTail, counters_in, read_counters
-from lanescope.trace.spool_header import sidecar_of
+from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.wire import default_model, payload_records

@@ -14,7 +14,7 @@ from lanescope.codec.atomic import write_atomically
 from lanescope.engine.core import reason_for
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
-from lanescope.trace.spool_header import sidecar_of
+from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.watch_folder import SampleLearning
 from lanescope.watching.sources.base import Availability, SourceReport
 from lanescope.watching.sources.injection import CUPTI_REMEDY
