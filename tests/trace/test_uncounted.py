@@ -11,11 +11,10 @@ from lanescope.machine import Gpu, Link, Machine, NvLink
 from lanescope.studies.watch_report.blocks import end_lines
 from lanescope.studies.watch_report.document import summary_json
 from lanescope.trace.limits import LinkLimit
-from lanescope.trace.nvlink_rates import nvlink_notes
+from lanescope.trace.nvlink_rates import missing_links, nvlink_notes, pcie_notes
 from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import DirectionSummary
 from lanescope.trace.timeline import CALL_TIMES, Counters, Operations
-from lanescope.trace.uncounted import missing_links, pcie_notes
 from tests.trace.timelines import DEVICE, MS, US, S, copies, even_counters, timeline
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

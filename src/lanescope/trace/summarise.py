@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.trace import uncounted
 from lanescope.trace.align import align
 from lanescope.trace.attribution import attribution, copies_by_line, copy_groups
 from lanescope.trace.busy import gpu_times, in_copies
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
 from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
-from lanescope.trace.nvlink_rates import nvlink_directions, nvlink_notes
+from lanescope.trace.nvlink_rates import crossed_pcie, nvlink_directions, nvlink_notes, pcie_notes
 from lanescope.trace.probe import probe_notes, probed_directions
 from lanescope.trace.rates import (
     Rates,
@@ -238,9 +237,7 @@ def _directions(
     if counted and counters is not None and model is not None and traced and by_calls:
         slow = _slow(timeline, counters, model, counted)
         counted = without_slow(counted[0], slow[0]), without_slow(counted[1], slow[1])
-    crossed = (
-        uncounted.crossed_pcie(counters, timeline) if counted and traced and counters else None
-    )
+    crossed = crossed_pcie(counters, timeline) if counted and traced and counters else None
     directions = []
     for i, direction in enumerate(DIRECTIONS):
         known = counted and traced and counters
@@ -406,7 +403,7 @@ def _notes(
             "and no recorded copy explains them. The GPU fetches 2 to 3 KB for each launch of a "
             "kernel; what kernels read of host memory so slowly is among them."
         )
-    notes += uncounted.pcie_notes(directions)
+    notes += pcie_notes(directions)
     notes += _missing_traces(timeline, sum(one.untraced_bytes or 0.0 for one in directions))
     rest = sum(direction.unattributed_bytes or 0.0 for direction in directions)
     if rest:
