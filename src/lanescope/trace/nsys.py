@@ -16,8 +16,7 @@ from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.store.folder import State
 from lanescope.trace.codes import LATEST_NS, IntArray
-from lanescope.trace.nsys_operations import GPUS, is_cuda_gpu, read_operations
-from lanescope.trace.nsys_tables import Tables, is_database
+from lanescope.trace.nsys_tables import GPUS, Tables, is_cuda_gpu, is_database, read_operations
 from lanescope.trace.operations import Operations
 from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun

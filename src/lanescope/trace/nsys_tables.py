@@ -1,4 +1,4 @@
-"""Tables of an SQLite export of Nsight Systems, which differ between its versions.
+"""Tables of an SQLite export of Nsight Systems, and the copies, memsets and kernels in them.
 
 The layout is NVIDIA's "SQLite Schema Reference": a table is there only when it has rows, and
 columns were added over the years. What is missing is told, in a sentence, or filled in.
@@ -7,16 +7,26 @@ columns were added over the years. What is missing is told, in a sentence, or fi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from lanescope.codec.files import open_file
 from lanescope.errors import InputError
-from lanescope.trace.codes import IntArray
+from lanescope.trace.codes import (
+    BYTES,
+    HOST_DEVICE,
+    UNKNOWN_THREAD,
+    BoolArray,
+    IntArray,
+    MemoryKind,
+    What,
+)
+from lanescope.trace.operations import Operations
 
 _MAGIC = b"SQLite format 3\0"
 #: Steps of SQLite's machine that a query may take, and so many more for each byte of the file: no
@@ -26,6 +36,32 @@ _STEPS, _STEPS_A_BYTE, _STEPS_AT_ONCE = 10_000_000, 20, 100_000
 _LONGEST_VALUE = 16 << 20
 #: So many texts are asked for at a time.
 _TEXTS = 500
+#: Kinds of copies by number, as documented; exports tell them in a table of their own.
+_COPY_KINDS = (
+    *("UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"),
+    *("UVM_HTOD", "UVM_DTOH", "UVM_DTOD"),
+)
+_MEMORY_KINDS = (
+    *("PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED", "DEVICE_STATIC", "MANAGED_STATIC"),
+    "UNKNOWN",
+)
+_COPY_PREFIX, _MEMORY_PREFIX = "CUDA_MEMCPY_KIND_", "CUDA_MEMOPR_MEMORY_KIND_"
+_MIGRATION = "UVM_"
+#: What an end of a copy is where the kind of memory is not told.
+_PLAIN = {"D": MemoryKind.DEVICE, "P": MemoryKind.DEVICE, "A": MemoryKind.ARRAY}
+#: Columns of the table that operations have not.
+_OWN = ("copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
+_HOST_KINDS = (MemoryKind.PAGEABLE, MemoryKind.PINNED)
+_ACTIVITY = "CUPTI_ACTIVITY_KIND_"
+COPIES, MEMSETS, KERNELS = f"{_ACTIVITY}MEMCPY", f"{_ACTIVITY}MEMSET", f"{_ACTIVITY}KERNEL"
+CALLS = f"{_ACTIVITY}RUNTIME"
+GPUS = "TARGET_INFO_GPU"
+_NEEDED = ("start", "end")
+_COMMON = {"deviceId": 0, "contextId": 0, "streamId": 0, "correlationId": 0, "globalPid": 0}
+_KERNEL_NAMES = ("demangledName", "shortName")
+#: A global number of a thread: those of its process and of the thread are its lowest bits.
+_PART, _MASK = 24, (1 << 24) - 1
+Columns = dict[str, IntArray]
 
 
 def is_database(path: Path) -> bool:
@@ -174,3 +210,251 @@ class Tables:
 
 def _term(column: str, other: int, stated: Collection[str]) -> str:
     return f'"{column}"' if column in stated else f'COALESCE("{column}", {other})'
+
+
+def copy_columns(tables: Tables, found: dict[str, IntArray]) -> dict[str, IntArray]:
+    """Return a table of copies with kinds and devices as operations have them.
+
+    Parameters
+    ----------
+    found
+        Its columns; -1 in `srcKind` and `dstKind`, -2 in the ends' devices is unknown.
+    """
+    directions = _names(tables, "ENUM_CUDA_MEMCPY_OPER", _COPY_PREFIX, _COPY_KINDS)
+    kinds = _names(tables, "ENUM_CUDA_MEM_KIND", _MEMORY_PREFIX, _MEMORY_KINDS)
+    codes, which = np.unique(found["copyKind"], return_inverse=True)
+    names = [directions.get(code, "UNKNOWN") for code in codes.tolist()]
+    migrated = np.array([name.startswith(_MIGRATION) for name in names], bool)[which]
+    columns = {key: column for key, column in found.items() if key not in _OWN}
+    columns["what"] = np.where(migrated, int(What.MIGRATION), int(What.COPY))
+    columns["text"] = np.zeros(which.size, np.int64)
+    for end, kind, device, place in (
+        ("source", "srcKind", "srcDeviceId", 0),
+        ("destination", "dstKind", "dstDeviceId", -1),
+    ):
+        letters = np.array([_letter(name, place) for name in names], "U1")[which]
+        memory = _memory(found[kind], letters, kinds)
+        columns[f"{end}_kind"] = memory
+        host = (letters == "H") | ((letters == "?") & np.isin(memory, _HOST_KINDS))
+        there = np.where(found[device] >= 0, found[device], found["deviceId"])
+        columns[f"{end}_device"] = np.where(host, HOST_DEVICE, there)
+    return columns
+
+
+def _letter(direction: str, place: int) -> str:
+    """Return H, D, A or P for the source (place 0) or destination (-1) of a kind of copy."""
+    ends = direction.removeprefix(_MIGRATION).split("TO")
+    return ends[place][:1] if len(ends) == 2 else "?"
+
+
+def _memory(codes: IntArray, letters: npt.NDArray[np.str_], kinds: Mapping[int, str]) -> IntArray:
+    """Return kinds of memory by their names, else what the kind of copy says of that end."""
+    found, which = np.unique(codes, return_inverse=True)
+    named = [MemoryKind.__members__.get(kinds.get(code, ""), 0) for code in found.tolist()]
+    memory: IntArray = np.array(named, np.int64)[which]
+    for letter, kind in _PLAIN.items():
+        memory[(memory == MemoryKind.UNKNOWN) & (letters == letter)] = kind
+    return memory
+
+
+def _names(tables: Tables, table: str, prefix: str, documented: tuple[str, ...]) -> dict[int, str]:
+    """Return the names of an export's own table of kinds, else the documented ones."""
+    own = {
+        int(one["id"]): str(one["name"]).removeprefix(prefix)
+        for one in tables.records(table, "id", "name")
+        if one.get("name") and one.get("id") is not None
+    }
+    return {**dict(enumerate(documented)), **own}
+
+
+def read_operations(tables: Tables, epoch_ns: int, notes: list[str]) -> Operations:
+    """Return what the GPUs did; sentences on what is missing are added to `notes`.
+
+    Parameters
+    ----------
+    epoch_ns
+        When the capture began, nanoseconds since 1970: times in the tables are from then.
+
+    Raises
+    ------
+    InputError
+        If there is no table of operations, or one lacks what cannot be done without.
+    """
+    if not tables.names & {COPIES, MEMSETS, KERNELS}:
+        if CALLS in tables.names:
+            raise InputError(
+                f"{tables.path} has calls of CUDA, and nothing that a GPU did: the program used "
+                "none, or nsys could not trace it, of which the diagnostics in its window tell more"
+            )
+        raise InputError(
+            f"{tables.path} is no export of nsys with CUDA operations: it has no table {COPIES}, "
+            f"{MEMSETS} or {KERNELS}; capture with 'nsys profile --trace=cuda' and export with "
+            "'nsys export --type sqlite'"
+        )
+    copies = tables.whole(
+        COPIES,
+        (*_NEEDED, "bytes", "copyKind"),
+        {**_COMMON, "srcKind": -1, "dstKind": -1, "srcDeviceId": -2, "dstDeviceId": -2},
+        (*_NEEDED, "bytes"),
+    )
+    if copies is None:
+        notes.append(f"The capture has no copies: it has no table {COPIES}.")
+    memsets = tables.whole(MEMSETS, (*_NEEDED, "bytes"), _COMMON, (*_NEEDED, "bytes"))
+    kernels = tables.whole(
+        KERNELS, _NEEDED, {**_COMMON, **dict.fromkeys(_KERNEL_NAMES, 0)}, _NEEDED
+    )
+    for table, found in ((COPIES, copies), (MEMSETS, memsets)):
+        _require_sizes(tables, table, found)
+    parts = [_part(part, What.MEMSET) for part in (memsets,) if part is not None]
+    parts += [copy_columns(tables, copies)] if copies is not None else []
+    parts += [_part(part, What.KERNEL) for part in (kernels,) if part is not None]
+    columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    order = np.argsort(columns["start"], kind="stable")
+    return _joined(tables, {k: v[order] for k, v in columns.items()}, epoch_ns, notes)
+
+
+def _require_sizes(tables: Tables, table: str, found: Columns | None) -> None:
+    """Refuse a table of operations whose bytes cannot be."""
+    least, most = BYTES
+    if found is None or not (wrong := (found["bytes"] < least) | (found["bytes"] > most)).any():
+        return
+    raise InputError(
+        f"{tables.path}: the table {table} has an operation of {found['bytes'][wrong][0]} bytes, "
+        "which none has; export it again with 'nsys export --type sqlite'"
+    )
+
+
+def _part(found: Columns, what: What) -> Columns:
+    rows = found["start"].size
+    name = np.zeros(rows, np.int64)
+    for column in reversed(_KERNEL_NAMES):
+        if column in found:
+            name = np.where(found[column] > 0, found[column], name)
+    constant = {
+        "what": int(what),
+        "source_kind": MemoryKind.UNKNOWN,
+        "destination_kind": MemoryKind.UNKNOWN,
+        "source_device": HOST_DEVICE,
+        "destination_device": HOST_DEVICE,
+    }
+    constants = {key: np.full(rows, value, np.int64) for key, value in constant.items()}
+    constants |= {key: found[key] for key in (*_NEEDED, *_COMMON)}
+    return {**constants, "bytes": found.get("bytes", np.zeros(rows, np.int64)), "text": name}
+
+
+def _joined(tables: Tables, rows: Columns, epoch_ns: int, notes: list[str]) -> Operations:
+    calls = tables.whole(
+        CALLS, (*_NEEDED, "correlationId"), {"globalTid": 0, "nameId": 0}
+    ) or dict.fromkeys((*_NEEDED, "correlationId", "globalTid", "nameId"), np.empty(0, np.int64))
+    pid = _pids(rows, calls)
+    known, place = _matches(pid, rows["correlationId"], calls)
+
+    def of_call(column: IntArray, missing: int) -> IntArray:
+        found = np.full(pid.size, missing, np.int64)
+        found[known] = column[place]
+        return found
+
+    text = np.where(rows["text"] > 0, rows["text"], of_call(calls["nameId"], 0))
+    names, codes = _named(tables, text)
+    call_names, call_codes = _named(tables, of_call(calls["nameId"], 0))
+    waits = np.array([_waits(name) for name in call_names], bool)
+    if not known.all():
+        notes.append(
+            f"{np.count_nonzero(~known):,} of {known.size:,} operations have no call in the "
+            f"table {CALLS}: their threads are not known, and they are taken for asynchronous."
+        )
+    return Operations.of(
+        names,
+        pid=pid,
+        what=rows["what"],
+        start_ns=rows["start"] + epoch_ns,
+        end_ns=rows["end"] + epoch_ns,
+        bytes=rows["bytes"],
+        source_kind=rows["source_kind"],
+        destination_kind=rows["destination_kind"],
+        asynchronous=~waits[call_codes],
+        **_devices(tables, rows, pid),
+        context=rows["contextId"],
+        stream=rows["streamId"],
+        thread=of_call(np.bitwise_and(calls["globalTid"], _MASK), UNKNOWN_THREAD),
+        correlation=rows["correlationId"],
+        name=codes,
+        call_start_ns=of_call(calls["start"] + epoch_ns, 0),
+        call_end_ns=of_call(calls["end"] + epoch_ns, 0),
+    )
+
+
+def _pids(rows: Columns, calls: Columns) -> IntArray:
+    """Return each operation's process; exports that do not tell are of one, as its calls say."""
+    pid = rows["globalPid"] >> _PART & _MASK
+    callers = np.unique(calls["globalTid"] >> _PART & _MASK)
+    only = callers[callers > 0]
+    return np.where(pid == 0, only[0], pid) if only.size == 1 else pid
+
+
+def _matches(pid: IntArray, correlation: IntArray, calls: Columns) -> tuple[BoolArray, IntArray]:
+    """Return which operations have a call, and the row of the first call of each of those."""
+    key = _key(calls["globalTid"] >> _PART & _MASK, calls["correlationId"])
+    order = np.lexsort((calls["start"], key))
+    wanted, there = _key(pid, correlation), key[order]
+    at = np.searchsorted(there, wanted)
+    known = (at < there.size) & (correlation > 0)
+    known[known] = there[at[known]] == wanted[known]
+    return known, order[at[known]]
+
+
+def _key(pid: IntArray, correlation: IntArray) -> IntArray:
+    return (pid << 32) + correlation
+
+
+def _named(tables: Tables, text: IntArray) -> tuple[tuple[str, ...], IntArray]:
+    identities, which = np.unique(text, return_inverse=True)
+    texts = tables.texts(identities.tolist())
+    names = tuple(dict.fromkeys(("", *texts.values())))
+    numbers = {name: number for number, name in enumerate(names)}
+    codes = [numbers[texts.get(i, "")] for i in identities.tolist()]
+    return names, np.array(codes, np.int64)[which]
+
+
+def _waits(name: str) -> bool:
+    """Whether a call waits for what it moves; a graph's launch, and what is unknown, do not."""
+    moves = name.startswith(("cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset"))
+    return moves and "Async" not in name
+
+
+def _devices(tables: Tables, rows: Columns, pid: IntArray) -> dict[str, IntArray]:
+    """Return columns of devices with the machine's numbers instead of the process's own."""
+    columns = {
+        "device": rows["deviceId"],
+        "source_device": rows["source_device"],
+        "destination_device": rows["destination_device"],
+    }
+    renumbered = {name: column.copy() for name, column in columns.items()}
+    for process, own, number in _numbers(tables):
+        of_process = True if process is None else pid == process
+        for name, column in columns.items():
+            renumbered[name][of_process & (column == own)] = number
+    return renumbered
+
+
+def _numbers(tables: Tables) -> Iterator[tuple[int | None, int, int]]:
+    """Yield process, its number of a GPU, and the machine's.
+
+    Versions before 2025 do not tell what a process may use: there the order of all GPUs for CUDA
+    stands for it.
+    """
+    wanted = ("gpuId", "cudaId", "pid")
+    devices = tables.records("TARGET_INFO_CUDA_DEVICE", *wanted)
+    for one in devices:
+        if all(one.get(key) is not None for key in wanted):
+            yield one["pid"], one["cudaId"], one["gpuId"]
+    if devices:
+        return
+    for one in tables.records(GPUS, "id", "cuDevice", "computeMajor"):
+        if is_cuda_gpu(one) and one.get("id") is not None and one.get("cuDevice") is not None:
+            yield None, one["cuDevice"], one["id"]
+
+
+def is_cuda_gpu(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of a GPU that runs CUDA; Windows lists other adapters, too."""
+    return row.get("computeMajor") != 0
