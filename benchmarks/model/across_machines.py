@@ -27,11 +27,10 @@ from workloads import workload_of
 
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.points import Kind, Point, pattern_of, read_measured
-from lanescope.prediction.predictor import Spread, copy_bytes, regime_of
+from lanescope.prediction.predictor import MAPPED, Method, Spread, Workload, copy_bytes, regime_of
 from lanescope.prediction.replay import Replay, replay
 from lanescope.prediction.seconds import transfer_seconds
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import MAPPED, Method, Workload
 
 MACHINES = Path(__file__).parents[1] / "results" / "h200-x1" / "machines"
 #: Folders of `MACHINES`; h200 is that of an earlier day, e one of four H200s, f to i are H100s.

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.predictor import MAPPED, Method, Workload
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import MAPPED, Method, Workload
 
 MIB = 1 << 20
 #: Of the kernel's times in parts those that are given, with that of the whole.

@@ -10,8 +10,8 @@ import pytest
 from lanescope.cli.app import app
 from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
+from lanescope.prediction.predictor import Method
 from lanescope.prediction.stored_parameters import save as save_parameters
-from lanescope.prediction.workload import Method
 from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.ocean.measured import save
 from tests.studies.link_parameters import fitted

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from lanescope.prediction.predictor import Method
 from lanescope.prediction.stored_parameters import save
-from lanescope.prediction.workload import Method
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 from tests.studies.link_parameters import fitted

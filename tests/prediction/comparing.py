@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.predictor import Prediction, Predictor
+from lanescope.prediction.predictor import STREAMED, Method, Prediction, Predictor, Workload
 from lanescope.prediction.replay import Replay
-from lanescope.prediction.workload import STREAMED, Method, Workload
 
 
 @dataclass(frozen=True, slots=True)

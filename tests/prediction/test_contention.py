@@ -25,6 +25,7 @@ from lanescope.prediction.contention import (
 )
 from lanescope.prediction.flows import share, shared_links
 from lanescope.prediction.parameters import Direction
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
 from lanescope.prediction.stored_parameters import (
@@ -34,7 +35,6 @@ from lanescope.prediction.stored_parameters import (
     store_fit,
     with_contention,
 )
-from lanescope.prediction.workload import Method, Workload
 from lanescope.studies.fit_run import CONTENTION, ROUNDS, Sets, measure_sets, sets_by_round
 from lanescope.units.estimate import Estimate
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu

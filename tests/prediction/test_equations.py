@@ -10,11 +10,10 @@ from lanescope.errors import NotMeasuredError
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.explanation import bounds_of
 from lanescope.prediction.parameters import Origin
-from lanescope.prediction.predictor import PUBLISHED_ERRORS, error_band
+from lanescope.prediction.predictor import PUBLISHED_ERRORS, Method, Workload, error_band
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import Method, Workload
 from tests.studies.link_parameters import fitted
 
 #: One array of doubles on the paper's grid of 1024 × 1024 × 42 points.

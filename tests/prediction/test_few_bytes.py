@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from lanescope.errors import InputError
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.graphs import Order, TaskKind, graph_for
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.rank import NEARLY, rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import Method, Workload
 
 MANY = 64 << 20
 #: Numbers of bytes, of all lengths.

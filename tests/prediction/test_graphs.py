@@ -2,7 +2,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.prediction.graphs import MOST_TASKS, Order, TaskKind, graph_for, on_gpus
-from lanescope.prediction.workload import Method, Workload
+from lanescope.prediction.predictor import Method, Workload
 
 STATE = Workload(2 * 42 * 80, 3 * 42 * 80, 4.2, h2d_arrays=2, d2h_arrays=3, most_streams=42)
 BUOYDIFF = Workload(

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lanescope.prediction.equations import Equations
-from lanescope.prediction.predictor import predictor_for
+from lanescope.prediction.predictor import Method, Workload, predictor_for
 from lanescope.prediction.seconds import with_host_time
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import Method, Workload
 
 H200, K20 = named_parameters("h200"), named_parameters("k20")
 TINY = Workload(64 << 10, 0, 0.0, h2d_arrays=64)

@@ -7,10 +7,10 @@ import pytest
 import lanescope
 from lanescope.errors import InputError
 from lanescope.prediction.explanation import caveats, peaks_of, too_fast
+from lanescope.prediction.predictor import Workload
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import newest_fit, store_fit
-from lanescope.prediction.workload import Workload
 from tests.studies.link_parameters import fitted
 
 WORK = Workload(3 << 30, 1 << 30, 1e-3, flops=4e12, device_bytes=48e8)

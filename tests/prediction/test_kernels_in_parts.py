@@ -10,9 +10,9 @@ from lanescope.prediction.equations import Equations
 from lanescope.prediction.explanation import caveats
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
 from lanescope.prediction.parameters import Duplex
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, replay
-from lanescope.prediction.workload import Method, Workload
 from lanescope.studies.analysis import Silent
 from lanescope.studies.predict import Predict, kernel_parts, watched_part
 from lanescope.units.estimate import Curve

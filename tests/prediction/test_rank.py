@@ -10,11 +10,10 @@ from lanescope.errors import InputError
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.explanation import peaks_of, why
 from lanescope.prediction.graphs import MOST_TASKS
-from lanescope.prediction.predictor import NAMES, Prediction, predictor_named
+from lanescope.prediction.predictor import NAMES, Method, Prediction, Workload, predictor_named
 from lanescope.prediction.rank import closed_form, rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import Method, Workload
 from lanescope.studies.predict import stream_counts
 from lanescope.units.estimate import Estimate
 from tests.studies.link_parameters import fitted

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.graphs import Order, TaskKind, graph_for
 from lanescope.prediction.parameters import Duplex, Errors
-from lanescope.prediction.predictor import PUBLISHED_ERRORS, Prediction
+from lanescope.prediction.predictor import PUBLISHED_ERRORS, Method, Prediction, Workload
 from lanescope.prediction.rates import Rules
 from lanescope.prediction.replay import Replay, replay
-from lanescope.prediction.workload import Method, Workload
 from lanescope.units.estimate import Estimate
 from tests.prediction.comparing import compare
 from tests.prediction.machines import (

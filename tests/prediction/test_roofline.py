@@ -7,8 +7,8 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.explanation import Peaks, bounds_as_printed, bounds_of, paper_bounds
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import Method, Workload
 from tests.studies.link_parameters import fitted
 
 PEAKS = Peaks(1e12, 200e9)

@@ -7,10 +7,10 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.other_links import BASE, library_parameters, machine_of
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import Method, Workload
 from tests.studies.link_parameters import fitted
 
 WORK = Workload(400_000_000, 200_000_000, 0.001)

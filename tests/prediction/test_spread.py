@@ -9,6 +9,8 @@ import pytest
 from lanescope.prediction.parameters import Errors
 from lanescope.prediction.predictor import (
     PUBLISHED_ERRORS,
+    Method,
+    Workload,
     copy_bytes,
     error_band,
     regime_of,
@@ -16,7 +18,6 @@ from lanescope.prediction.predictor import (
     spreads,
 )
 from lanescope.prediction.replay import Replay
-from lanescope.prediction.workload import Method, Workload
 from tests.prediction.machines import link
 from tests.studies.link_parameters import fitted
 

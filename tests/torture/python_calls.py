@@ -45,10 +45,10 @@ from lanescope.machine import (
 )
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.graphs import graph_for
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.rates import Rules
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import Method, Workload
 from lanescope.results.result import (
     CopyResult,
     Source,

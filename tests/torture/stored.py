@@ -10,8 +10,8 @@ from pathlib import Path
 
 from lanescope.machine import machine_named, save_machine
 from lanescope.prediction.points import Kind, read_measured, write_measured
+from lanescope.prediction.predictor import Method
 from lanescope.prediction.stored_parameters import dumps
-from lanescope.prediction.workload import Method
 from lanescope.store.store import RunWriter
 from lanescope.studies.taruc import Parameters
 from lanescope.studies.taruc.parameter_file import parameters_text

@@ -30,7 +30,7 @@ from lanescope.units.sizes import parse_size
 
 if TYPE_CHECKING:
     from lanescope._core import native
-    from lanescope.prediction.workload import Method
+    from lanescope.prediction.predictor import Method
     from lanescope.studies.ocean.case import GridCase, OceanGrid
     from lanescope.studies.ocean.reference import Array
 
@@ -296,7 +296,7 @@ def _run_on_gpu(
     seed: int,
 ) -> None:
     from lanescope.machine import discover
-    from lanescope.prediction.workload import STREAMED, Method
+    from lanescope.prediction.predictor import STREAMED, Method
     from lanescope.report.format import seconds_text, time_spread_text
     from lanescope.studies.ocean.case import ocean
     from lanescope.studies.ocean.running import GridMemory, run_case
@@ -334,13 +334,13 @@ def _compare(case: GridCase, water: OceanGrid, made: Sequence[Array]) -> None:
 
 
 def _versions() -> tuple[str, ...]:
-    from lanescope.prediction.workload import Method
+    from lanescope.prediction.predictor import Method
 
     return tuple(method.value.lower() for method in Method)
 
 
 def _method(version: str, streams: int | None) -> Method:
-    from lanescope.prediction.workload import STREAMED, Method
+    from lanescope.prediction.predictor import STREAMED, Method
 
     if version.lower() not in _versions():
         raise InputError(f"'{version}' is none of {', '.join(_versions())}; give one of them")

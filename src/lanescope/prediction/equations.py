@@ -21,9 +21,15 @@ from typing import TypeVar
 from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError, command
 from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
-from lanescope.prediction.predictor import Prediction, error_band
+from lanescope.prediction.predictor import (
+    STREAMED,
+    Method,
+    Prediction,
+    Workload,
+    copies_of,
+    error_band,
+)
 from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds
-from lanescope.prediction.workload import STREAMED, Method, Workload, copies_of
 from lanescope.units.estimate import Estimate
 
 #: Which of an estimate's three numbers is taken.

@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from lanescope.errors import InputError, argument
 from lanescope.prediction.equations import PICKS, Pick, second_engine_helps
 from lanescope.prediction.parameters import LinkParameters, Origin
-from lanescope.prediction.predictor import PUBLISHED_ERRORS, Prediction
+from lanescope.prediction.predictor import (
+    MAPPED,
+    PUBLISHED_ERRORS,
+    STREAMED,
+    Method,
+    Prediction,
+    Workload,
+)
 from lanescope.prediction.rank import NEARLY, Ranking
-from lanescope.prediction.workload import MAPPED, STREAMED, Method, Workload
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import bytes_a_second, size_text
 from lanescope.units.words import enumeration, time_text

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from lanescope.calls import checked
 from lanescope.errors import InputError, argument
-from lanescope.prediction.workload import STREAMED, Method, Workload
+from lanescope.prediction.predictor import STREAMED, Method, Workload
 
 #: More calls than a program hands over in a round, and than are replayed in a few seconds.
 MOST_TASKS = 20_000

@@ -17,7 +17,7 @@ from lanescope.codec.tables import read_rows
 from lanescope.errors import command
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.workload import Method, Workload
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.results.result import FloatArray, median_interval
 from lanescope.units.estimate import Estimate
 

@@ -12,8 +12,7 @@ from lanescope.errors import InputError, NotMeasuredError, argument
 from lanescope.prediction import equations
 from lanescope.prediction.graphs import MOST_TASKS, task_count
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.predictor import Prediction, Predictor
-from lanescope.prediction.workload import MAPPED, STREAMED, Method, Workload
+from lanescope.prediction.predictor import MAPPED, STREAMED, Method, Prediction, Predictor, Workload
 
 
 class Tried:

@@ -15,12 +15,11 @@ from lanescope.machine.part_names import part_name
 from lanescope.prediction.flows import SharedLinks, shared_links
 from lanescope.prediction.graphs import Order, Replayed, TaskGraph, TaskKind, graph_for, on_gpus
 from lanescope.prediction.parameters import Direction, LinkParameters
-from lanescope.prediction.predictor import Prediction, error_band
+from lanescope.prediction.predictor import STREAMED, Method, Prediction, Workload, error_band
 from lanescope.prediction.rank import Ranking
 from lanescope.prediction.rates import Level, Rates, Rules
 from lanescope.prediction.simulation import Simulation
 from lanescope.prediction.stored_parameters import contended_by
-from lanescope.prediction.workload import STREAMED, Method, Workload
 from lanescope.units.estimate import Estimate
 
 #: What the parameters do not tell, where nobody says otherwise.

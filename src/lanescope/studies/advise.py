@@ -31,8 +31,7 @@ from lanescope.findings.advice.advise import advise, other_machine, phases_of
 from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.findings.advice.what_if import NamedEdit, parse_edits, what_if
 from lanescope.kinds import StrPath
-from lanescope.prediction.predictor import predictor_named
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method, predictor_named
 from lanescope.report import format as fmt
 from lanescope.studies.analysis import (
     PARAMETERS,

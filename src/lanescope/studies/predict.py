@@ -25,12 +25,11 @@ from lanescope.prediction.other_links import (
     machine_of,
 )
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.predictor import predictor_for, predictor_named
+from lanescope.prediction.predictor import Workload, predictor_for, predictor_named
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
 from lanescope.prediction.seconds import with_host_time
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.prediction.workload import Workload
 from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,

@@ -12,10 +12,9 @@ from lanescope.document.blocks import Block, Cell, Column, Group, Kind, Section,
 from lanescope.document.contents import INTERVAL, Axis, Chart, Curve
 from lanescope.prediction.explanation import Bounds, bound_text, method_text, why
 from lanescope.prediction.parameters import Origin
-from lanescope.prediction.predictor import Prediction
+from lanescope.prediction.predictor import STREAMED, Method, Prediction
 from lanescope.prediction.rank import Ranking
 from lanescope.prediction.replay import Several
-from lanescope.prediction.workload import STREAMED, Method
 from lanescope.report.format import (
     bytes_text,
     estimate_text,

@@ -17,9 +17,8 @@ from lanescope.prediction.parameters import (
     Mixture,
     Origin,
 )
-from lanescope.prediction.predictor import Prediction
+from lanescope.prediction.predictor import Method, Prediction, Workload
 from lanescope.prediction.seconds import transfer_seconds
-from lanescope.prediction.workload import Method, Workload
 from lanescope.units.estimate import Estimate
 
 

@@ -9,8 +9,7 @@ from lanescope.errors import InputError
 from lanescope.findings.advice.advice import KERNELS, Step
 from lanescope.findings.advice.advise import advise
 from lanescope.findings.advice.judge import BETWEEN_RUNS
-from lanescope.prediction.predictor import predictor_named
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method, predictor_named
 from lanescope.store.folder import State
 from lanescope.studies.advise import Advised, phase_section
 from lanescope.trace.limits import Ceilings

@@ -20,7 +20,7 @@ from lanescope.findings.advice.kernels import (
 from lanescope.findings.advice.phase import Predict, best_streams, predicting
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.code import CUDA, PYTORCH
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method
 from lanescope.units.estimate import Estimate
 from tests.findings.advice.made_up import LINK, Simple
 from tests.findings.advice.programs import PAGEABLE, PINNED, Program

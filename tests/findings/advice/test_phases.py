@@ -10,7 +10,7 @@ from lanescope.findings.advice import phases as phases_module
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.rounds import round_times
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method
 from lanescope.trace.codes import MemoryKind
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.store import read_watch

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method
 from lanescope.store.folder import RunFolder
 from lanescope.studies.ocean.case import GridCase
 from lanescope.studies.ocean.measured import (

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import NotMeasuredError
-from lanescope.prediction.predictor import Prediction, predictor_named
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method, Prediction, predictor_named
 from lanescope.studies.ocean.compare import Choice, compare
 from lanescope.studies.ocean.running import workload_of
 from lanescope.studies.ocean.validate import held_out

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method
 from lanescope.studies.ocean.measured import FILE, find, load
 from tests.studies.link_parameters import fitted
 from tests.studies.ocean.stored import FOLDER, case, check, h200, saved, timed, validation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method
 from lanescope.store.folder import RunFolder
 from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.ocean import measuring

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lanescope.machine import discover
-from lanescope.prediction.workload import STREAMED, Method
+from lanescope.prediction.predictor import STREAMED, Method
 from lanescope.studies.ocean.case import ocean
 from lanescope.studies.ocean.running import GridMemory, kernel_seconds, run_case
 from tests.native.test_gpu import GPUS

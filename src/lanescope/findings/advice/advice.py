@@ -8,7 +8,7 @@ from math import ceil
 
 from lanescope.document.contents import Finding
 from lanescope.findings.advice.phase import Phase
-from lanescope.prediction.workload import Method
+from lanescope.prediction.predictor import Method
 from lanescope.units.estimate import Estimate
 
 

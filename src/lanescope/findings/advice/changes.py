@@ -20,7 +20,7 @@ from lanescope.findings.advice.lanes import IN
 from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
 from lanescope.findings.advice.schedule import BYTE_NS, LEAST_ROUNDS
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.workload import Method, Workload
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.trace.codes import MemoryKind
 from lanescope.units.sizes import size_text
 

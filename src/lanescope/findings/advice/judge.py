@@ -26,7 +26,7 @@ from lanescope.findings.advice.lanes import IN, OUT
 from lanescope.findings.advice.phase import Phase, Predict, State
 from lanescope.findings.code import snippets
 from lanescope.prediction.parameters import Direction, LinkParameters
-from lanescope.prediction.workload import STREAMED, Method
+from lanescope.prediction.predictor import STREAMED, Method
 from lanescope.trace.codes import MemoryKind
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import size_text

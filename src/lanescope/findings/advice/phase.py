@@ -13,9 +13,8 @@ from lanescope.findings.advice.contents import Resident
 from lanescope.findings.advice.kernels import Kernels
 from lanescope.findings.advice.schedule import Schedule
 from lanescope.prediction.parameters import CopyCost, Direction, LinkParameters
-from lanescope.prediction.predictor import Predictor
+from lanescope.prediction.predictor import Method, Predictor, Workload
 from lanescope.prediction.seconds import next_seconds, single_seconds
-from lanescope.prediction.workload import Method, Workload
 from lanescope.trace.codes import MemoryKind
 from lanescope.units.estimate import Estimate
 

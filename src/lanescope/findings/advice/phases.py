@@ -31,7 +31,7 @@ from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, round_times, rounds
 from lanescope.findings.advice.schedule import Schedule, schedule_of
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.workload import Method, Workload
+from lanescope.prediction.predictor import Method, Workload
 from lanescope.results.result import median_interval
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.operations import Operations

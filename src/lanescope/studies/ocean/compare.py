@@ -12,9 +12,8 @@ from enum import StrEnum
 
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.predictor import Prediction, Predictor
+from lanescope.prediction.predictor import STREAMED, Method, Prediction, Predictor
 from lanescope.prediction.rank import Skipped
-from lanescope.prediction.workload import STREAMED, Method
 from lanescope.studies.ocean.measured import MeasuredCase, Timed, Validation
 from lanescope.studies.ocean.running import workload_of
 from lanescope.units.estimate import Estimate

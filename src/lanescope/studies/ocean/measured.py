@@ -17,7 +17,7 @@ from lanescope.errors import InputError, command
 from lanescope.prediction import stored_parameters
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.points import SETTLED, median_of
-from lanescope.prediction.workload import STREAMED, Method
+from lanescope.prediction.predictor import STREAMED, Method
 from lanescope.store.folder import RunFolder, default_runs_folder
 from lanescope.studies.ocean.case import MOST_POINTS, GridCase
 from lanescope.studies.ocean.reference import Equation, Kernel

@@ -23,8 +23,8 @@ from lanescope.engine.core import UNCOUNTED_RUNS
 from lanescope.errors import MissingPartError, NotMeasuredError, command
 from lanescope.machine import Machine
 from lanescope.prediction.parameters import LinkParameters
+from lanescope.prediction.predictor import Method
 from lanescope.prediction.stored_parameters import machine_key
-from lanescope.prediction.workload import Method
 from lanescope.store.folder import RunFolder
 from lanescope.studies.ocean.case import Difference, Expected, GridCase, OceanGrid, ocean
 from lanescope.studies.ocean.measured import (

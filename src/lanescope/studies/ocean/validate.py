@@ -16,8 +16,7 @@ from lanescope.errors import InputError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine import discover
 from lanescope.prediction.parameters import LinkParameters, Origin
-from lanescope.prediction.predictor import PUBLISHED_ERRORS, predictor_named
-from lanescope.prediction.workload import STREAMED, Method
+from lanescope.prediction.predictor import PUBLISHED_ERRORS, STREAMED, Method, predictor_named
 from lanescope.report.format import (
     count_text,
     fine_percent_text,
