@@ -29,7 +29,6 @@ from lanescope.cli import (
     fleet,
     history,
     node,
-    params,
     report,
     reproduce,
     stored,
@@ -100,7 +99,7 @@ _NAMES = {group: name for name, group in GROUPS.items()}
 #: Verbs in the order of the help; those without a function are studies.
 VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     *((GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
-    (bench_app, "params", params.params),
+    (bench_app, "params", bench.params),
     *((GROUPS[e.group], name, None) for name, e in ANALYSES.items() if e.group is not None),
     (app, "node", node.node),
     (fleet_app, "check", fleet.check),

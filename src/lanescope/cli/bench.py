@@ -46,11 +46,32 @@ from lanescope.cli.options import (
 from lanescope.cli.process import load_what_shows_a_run, start_driver
 from lanescope.cli.studies import carry_out
 from lanescope.errors import InputError
-from lanescope.units.values import OneOf, Value, Whole
+from lanescope.units.values import File, OneOf, Value, Whole
 
 if TYPE_CHECKING:
     from lanescope.store.run import Run
     from lanescope.studies.nvbandwidth_cases import CaseOptions
+
+#: Options that take every word up to the next option, as they do in nvbandwidth.
+_MANY = ("-t", "--testcase", "-p", "--testcasePrefixes")
+#: What a suite takes, too.
+_OF_SUITES = (
+    *("--resume", "--list", "--budget", "--target", "--machine", "--out", "--json", "--csv"),
+    *("--strict", "--allow-busy", "--within", "--no-page", "--no-store"),
+)
+_RULES = (
+    ONE_FORMAT,
+    NOT_STORED,
+    PREDICTED,
+    Needs(("--resume",), ("--params",), "goes on with a suite, which a parameter file describes"),
+    Needs(("--resume",), ("--out",), "goes on with a run folder"),
+    Alone("--params", _OF_SUITES, "runs a suite, and other options are of nvbandwidth's cases"),
+    Alone("--list", ("--params", "--resume", "--budget", "--target", "--machine"), LISTED),
+    Excludes("--pair", ("--pairs",), "names the pair that --pairs would draw"),
+    Excludes("--size", ("--bufferSize",), "and --bufferSize say the same"),
+    Idle(("--mean", "--verbose"), "--csv", "CSV holds every copy with median and mean"),
+    Idle(("--mean", "--verbose"), "--json", "JSON holds every copy with its samples", "--format"),
+)
 
 
 def run_suite(
@@ -76,15 +97,6 @@ def _note_new(folder: Path | None) -> None:
 
     if folder is not None and not (folder / MANIFEST).is_file():
         print(f"note: there is no run in {folder} to go on with: it is begun", file=sys.stderr)
-
-
-#: Options that take every word up to the next option, as they do in nvbandwidth.
-_MANY = ("-t", "--testcase", "-p", "--testcasePrefixes")
-#: What a suite takes, too.
-_OF_SUITES = (
-    *("--resume", "--list", "--budget", "--target", "--machine", "--out", "--json", "--csv"),
-    *("--strict", "--allow-busy", "--within", "--no-page", "--no-store"),
-)
 
 
 class BenchGroup(KeepsRules, TyperGroup):
@@ -115,21 +127,6 @@ def _spread(args: Iterable[str]) -> Iterable[str]:
                 yield option
             taken += 1
         yield word
-
-
-_RULES = (
-    ONE_FORMAT,
-    NOT_STORED,
-    PREDICTED,
-    Needs(("--resume",), ("--params",), "goes on with a suite, which a parameter file describes"),
-    Needs(("--resume",), ("--out",), "goes on with a run folder"),
-    Alone("--params", _OF_SUITES, "runs a suite, and other options are of nvbandwidth's cases"),
-    Alone("--list", ("--params", "--resume", "--budget", "--target", "--machine"), LISTED),
-    Excludes("--pair", ("--pairs",), "names the pair that --pairs would draw"),
-    Excludes("--size", ("--bufferSize",), "and --bufferSize say the same"),
-    Idle(("--mean", "--verbose"), "--csv", "CSV holds every copy with median and mean"),
-    Idle(("--mean", "--verbose"), "--json", "JSON holds every copy with its samples", "--format"),
-)
 
 
 @combines(*_RULES)
@@ -389,3 +386,31 @@ def _show(
     make = nvbandwidth_json if json else nvbandwidth_text
     print(make(run, mean=mean, verbose=verbose), end="")
     return exit_code(run, strict=strict)
+
+
+def params(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE_OR_NAME",
+            help="A parameter file (TOML, or TARUC's .in), or a suite that ships: default, taruc.",
+        ),
+    ] = "default",
+    out: Annotated[
+        Path | None, option(File("--out", (".toml",)), "Where to; default: print it.")
+    ] = None,
+) -> None:
+    """Write the parameters of a suite as TOML, from TARUC's own .in file or any other.
+
+    Checks them on the way: what is wrong is named by line. Every parameter is written, with
+    what it means, so that this also makes a file to begin with.
+    """
+    from lanescope.codec.atomic import write_text
+    from lanescope.studies.taruc.parameter_file import parameters_named, parameters_text
+
+    text = parameters_text(parameters_named(file).parameters)
+    if out is None:
+        print(text, end="")
+        return
+    write_text(out, text)
+    print(out)
