@@ -9,7 +9,7 @@ import pytest
 
 from lanescope.machine import Machine, NumaNode
 from lanescope.report.format import seconds_text
-from lanescope.studies.watch_report.compare import (
+from lanescope.studies.runs.compare import (
     comparison_json,
     watch_changes,
     watch_comparison,

@@ -257,7 +257,7 @@ def compare_watches(
     before: WatchRun, after: WatchRun, threshold: float, *, json: bool = False
 ) -> ExitCode:
     """Print what changed from one watch to another; return the exit code."""
-    from lanescope.studies.watch_report.compare import (
+    from lanescope.studies.runs.compare import (
         comparison_json,
         watch_changes,
         watch_comparison,
