@@ -137,7 +137,7 @@ def finish(folder: Path, gpus: int, records: int) -> None:
     """Print what finishing takes."""
     from lanescope.findings.trace import evaluate_watch
     from lanescope.store.folder import RunFolder
-    from lanescope.studies.watch_report.document import summary_json, watch_page_html
+    from lanescope.studies.watch_report import summary_json, watch_page_html
     from lanescope.trace.watch_folder import WatchFolder
 
     import_all()

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import json
 
-from lanescope.studies.watch_report.blocks import PROBED
-from lanescope.studies.watch_report.document import summary_json
+from lanescope.studies.watch_blocks import PROBED
+from lanescope.studies.watch_report import summary_json
 from lanescope.trace.probe import probed_directions
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline

@@ -4,7 +4,7 @@ import pytest
 
 from lanescope.findings.trace import find
 from lanescope.machine import machine_named
-from lanescope.studies.watch_report.document import summary_json
+from lanescope.studies.watch_report import summary_json
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline
 from tests.report.watch_factory import summary_text

@@ -17,8 +17,8 @@ from lanescope.findings.trace import evaluate_watch
 from lanescope.machine import Machine
 from lanescope.report.terminal import renderables
 from lanescope.store.folder import State
-from lanescope.studies.watch_report.blocks import summary_sections
-from lanescope.studies.watch_report.document import watch_page_html
+from lanescope.studies.watch_blocks import summary_sections
+from lanescope.studies.watch_report import watch_page_html
 from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.trace.summary import Summary

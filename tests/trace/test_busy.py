@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lanescope.studies.watch_report.blocks import summary_sections
+from lanescope.studies.watch_blocks import summary_sections
 from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.operations import Operations
 from lanescope.trace.summarise import summarise

@@ -13,7 +13,7 @@ import pytest
 
 from lanescope.findings.trace import evaluate_watch
 from lanescope.machine import Machine
-from lanescope.studies.watch_report.document import summary_json
+from lanescope.studies.watch_report import summary_json
 from lanescope.trace import link_error_log
 from lanescope.trace.link_error_log import (
     COUNTS,

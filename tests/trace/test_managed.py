@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lanescope.machine import machine_named
-from lanescope.studies.watch_report.document import summary_json
+from lanescope.studies.watch_report import summary_json
 from lanescope.trace.probe import Probe
 from lanescope.trace.side_tables import Managed, ManagedKind
 from lanescope.trace.summarise import summarise

@@ -10,7 +10,7 @@ import pytest
 
 from lanescope.cli.live import live_text
 from lanescope.machine import Gpu, Link, Machine, NvLink
-from lanescope.studies.watch_report.document import summary_json
+from lanescope.studies.watch_report import summary_json
 from lanescope.trace.align import align
 from lanescope.trace.columns import COUNTERS, read_columns, write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header, read_all_counters

@@ -10,8 +10,8 @@ import pytest
 from lanescope.document.blocks import Cell, Table
 from lanescope.errors import InputError
 from lanescope.report.watch_files import write_csv
-from lanescope.studies.watch_report.blocks import LINES, PAGE, TERMINAL, summary_sections
-from lanescope.studies.watch_report.document import summary_json
+from lanescope.studies.watch_blocks import LINES, PAGE, TERMINAL, summary_sections
+from lanescope.studies.watch_report import summary_json
 from lanescope.trace.attribution import copies_by_line
 from lanescope.trace.columns import PYTHON_LINES, read_columns, write_columns
 from lanescope.trace.operations import Operations

@@ -12,7 +12,7 @@ import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.findings.trace import evaluate_watch
-from lanescope.studies.watch_report.blocks import end_lines
+from lanescope.studies.watch_blocks import end_lines
 from lanescope.trace.run import TracingCost, slowdown, store_cost, stored_cost
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Operations, Process, Timeline

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lanescope.machine import machine_named
-from lanescope.studies.watch_report.document import summary_json
+from lanescope.studies.watch_report import summary_json
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Timeline

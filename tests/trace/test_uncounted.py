@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lanescope.machine import Gpu, Link, Machine, NvLink
-from lanescope.studies.watch_report.blocks import end_lines
-from lanescope.studies.watch_report.document import summary_json
+from lanescope.studies.watch_blocks import end_lines
+from lanescope.studies.watch_report import summary_json
 from lanescope.trace.limits import LinkLimit
 from lanescope.trace.nvlink_rates import missing_links, nvlink_notes, pcie_notes
 from lanescope.trace.summarise import summarise

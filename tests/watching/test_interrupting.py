@@ -58,7 +58,7 @@ LATE = [
     ("lanescope.trace.store", "read_columns"),
     ("lanescope.findings.trace", "summarise"),
     ("lanescope.findings.trace", "find"),
-    ("lanescope.studies.watch_report.document", "watch_page_html"),
+    ("lanescope.studies.watch_report", "watch_page_html"),
 ]
 
 

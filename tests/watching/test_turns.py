@@ -14,8 +14,8 @@ import threading
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.studies.watch_report.blocks import turns_text
-from lanescope.studies.watch_report.document import turns_json
+from lanescope.studies.watch_blocks import turns_text
+from lanescope.studies.watch_report import turns_json
 from lanescope.trace.run import Turns, read_turns, store_turns
 from lanescope.watching import cost as taking
 from lanescope.watching.cost import take_turns

@@ -275,7 +275,7 @@ def report_watch(
 
     from lanescope.codec.atomic import write_text
     from lanescope.findings.trace import evaluate_watch
-    from lanescope.studies.watch_report.document import summary_json, watch_page_html
+    from lanescope.studies.watch_report import summary_json, watch_page_html
 
     if others:
         raise InputError(

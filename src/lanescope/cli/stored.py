@@ -138,7 +138,7 @@ def _end_as(code: int) -> NoReturn:
 def _show_watch(name: str, read: Callable[[], WatchRun], *, exports: bool) -> None:
     from lanescope.cli.output import print_blocks
     from lanescope.findings.trace import evaluate_watch
-    from lanescope.studies.watch_report.document import watch_terminal
+    from lanescope.studies.watch_report import watch_terminal
 
     if exports:
         raise InputError(f"'lanescope report {name}' has the exports of a watch")

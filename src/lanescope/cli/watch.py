@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MAKES_THE_SUMMARY = (
     "lanescope.findings.trace",
-    "lanescope.studies.watch_report.document",
+    "lanescope.studies.watch_report",
     "lanescope.report.terminal",
     "lanescope.cli.output",
 )
@@ -430,7 +430,7 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
     from lanescope.codec.atomic import write_text
     from lanescope.report.terminal import renderables
     from lanescope.store.store import PAGE
-    from lanescope.studies.watch_report.document import (
+    from lanescope.studies.watch_report import (
         summary_json,
         watch_page_html,
         watch_terminal,

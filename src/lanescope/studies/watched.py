@@ -22,7 +22,7 @@ from lanescope.kinds import StrPath, Word
 from lanescope.store.store import PAGE
 from lanescope.studies.analysis import AnalysisResult
 from lanescope.studies.verbs import Option
-from lanescope.studies.watch_report.document import summary_json, watch_page_html, watch_terminal
+from lanescope.studies.watch_report import summary_json, watch_page_html, watch_terminal
 from lanescope.trace.run import BoostOutcome, WatchRun, store_boost
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Seconds as Bounds

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from lanescope.findings.trace import evaluate_watch
 from lanescope.report.terminal import renderables
-from lanescope.studies.watch_report.document import summary_json, watch_page_html, watch_terminal
+from lanescope.studies.watch_report import summary_json, watch_page_html, watch_terminal
 from lanescope.trace.counter_spool import SpoolTail, counters_in, read_counters
 from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.summarise import summarise

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from lanescope.findings.trace import evaluate_watch
 from lanescope.report.terminal import renderables
-from lanescope.studies.watch_report.document import watch_terminal
+from lanescope.studies.watch_report import watch_terminal
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.watching.requests import SourceRequest
 from lanescope.watching.session import Watch, watch

@@ -32,6 +32,21 @@ from lanescope.trace.summary import DirectionSummary, ManagedDirection, Summary
 from lanescope.trace.windows import WindowStatistics, window_text
 from lanescope.units.words import shortened
 
+_MOST_NAME = 60
+#: Less of the watch in calls that copy is not what makes a program slow.
+_LEAST_SHARE = 0.01
+#: Titles of tables.
+RATES = "Rates by GPU and direction"
+NVLINK = "Over NVLink, all links of a GPU together"
+PROBED = "Probed by copies of our own"
+COPIES = "Largest and most frequent copies"
+LINES = "Copies by Python line"
+MANAGED = "Managed memory"
+#: Where there is nothing.
+NOTHING = "Nothing was counted and no copy was traced."
+#: Seconds until the first sample that are told.
+_LONG_START = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Most:
@@ -47,19 +62,6 @@ class Most:
 #: With these a terminal shows less than 40 lines on a machine with two GPUs.
 TERMINAL = Most(copies=3, lines=5, shares=2, findings=5, directions=8)
 PAGE = Most(copies=20, lines=50, shares=10, findings=1000, directions=1000)
-_MOST_NAME = 60
-#: Less of the watch in calls that copy is not what makes a program slow.
-_LEAST_SHARE = 0.01
-
-#: Titles of tables.
-RATES = "Rates by GPU and direction"
-NVLINK = "Over NVLink, all links of a GPU together"
-PROBED = "Probed by copies of our own"
-COPIES = "Largest and most frequent copies"
-LINES = "Copies by Python line"
-MANAGED = "Managed memory"
-#: Where there is nothing.
-NOTHING = "Nothing was counted and no copy was traced."
 
 
 def summary_sections(
@@ -361,10 +363,6 @@ def slowdown_text(slowdown: Slowdown) -> str:
         f"Slowdown by tracing, predicted: at most {fmt.percent_text(slowdown.share)} of the time "
         f"({_seconds(slowdown.seconds)} for {traced}, {slowdown.basis})."
     )
-
-
-#: Seconds until the first sample that are told.
-_LONG_START = 0.1
 
 
 def end_lines(summary: Summary) -> list[str]:

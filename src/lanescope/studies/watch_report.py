@@ -38,7 +38,7 @@ from lanescope.report.document_page import document_page
 from lanescope.report.format import finding_text, seconds_text, sum_text
 from lanescope.report.timeline_html import timeline_of
 from lanescope.store.folder import State, state_sentence
-from lanescope.studies.watch_report.blocks import (
+from lanescope.studies.watch_blocks import (
     NOTHING,
     PAGE,
     TERMINAL,
