@@ -13,7 +13,7 @@ from lanescope.prediction.points import read_measured
 from lanescope.prediction.stored_parameters import FILE, load, newest_fit, save
 from lanescope.report.document_page import document_page
 from lanescope.studies import fit_run
-from lanescope.studies.analysis_run import analysis_document, analysis_folder
+from lanescope.studies.analysis import analysis_document, analysis_folder
 from lanescope.studies.fit import Fit
 from lanescope.studies.fit_run import CONTENTION, Sets, facts_of, store_samples
 from tests.prediction.made_up_points import measured

@@ -12,7 +12,7 @@ from lanescope.errors import InputError
 from lanescope.machine.discovery import discover
 from lanescope.prediction.predictor import Method
 from lanescope.prediction.stored_parameters import save as save_parameters
-from lanescope.studies.analysis_run import analysis_folder
+from lanescope.studies.analysis import analysis_folder
 from lanescope.studies.ocean.measured import save
 from tests.studies.link_parameters import fitted
 from tests.studies.ocean.stored import FOLDER, case, check, h200, saved, timed, validation

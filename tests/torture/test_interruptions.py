@@ -19,7 +19,7 @@ import pytest
 from lanescope.report.document_page import document_page
 from lanescope.store.folder import MANIFEST
 from lanescope.store.store import read_run
-from lanescope.studies.analysis_run import analysis_document
+from lanescope.studies.analysis import analysis_document
 from lanescope.studies.compress.compressed import FILE as COMPRESS
 from lanescope.studies.compress.compressed import read_compress
 from lanescope.studies.compress.study import Compress

@@ -226,7 +226,7 @@ def write_page(
     from lanescope.codec.atomic import write_text
     from lanescope.report.document_page import document_page
     from lanescope.store.store import PAGE
-    from lanescope.studies.analysis_run import analysis_document
+    from lanescope.studies.analysis import analysis_document
 
     path = page or folder / PAGE
     html = document_page(analysis_document(analysis, folder, result), static=static)

@@ -28,8 +28,7 @@ from lanescope.report.format import (
     time_spread_text,
 )
 from lanescope.store.folder import default_runs_folder, result_place
-from lanescope.studies.analysis import Analysis, AnalysisResult, Observer
-from lanescope.studies.analysis_run import analysis_folder
+from lanescope.studies.analysis import Analysis, AnalysisResult, Observer, analysis_folder
 from lanescope.studies.fit_run import (
     FACTS,
     NO_SETS,

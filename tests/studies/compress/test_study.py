@@ -13,8 +13,7 @@ from lanescope.document.blocks import Bullets
 from lanescope.errors import InputError
 from lanescope.report.document_page import document_page
 from lanescope.store.folder import State, read_manifest
-from lanescope.studies.analysis import Silent
-from lanescope.studies.analysis_run import AnalysisManifest, analysis_document
+from lanescope.studies.analysis import AnalysisManifest, Silent, analysis_document
 from lanescope.studies.compress import on_gpus, study
 from lanescope.studies.compress.compressed import read_compress
 from lanescope.studies.compress.measuring import HostDevice

@@ -8,7 +8,7 @@ import pytest
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.prediction.predictor import Method
 from lanescope.store.folder import RunFolder
-from lanescope.studies.analysis_run import analysis_folder
+from lanescope.studies.analysis import analysis_folder
 from lanescope.studies.ocean import measuring
 from lanescope.studies.ocean.measured import CASES, STREAMS, case_name, load, stream_counts
 from lanescope.studies.ocean.measuring import MappedTraffic, record

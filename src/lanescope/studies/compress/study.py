@@ -31,9 +31,9 @@ from lanescope.studies.analysis import (
     Analysis,
     Observer,
     Parameters,
+    analysis_folder,
     link_parameters,
 )
-from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.compress import on_gpus
 from lanescope.studies.compress.compressed import FILE, Compressed, read_compress
 from lanescope.studies.compress.measuring import (

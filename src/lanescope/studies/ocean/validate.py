@@ -30,10 +30,10 @@ from lanescope.studies.analysis import (
     Observer,
     Parameters,
     Silent,
+    analysis_folder,
     link_parameters,
     seconds_fields,
 )
-from lanescope.studies.analysis_run import analysis_folder
 from lanescope.studies.ocean.case import parse_sides
 from lanescope.studies.ocean.compare import Choice, Compared, ComparedCase, Row, compare
 from lanescope.studies.ocean.measured import GRID, MeasuredCase, Validation, find, load
