@@ -12,8 +12,7 @@ from lanescope.report.html import FROM_GPU, STATUS_COLOURS, TO_GPU
 from lanescope.report.vega import specification
 from lanescope.results.result import Status
 from lanescope.store.run import Run
-from lanescope.studies.runs.charts import bandwidth_chart, check_charts, time_chart
-from lanescope.studies.runs.sweep import sweep_series
+from lanescope.studies.runs.charts import bandwidth_chart, check_charts, sweep_series, time_chart
 from tests.report import factory
 from tests.report.factory import NASTY
 from tests.report.specifications import accepted

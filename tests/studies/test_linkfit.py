@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.studies.runs.sweep import fit_link, saturation_bytes
+from lanescope.studies.runs.charts import fit_link, saturation_bytes
 
 SIZES = 2.0 ** np.arange(4, 32)
 

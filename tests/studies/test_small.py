@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.copies import Purpose, Submission
-from lanescope.studies.runs.sweep import sweep_series
+from lanescope.studies.runs.charts import sweep_series
 from lanescope.studies.small_maps import (
     Regime,
     SmallCell,

@@ -40,10 +40,9 @@ from lanescope.results.result import Result
 from lanescope.store.folder import state_sentence
 from lanescope.store.run import Run
 from lanescope.studies.runs.cases import case_blocks
-from lanescope.studies.runs.charts import run_charts
+from lanescope.studies.runs.charts import run_charts, sweep_series
 from lanescope.studies.runs.export import run_csv
 from lanescope.studies.runs.outcome import Word, headline_rows, outcome
-from lanescope.studies.runs.sweep import sweep_series
 from lanescope.studies.runs.tables import (
     latency_rows,
     latency_table,

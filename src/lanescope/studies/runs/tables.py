@@ -28,7 +28,7 @@ from lanescope.report.format import count_text, gbs_text, microseconds_text, per
 from lanescope.report.html import STATUS_SIGNS
 from lanescope.results.result import CopyResult, Result, Source, Status, Verdict
 from lanescope.store.run import Run
-from lanescope.studies.runs.sweep import Series
+from lanescope.studies.runs.charts import Series
 from lanescope.studies.runs.values import GROUPS, PathRow, path_rows, source_word
 from lanescope.studies.taruc.points import is_suite
 
