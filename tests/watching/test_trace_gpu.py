@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
-from lanescope.findings.trace.repeated import sent_again
+from lanescope.findings.trace.links import sent_again
 from lanescope.trace.ranges import OpenRanges
 from lanescope.trace.side_tables import ManagedKind, with_addresses
 from lanescope.trace.timeline import Direction, MemoryKind, What

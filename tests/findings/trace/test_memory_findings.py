@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lanescope.document.contents import Finding
 from lanescope.findings.trace import find
-from lanescope.findings.trace.repeated import BLOCK_BYTES, again_and_again, sent_again
+from lanescope.findings.trace.links import BLOCK_BYTES, again_and_again, sent_again
 from lanescope.machine import Machine, NumaNode, machine_named
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind, with_addresses

@@ -14,8 +14,7 @@ from lanescope.findings.trace.copies import (
     tiny_copies,
 )
 from lanescope.findings.trace.evidence import with_code
-from lanescope.findings.trace.links import far_node, trained_down
-from lanescope.findings.trace.repeated import resent, thrashing
+from lanescope.findings.trace.links import far_node, resent, thrashing, trained_down
 from lanescope.machine import Machine
 from lanescope.trace.limits import Ceilings, link_limits, measured_links, measured_nodes, runs_of
 from lanescope.trace.link_error_log import error_notes
