@@ -14,7 +14,7 @@ from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place,
 from lanescope.copies.copy import copies_text
 from lanescope.copies.experiment import between_processes, experiment_of
 from lanescope.copies.grammar import parse_copies
-from lanescope.engine import nccl, process
+from lanescope.engine import process, processes
 from lanescope.engine.core import reason_for
 from lanescope.engine.process import received, send
 from lanescope.engine.processes import Processes
@@ -93,7 +93,7 @@ def test_ranks_are_the_gpus_in_order_and_each_copy_has_a_sender_and_a_receiver(s
     joins = {gpu: m["rank"] for gpu, m in asked if m["do"] == "join"}
     assert joins == {"g0": 0, "g1": 1, "g3": 2}
     parts = {gpu: m for gpu, m in asked if m["do"] == "operate"}
-    first, second = nccl._SEED, nccl._SEED + 1
+    first, second = processes._SEED, processes._SEED + 1
     assert parts["g3"]["sends"] == [[1, 1 << 20, first]]
     assert parts["g1"]["receives"] == [[2, 1 << 20, first]]
     assert parts["g0"]["sends"] == [[2, 1 << 20, second]]
@@ -133,10 +133,10 @@ def test_what_arrived_wrong_is_counted_by_every_rank(started, monkeypatch):
 
 
 def test_multicast_is_off_by_default(started, monkeypatch):
-    monkeypatch.setenv(nccl.MULTICAST, "1")
+    monkeypatch.setenv(processes.MULTICAST, "1")
     copies = started.copies(experiment("g0 -> g1 @nccl"), [None])
     assert "NVLS on" in copies.describe()
-    assert process._USUAL[nccl.MULTICAST] == "0"
+    assert process._USUAL[processes.MULTICAST] == "0"
     started.drop()
 
 
@@ -148,10 +148,10 @@ def test_a_library_can_be_named(monkeypatch):
 
 
 def test_what_is_missing_is_said_with_a_remedy():
-    failure = reason_for("dlopen", 0, "no nccl", "libnccl.so.2: no such file", "nccl.cpp:1")
+    failure = reason_for("dlopen", 0, "no nccl", "libnccl.so.2: no such file", "processes.cpp:1")
     assert str(failure.error).startswith("NVIDIA's NCCL cannot be opened: libnccl.so.2")
     assert "pip install nvidia-nccl-cu13" in str(failure.error)
-    failure = reason_for("ncclSend", 3, "NCCL failed", "internal error", "nccl.cpp:1")
+    failure = reason_for("ncclSend", 3, "NCCL failed", "internal error", "processes.cpp:1")
     assert "NCCL_DEBUG=WARN" in str(failure.error)
     assert not failure.device_lost
 
