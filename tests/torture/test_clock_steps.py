@@ -28,7 +28,7 @@ from lanescope.watching.session import Watch, watch
 from lanescope.watching.sources import injection, trace
 from lanescope.trace.store import read_watch
 from lanescope.findings.trace import evaluate_watch
-from lanescope.watching.waiting import Launched
+from lanescope.watching.launcher import Launched
 from tests.watching.test_session import MACHINE
 
 injection._DRIVERS = (Path("/proc/self"),)

@@ -31,7 +31,7 @@ sys.path.insert(0, ".")
 from lanescope.errors import InputError
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.sources import injection, trace
-from lanescope.watching.waiting import Launched
+from lanescope.watching.launcher import Launched
 from tests.watching.test_session import MACHINE
 
 injection._DRIVERS = (Path("/proc/self"),)

@@ -168,7 +168,7 @@ from lanescope.machine import Machine, NumaNode
 from lanescope.trace import link_error_log
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.watching.session import Watch, watch
-from lanescope.watching.waiting import Launched
+from lanescope.watching.launcher import Launched
 told = lambda machine: (LinkErrors(0, pcie_replays=4),)
 link_error_log.LinkErrorLog = partial(link_error_log.LinkErrorLog, read=told)
 machine = Machine("m", nodes=(NumaNode(0, cores=((0,),)),))

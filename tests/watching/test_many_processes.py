@@ -36,7 +36,7 @@ from tests.report.watch_factory import page as watch_page_html
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.sources import injection, trace
 from lanescope.findings.trace import evaluate_watch
-from lanescope.watching.waiting import Launched
+from lanescope.watching.launcher import Launched
 from tests.watching.test_session import MACHINE
 import pyarrow.parquet
 

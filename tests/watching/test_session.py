@@ -19,10 +19,10 @@ from lanescope.store.folder import State
 from lanescope.trace import store, watch_folder
 from lanescope.trace.counter_spool import counter_header
 from lanescope.trace.store import is_watch, read_watch
+from lanescope.watching.launcher import Launched
 from lanescope.watching.session import EndedEarlyError, NotStoredError, Startup, Watch, watch
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.base import Availability, SourceReport
-from lanescope.watching.waiting import Launched
 from tests.patience import PATIENCE_S, until
 
 MACHINE = Machine(name="small", nodes=(NumaNode(0, cores=((0,),)),))

@@ -19,8 +19,8 @@ from lanescope.studies.watch_report import turns_json
 from lanescope.trace.run import Turns, read_turns, store_turns
 from lanescope.watching import cost as taking
 from lanescope.watching.cost import take_turns
+from lanescope.watching.launcher import Launched
 from lanescope.watching.session import Watch
-from lanescope.watching.waiting import Launched
 from tests.patience import PATIENCE_S
 from tests.studies.pcie_thesis.reproductions import MACHINE
 

@@ -149,9 +149,9 @@ def _program(named: list[str]) -> list[str]:
 def _watched(program: tuple[str, ...], out: Path | None) -> WatchRun:
     """Run a program and trace its copies and kernels."""
     with reporting_interruptions():
+        from lanescope.watching.launcher import Launched
         from lanescope.watching.requests import SourceRequest, request_watch
         from lanescope.watching.session import watch
-        from lanescope.watching.waiting import Launched
 
         request = SourceRequest(("trace",), kernels=True, contents=True)
         command = shlex.join(["lanescope", *sys.argv[1:]])

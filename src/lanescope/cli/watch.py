@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from lanescope.trace.run import WatchRun
     from lanescope.trace.watch_folder import WatchManifest
     from lanescope.watching.assertions import Assertion
+    from lanescope.watching.launcher import Waited
     from lanescope.watching.requests import LiveView, SourceRequest
     from lanescope.watching.session import Watch
-    from lanescope.watching.waiting import Waited
 
 _MAKES_THE_SUMMARY = (
     "lanescope.findings.trace",
@@ -226,10 +226,10 @@ def watch(
         return watch_continuously(keep, names, interval, metrics, out, max_spool, quiet=quiet)
     with reporting_interruptions(nothing_begun=True):
         from lanescope.interruption import Interrupted
+        from lanescope.watching.launcher import waited_for
         from lanescope.watching.requests import DEFAULT_INTERVAL_NS, SourceRequest, request_watch
         from lanescope.watching.session import EndedEarlyError, NotStoredError, summary_interrupted
         from lanescope.watching.session import watch as run_watch
-        from lanescope.watching.waiting import waited_for
 
         conditions = _conditions(assertions or ())
         waited = waited_for(program or (), everything=everything, pid=pid, seconds=seconds)

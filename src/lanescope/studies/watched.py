@@ -27,10 +27,9 @@ from lanescope.trace.run import BoostOutcome, WatchRun, store_boost
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Seconds as Bounds
 from lanescope.units.words import Seconds
-from lanescope.watching.launcher import Outcome
+from lanescope.watching.launcher import Outcome, Waited, waited_for
 from lanescope.watching.requests import SourceRequest, request_watch
 from lanescope.watching.session import watch as run_watch
-from lanescope.watching.waiting import Waited, waited_for
 
 #: With the bounds of the options on the command line.
 Interval = Annotated[

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from lanescope.errors import InputError, argument
 from lanescope.machine import Machine, NumaNode
+from lanescope.watching.launcher import Waited
 from lanescope.watching.session import Startup, Watch
 from lanescope.watching.sources.base import Source
 from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
-from lanescope.watching.waiting import Waited
 
 #: Sources that work in the program, whatever the machine is.
 IN_PROGRAMS = ("calls", "trace")

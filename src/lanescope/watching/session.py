@@ -28,10 +28,9 @@ from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
 from lanescope.store.folder import State, new_run_folder
 from lanescope.trace.watch_folder import WATCH, SourceRecord, WatchFolder, WatchManifest
-from lanescope.watching.launcher import Outcome, program_environment
+from lanescope.watching.launcher import Outcome, Waited, program_environment
 from lanescope.watching.signals import deferred
 from lanescope.watching.sources.base import Source, start_all
-from lanescope.watching.waiting import Waited
 
 if TYPE_CHECKING:
     from lanescope.trace.link_error_log import LinkErrorLog

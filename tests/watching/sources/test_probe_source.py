@@ -14,6 +14,7 @@ from lanescope.trace.probe import read_probe
 from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.store import read_watch
 from lanescope.trace.summarise import summarise
+from lanescope.watching.launcher import Launched
 from lanescope.watching.requests import SourceRequest
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.source_choice import every_source, sources_for
@@ -23,7 +24,6 @@ from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource
 from lanescope.watching.sources.trace import TraceSource
-from lanescope.watching.waiting import Launched
 from tests.patience import longer_and_longer
 
 MS = 1_000_000
