@@ -25,11 +25,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from workloads import workload_of
 
+from lanescope.prediction.costs import transfer_seconds
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.points import Kind, Point, pattern_of, read_measured
 from lanescope.prediction.predictor import MAPPED, Method, Spread, Workload, copy_bytes, regime_of
 from lanescope.prediction.replay import Replay, replay
-from lanescope.prediction.seconds import transfer_seconds
 from lanescope.prediction.stored_parameters import named_parameters
 
 MACHINES = Path(__file__).parents[1] / "results" / "h200-x1" / "machines"

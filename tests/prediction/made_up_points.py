@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from lanescope.prediction.costs import transfer_seconds
 from lanescope.prediction.fit import LinkFacts
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind
 from lanescope.prediction.points import Kind, Measured, pattern_of, plan
 from lanescope.prediction.replay import replay
-from lanescope.prediction.seconds import transfer_seconds
 
 FACTS = LinkFacts("made up", "Some GPU", "PCIe 4.0 x16", "a test", 2, "a key", "2026-11-21")
 RUNS = 9

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lanescope.errors import InputError
+from lanescope.prediction.costs import mapped_seconds, transfer_seconds
 from lanescope.prediction.fit import fit, is_usable, residuals
 from lanescope.prediction.parameters import (
     CopyCost,
@@ -27,7 +28,6 @@ from lanescope.prediction.points import (
     read_measured,
     write_measured,
 )
-from lanescope.prediction.seconds import mapped_seconds, transfer_seconds
 from lanescope.prediction.stored_parameters import dumps, named_parameters
 from lanescope.studies.fit_run import FACTS as FACTS_FILE
 from lanescope.studies.fit_run import fit_folder

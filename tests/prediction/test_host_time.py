@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from lanescope.prediction.costs import with_host_time
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.predictor import Method, Workload, predictor_for
-from lanescope.prediction.seconds import with_host_time
 from lanescope.prediction.stored_parameters import named_parameters
 
 H200, K20 = named_parameters("h200"), named_parameters("k20")

@@ -7,6 +7,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.machine.pcie import payload_gbs
+from lanescope.prediction.costs import next_seconds, single_seconds
 from lanescope.prediction.other_links import (
     BASE,
     gpu_named,
@@ -16,7 +17,6 @@ from lanescope.prediction.other_links import (
     machine_of,
 )
 from lanescope.prediction.parameters import Origin
-from lanescope.prediction.seconds import next_seconds, single_seconds
 from lanescope.prediction.stored_parameters import dumps, named_parameters, parse
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text(encoding="utf-8")

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.errors import NotMeasuredError
+from lanescope.prediction.costs import Rules
 from lanescope.prediction.graphs import Order, TaskKind, graph_for
 from lanescope.prediction.parameters import Duplex, Errors
 from lanescope.prediction.predictor import PUBLISHED_ERRORS, Method, Prediction, Workload
-from lanescope.prediction.rates import Rules
 from lanescope.prediction.replay import Replay, replay
 from lanescope.units.estimate import Estimate
 from tests.prediction.comparing import compare

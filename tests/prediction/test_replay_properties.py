@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanescope.prediction.costs import Rules
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind
 from lanescope.prediction.parameters import Mixture
-from lanescope.prediction.rates import Rules
 from lanescope.prediction.replay import replay
 from tests.prediction.machines import direction, duplex, exactly, launching, link, mapped
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import NotMeasuredError
+from lanescope.prediction.costs import single_seconds, transfer_seconds
 from lanescope.prediction.flows import SharedLinks, shared_links
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, on_gpus
 from lanescope.prediction.parameters import Direction, Duplex, Mixture, Paced
 from lanescope.prediction.replay import replay
-from lanescope.prediction.seconds import single_seconds, transfer_seconds
 from tests.prediction.machines import (
     CURVED,
     curve,

@@ -43,10 +43,10 @@ from lanescope.machine import (
     Switch,
     machine_named,
 )
+from lanescope.prediction.costs import Rules
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.graphs import graph_for
 from lanescope.prediction.predictor import Method, Workload
-from lanescope.prediction.rates import Rules
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.results.result import (

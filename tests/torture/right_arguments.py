@@ -32,10 +32,10 @@ from lanescope.machine import (
     Switch,
     machine_named,
 )
+from lanescope.prediction.costs import Level, Rules
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.graphs import Order, TaskGraph
 from lanescope.prediction.predictor import Method, Workload
-from lanescope.prediction.rates import Level, Rules
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.results.result import (

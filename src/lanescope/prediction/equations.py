@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError, command
+from lanescope.prediction.costs import mapped_seconds, next_seconds, single_seconds
 from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
 from lanescope.prediction.predictor import (
     STREAMED,
@@ -29,7 +30,6 @@ from lanescope.prediction.predictor import (
     copies_of,
     error_band,
 )
-from lanescope.prediction.seconds import mapped_seconds, next_seconds, single_seconds
 from lanescope.units.estimate import Estimate
 
 #: Which of an estimate's three numbers is taken.

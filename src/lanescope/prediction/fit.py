@@ -11,6 +11,7 @@ import numpy as np
 
 from lanescope.codec.fields import from_attributes
 from lanescope.errors import InputError, command
+from lanescope.prediction.costs import transfer_seconds
 from lanescope.prediction.fit_together import (
     fit_duplex,
     fit_explicit_mapped,
@@ -28,7 +29,6 @@ from lanescope.prediction.parameters import (
     Range,
 )
 from lanescope.prediction.points import Kind, Measured, Point, median_of, settle
-from lanescope.prediction.seconds import transfer_seconds
 from lanescope.results.result import FloatArray
 from lanescope.units.estimate import Curve, Estimate, Surface
 

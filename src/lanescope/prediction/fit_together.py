@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from lanescope.prediction.costs import Level, Rates
 from lanescope.prediction.graphs import TaskGraph
 from lanescope.prediction.parameters import Duplex, LinkParameters, Mapped, Mixture, Paced
 from lanescope.prediction.points import LONG_PART, Kind, Measured, Point, pattern_of
-from lanescope.prediction.rates import Level, Rates
 from lanescope.prediction.replay import USUAL
 from lanescope.prediction.simulation import Simulation
 from lanescope.results.result import FloatArray

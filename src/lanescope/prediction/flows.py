@@ -19,8 +19,8 @@ from lanescope.copies.terms import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.flow import Capacity, max_min_fair, share_by_weight
 from lanescope.machine.part_names import part_name
+from lanescope.prediction.costs import Flow, Rates
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.rates import Flow, Rates
 from lanescope.units.sizes import bytes_a_second
 
 #: Of a copy that no cache of the host answers.

@@ -12,12 +12,12 @@ from lanescope.calls import checked
 from lanescope.errors import InputError, argument
 from lanescope.machine import HostBandwidth, Machine
 from lanescope.machine.part_names import part_name
+from lanescope.prediction.costs import Level, Rates, Rules
 from lanescope.prediction.flows import SharedLinks, shared_links
 from lanescope.prediction.graphs import Order, Replayed, TaskGraph, TaskKind, graph_for, on_gpus
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import STREAMED, Method, Prediction, Workload, error_band
 from lanescope.prediction.rank import Ranking
-from lanescope.prediction.rates import Level, Rates, Rules
 from lanescope.prediction.simulation import Simulation
 from lanescope.prediction.stored_parameters import contended_by
 from lanescope.units.estimate import Estimate

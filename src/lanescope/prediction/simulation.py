@@ -12,10 +12,10 @@ from dataclasses import replace
 from enum import IntEnum
 from math import inf
 
+from lanescope.prediction.costs import Cost, Flow, Rates
 from lanescope.prediction.flows import Flows, Going, Server, SharedLinks
 from lanescope.prediction.graphs import Cause, Replayed, Task, TaskGraph, TaskKind, critical_path
 from lanescope.prediction.parameters import Direction
-from lanescope.prediction.rates import Cost, Flow, Rates
 
 #: Ends that differ by no larger share are the same, but for rounding.
 _SAME = 1e-9

@@ -16,6 +16,7 @@ from lanescope.errors import InputError, argument, command
 from lanescope.kinds import StrPath
 from lanescope.machine import shipped_names as machines_that_ship
 from lanescope.machine.machine import Machine
+from lanescope.prediction.costs import with_host_time
 from lanescope.prediction.explanation import bounds_as_printed, bounds_of, peaks_of, too_fast
 from lanescope.prediction.other_links import (
     BASE,
@@ -28,7 +29,6 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import Workload, predictor_for, predictor_named
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
-from lanescope.prediction.seconds import with_host_time
 from lanescope.prediction.stored_parameters import named_parameters
 from lanescope.studies.analysis import (
     PARAMETERS,

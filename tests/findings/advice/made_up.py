@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
+from lanescope.prediction.costs import transfer_seconds
 from lanescope.prediction.parameters import (
     CopyCost,
     Duplex,
@@ -18,7 +19,6 @@ from lanescope.prediction.parameters import (
     Origin,
 )
 from lanescope.prediction.predictor import Method, Prediction, Workload
-from lanescope.prediction.seconds import transfer_seconds
 from lanescope.units.estimate import Estimate
 
 

@@ -37,8 +37,8 @@ from lanescope.findings.advice.schedule import (
     replayed,
 )
 from lanescope.findings.trace.copies import LOOKED_AT
+from lanescope.prediction.costs import single_seconds
 from lanescope.prediction.parameters import Direction, LinkParameters
-from lanescope.prediction.seconds import single_seconds
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import size_text
 

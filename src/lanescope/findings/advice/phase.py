@@ -12,9 +12,9 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.findings.advice.contents import Resident
 from lanescope.findings.advice.kernels import Kernels
 from lanescope.findings.advice.schedule import Schedule
+from lanescope.prediction.costs import next_seconds, single_seconds
 from lanescope.prediction.parameters import CopyCost, Direction, LinkParameters
 from lanescope.prediction.predictor import Method, Predictor, Workload
-from lanescope.prediction.seconds import next_seconds, single_seconds
 from lanescope.trace.codes import MemoryKind
 from lanescope.units.estimate import Estimate
 
