@@ -16,8 +16,7 @@ from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.segments import SEGMENTS, read_last, segments_in
 from lanescope.watching import segment_writer
 from lanescope.watching.live import LiveWatch
-from lanescope.watching.live_findings import LiveFindings
-from lanescope.watching.segment_writer import SegmentWriter
+from lanescope.watching.segment_writer import LiveFindings, SegmentWriter
 
 INTERVAL_NS = 100_000_000
 SEGMENT_SECONDS, HOUR = 600, 3600

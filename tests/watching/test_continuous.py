@@ -32,8 +32,7 @@ from lanescope.trace.timeline import Counters
 from lanescope.trace.watch_folder import WatchManifest
 from lanescope.watching import continuous, segment_writer
 from lanescope.watching.continuous import ContinuousWatch, address_of, metrics_of, serving
-from lanescope.watching.live_findings import LiveFindings
-from lanescope.watching.segment_writer import SegmentWriter
+from lanescope.watching.segment_writer import LiveFindings, SegmentWriter
 from lanescope.watching.sources.base import Availability, Source, SourceReport
 from tests.patience import PATIENCE_S, until
 

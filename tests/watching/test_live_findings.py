@@ -13,7 +13,7 @@ from lanescope.trace.limits import LinkLimit
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.watching.continuous import metrics_of
 from lanescope.watching.live import HISTORY_SECONDS, LiveDirection, LiveRates
-from lanescope.watching.live_findings import (
+from lanescope.watching.segment_writer import (
     ERRORS,
     FULL,
     FULL_LOOKS,
@@ -22,8 +22,8 @@ from lanescope.watching.live_findings import (
     STATE_SECONDS,
     TRAINED_DOWN,
     LiveFindings,
+    SegmentWriter,
 )
-from lanescope.watching.segment_writer import SegmentWriter
 
 BEST = PcieLink(5, 16, 5, 16)
 NARROW = PcieLink(5, 8, 5, 16)
