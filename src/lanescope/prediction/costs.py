@@ -1,7 +1,9 @@
 """What a transfer takes, and what each task of a graph costs which server.
 
-A transfer of some bytes in some streams takes what the parameters of its direction say. Flows that
-share a server slow each other down.
+A program takes time for each call besides the driver: libraries and interpreters need some µs
+before each. One thread makes all calls, so a round of many short copies takes as long as that
+thread does, whatever the link can carry. What tasks cost is taken from the parameters of a machine,
+at one end or the middle of all of their intervals, as plain numbers in seconds.
 """
 
 from __future__ import annotations

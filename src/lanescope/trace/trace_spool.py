@@ -1,6 +1,6 @@
 """Reads the spool of a traced process, whatever was written of it.
 
-How its records are found is in trace_records.py.
+How its records are found is in spool_records.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Runs the program that is watched in its own environment, as if nobody watched it.
+"""What a watch waits for: the program that it runs, one that runs already, or somebody's wish.
 
-Its streams, its descriptors, its process group and its place in the shell's job are those of
-lanescope, so that pipes, scripts, Ctrl-C and Ctrl-Z do what they would do without it. Signals
-that lanescope gets are the program's: signals.py.
+A program runs in its own environment, as if nobody watched it. Its streams, its descriptors, its
+process group and its place in the shell's job are those of lanescope, so that pipes, scripts,
+Ctrl-C and Ctrl-Z do what they would do without it. Signals that lanescope gets are the program's:
+signals.py.
 """
 
 from __future__ import annotations

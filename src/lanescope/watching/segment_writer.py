@@ -1,4 +1,7 @@
-"""What is wrong with links while they are watched, as far as that can be known cheaply."""
+"""A watch without an end: what it counts becomes segments, of which the newest stay.
+
+What is wrong with links meanwhile is found, too, as far as that can be known cheaply.
+"""
 
 from __future__ import annotations
 
