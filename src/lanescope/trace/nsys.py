@@ -18,7 +18,7 @@ from lanescope.store.folder import State
 from lanescope.trace.codes import LATEST_NS, IntArray
 from lanescope.trace.nsys_tables import GPUS, Tables, is_cuda_gpu, is_database, read_operations
 from lanescope.trace.operations import Operations
-from lanescope.trace.ranges import Ranges
+from lanescope.trace.ranges import Ranges, range_name
 from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.trace.time_checks import FAR_NS, Span
 from lanescope.trace.timeline import Process, Timeline
@@ -48,7 +48,7 @@ def read_ranges(tables: Tables, epoch_ns: int) -> Ranges:
     pid = rows["globalTid"] >> _PART & _MASK
     domains = _domains(tables)
     named = [
-        _name(domains.get((process, domain), ""), own_text or texts.get(text, ""))
+        range_name(domains.get((process, domain), ""), own_text or texts.get(text, ""))
         for process, domain, text, own_text in zip(
             pid.tolist(),
             rows["domainId"].tolist(),
@@ -89,11 +89,6 @@ def _domains(tables: Tables) -> dict[tuple[int, int], str]:
         (int(thread or 0) >> _PART & _MASK, int(domain)): str(text or "")
         for thread, domain, text in tables.rows(query, (_DOMAIN,))
     }
-
-
-def _name(domain: str, name: str) -> str:
-    name = name or "(unnamed)"
-    return f"{domain}:{name}" if domain else name
 
 
 NSYS = "nsys"

@@ -140,3 +140,9 @@ def _steps(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
             ended.discard(stack.pop())
         inner.append(stack[-1] if stack else -1)
     return times[order], np.array(inner, np.int64)
+
+
+def range_name(domain: str, name: str) -> str:
+    """Return how a range is called, with its domain if that has a name."""
+    name = name or "(unnamed)"
+    return f"{domain}:{name}" if domain else name

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, open_file, parse_json, require_version
 from lanescope.errors import InputError
-from lanescope.trace.ranges import Ranges
 
 #: No first line of counters is longer.
 LONGEST_HEADER = 4096
@@ -113,7 +112,7 @@ HOST_COPIES = np.dtype(
 FIRST_STACK = 16
 LINES = np.dtype([("head", HEAD), ("start_ns", "<i8"), ("correlation", "<u4"), ("stack", "<u4")])
 COUNTS = np.dtype([("head", HEAD), ("at_ns", "<i8"), ("records", "<u8")])
-_PUSH, _POP, _START, _END = range(4)
+PUSH, POP, START, END = range(4)
 
 
 class CutOffError(InputError):
@@ -328,46 +327,3 @@ def _run(content: bytes, at: int, size: int, end: int) -> int:
         if count < most or most < reach:
             return count
         reach *= 16
-
-
-def ranges_of(edges: Table, strings: Mapping[int, str], pid: int) -> Ranges:
-    """Return the ranges of one process; a pop or an end whose begin was lost is left out.
-
-    Parameters
-    ----------
-    edges
-        Records of the layout `EDGES`, in the order of time on each thread.
-    """
-    end_ns = np.zeros(len(edges), np.int64)
-    stacks: dict[tuple[int, int], list[int]] = {}
-    started: dict[int, int] = {}
-    columns = (edges[name].tolist() for name in ("kind", "thread", "domain", "id", "at_ns"))
-    for row, (kind, thread, domain, identity, at) in enumerate(zip(*columns, strict=True)):
-        if kind == _PUSH:
-            stacks.setdefault((thread, domain), []).append(row)
-        elif kind == _START:
-            started[identity] = row
-        elif kind == _POP and (stack := stacks.get((thread, domain))):
-            end_ns[stack.pop()] = at
-        elif kind == _END and (begun := started.pop(identity, None)) is not None:
-            end_ns[begun] = at
-    begins = np.isin(edges["kind"], (_PUSH, _START))
-    rows = edges[begins]
-    named, which = np.unique(
-        np.stack((rows["domain"], rows["name"]), axis=1), axis=0, return_inverse=True
-    )
-    names = (_name(strings.get(d, ""), strings.get(n, "")) for d, n in named.tolist())
-    return Ranges.of(
-        tuple(names),
-        pid=np.full(len(rows), pid),
-        thread=rows["thread"],
-        start_ns=rows["at_ns"],
-        end_ns=end_ns[begins],
-        pushed=rows["kind"] == _PUSH,
-        name=which.reshape(-1),
-    )
-
-
-def _name(domain: str, name: str) -> str:
-    name = name or "(unnamed)"
-    return f"{domain}:{name}" if domain else name

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lanescope.codec.files import open_file, read_bytes, reading
 from lanescope.trace.codes import UNKNOWN_THREAD, MemoryKind
 from lanescope.trace.operations import COLUMNS, possible_rows
-from lanescope.trace.ranges import Ranges
+from lanescope.trace.ranges import Ranges, range_name
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_records import (
     CALLED,
@@ -24,6 +24,7 @@ from lanescope.trace.spool_records import (
     COUNTS,
     CUT_SHORT,
     EDGES,
+    END,
     HASH_KNOWN,
     HOST_COPIES,
     KERNELS,
@@ -31,13 +32,15 @@ from lanescope.trace.spool_records import (
     MANAGED,
     NO_ROOM,
     OPERATIONS,
+    POP,
+    PUSH,
+    START,
     TIMES_UNKNOWN,
     Damage,
     Kind,
     Records,
     Table,
     header_of,
-    ranges_of,
 )
 from lanescope.trace.timeline import GPU_CLOCK, Operations, Process, TimedBy
 
@@ -314,3 +317,41 @@ def _matches(
     known = inside.copy()
     known[inside] = (there[places[inside]] == wanted[inside]) & (wanted[inside] != 0)
     return known, places[known]
+
+
+def ranges_of(edges: Table, strings: Mapping[int, str], pid: int) -> Ranges:
+    """Return the ranges of one process; a pop or an end whose begin was lost is left out.
+
+    Parameters
+    ----------
+    edges
+        Records of the layout `EDGES`, in the order of time on each thread.
+    """
+    end_ns = np.zeros(len(edges), np.int64)
+    stacks: dict[tuple[int, int], list[int]] = {}
+    started: dict[int, int] = {}
+    columns = (edges[name].tolist() for name in ("kind", "thread", "domain", "id", "at_ns"))
+    for row, (kind, thread, domain, identity, at) in enumerate(zip(*columns, strict=True)):
+        if kind == PUSH:
+            stacks.setdefault((thread, domain), []).append(row)
+        elif kind == START:
+            started[identity] = row
+        elif kind == POP and (stack := stacks.get((thread, domain))):
+            end_ns[stack.pop()] = at
+        elif kind == END and (begun := started.pop(identity, None)) is not None:
+            end_ns[begun] = at
+    begins = np.isin(edges["kind"], (PUSH, START))
+    rows = edges[begins]
+    named, which = np.unique(
+        np.stack((rows["domain"], rows["name"]), axis=1), axis=0, return_inverse=True
+    )
+    names = (range_name(strings.get(d, ""), strings.get(n, "")) for d, n in named.tolist())
+    return Ranges.of(
+        tuple(names),
+        pid=np.full(len(rows), pid),
+        thread=rows["thread"],
+        start_ns=rows["at_ns"],
+        end_ns=end_ns[begins],
+        pushed=rows["kind"] == PUSH,
+        name=which.reshape(-1),
+    )

@@ -35,7 +35,6 @@ from lanescope.trace.spool_records import (
     Kind,
     Records,
     Table,
-    ranges_of,
 )
 from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_spool import (
@@ -49,6 +48,7 @@ from lanescope.trace.trace_spool import (
     outermost,
     process_of,
     python_lines_of,
+    ranges_of,
     trace_header,
 )
 
