@@ -11,9 +11,8 @@ from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.report.perfetto_tracks import lanes
 from lanescope.report.watch_files import write_perfetto
-from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WatchManifest, WatchRun
-from lanescope.trace.timeline import Process
+from lanescope.trace.timeline import Process, Ranges
 from tests.trace.timelines import MS, US, copies, even_counters, timeline
 
 NOW = 1_795_281_229_914_609_055

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from lanescope.report import timeline_html
-from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WatchRun
+from lanescope.trace.timeline import Ranges
 from tests.report import watch_factory
 from tests.report.test_browser import opened, pytestmark
 from tests.report.watch_factory import START

@@ -16,9 +16,8 @@ from lanescope.report import timeline_html
 from lanescope.report.timeline_html import UNKNOWN_CODE, Pack, rate_series, rounded_codes
 from lanescope.report.timeline_lanes import lanes_of
 from lanescope.store.folder import State
-from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WatchRun
-from lanescope.trace.timeline import Counters, Operations, Timeline
+from lanescope.trace.timeline import Counters, Operations, Ranges, Timeline
 from tests.report import watch_factory
 from tests.report.conftest import Document
 from tests.report.factory import NASTY

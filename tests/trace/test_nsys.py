@@ -7,7 +7,7 @@ from lanescope.errors import InputError
 from lanescope.findings.trace import evaluate_watch
 from lanescope.trace.codes import Direction, MemoryKind, What
 from lanescope.trace.nsys import read_nsys
-from lanescope.trace.ranges import OpenRanges
+from lanescope.trace.timeline import OpenRanges
 from tests.trace.nsys_captures import (
     EPOCH,
     LAYOUTS,

@@ -11,9 +11,8 @@ import pytest
 
 from lanescope._core import native
 from lanescope.findings.trace.links import sent_again
-from lanescope.trace.ranges import OpenRanges
 from lanescope.trace.side_tables import ManagedKind, with_addresses
-from lanescope.trace.timeline import Direction, MemoryKind, What
+from lanescope.trace.timeline import Direction, MemoryKind, OpenRanges, What
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.watching.launcher import launch
 from lanescope.watching.sources.trace import TraceSource

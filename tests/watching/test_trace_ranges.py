@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.trace import ranges as module
+from lanescope.trace import timeline as module
 from lanescope.trace.attribution import attribution
 from lanescope.trace.columns import read_columns, write_columns
-from lanescope.trace.ranges import NO_RANGE, OpenRanges, Ranges
-from lanescope.trace.timeline import Operations, Timeline
+from lanescope.trace.timeline import NO_RANGE, OpenRanges, Operations, Ranges, Timeline
 from lanescope.trace.trace_spool import Trace
 from lanescope.watching.sources.trace import TraceSource
 from tests.native.programs import program

@@ -50,9 +50,8 @@ from lanescope.trace.codes import (
     What,
 )
 from lanescope.trace.operations import COLUMNS, Operations
-from lanescope.trace.ranges import OpenRanges
 from lanescope.trace.run import WatchRun
-from lanescope.trace.timeline import NVLINK, Counters, Process, Timeline
+from lanescope.trace.timeline import NVLINK, Counters, OpenRanges, Process, Timeline
 from lanescope.units.sizes import bandwidths_gbs
 
 #: No page draws so many lines, and each takes some memory.

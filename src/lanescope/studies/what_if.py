@@ -40,9 +40,8 @@ from lanescope.report.watch_files import write_perfetto
 from lanescope.studies.analysis import PagedResult, seconds_fields
 from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.operations import Operations
-from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WatchRun
-from lanescope.trace.timeline import Process, Timeline
+from lanescope.trace.timeline import Process, Ranges, Timeline
 from lanescope.units.words import shortened
 
 #: So many things that the critical path is spent on are listed.

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from lanescope.trace.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKind
 from lanescope.trace.operations import Operations
-from lanescope.trace.ranges import NO_RANGE, OpenRanges, Ranges
 from lanescope.trace.side_tables import WHY, Frame, NoLine, PythonLines, frames_of
-from lanescope.trace.timeline import Process
+from lanescope.trace.timeline import NO_RANGE, OpenRanges, Process, Ranges
 from lanescope.units.sizes import bandwidth_gbs
 
 #: Pieces are brought together when there are so many groups: 32 MB.

@@ -21,7 +21,6 @@ from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntAr
 from lanescope.trace.operations import RANGES as OPERATION_RANGES
 from lanescope.trace.operations import Operations, impossible
 from lanescope.trace.probe import Probe
-from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind, NoLine, PythonLines
 from lanescope.trace.sorted_rows import scratch_file
 from lanescope.trace.stored_columns import (
@@ -33,7 +32,7 @@ from lanescope.trace.stored_columns import (
     with_stored,
 )
 from lanescope.trace.time_checks import FAR_NS, Span, require_own_time
-from lanescope.trace.timeline import PCIE, CountedLink, Counters, Process, Timeline
+from lanescope.trace.timeline import PCIE, CountedLink, Counters, Process, Ranges, Timeline
 
 if TYPE_CHECKING:
     import pyarrow as pa

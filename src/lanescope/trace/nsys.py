@@ -18,10 +18,9 @@ from lanescope.store.folder import State
 from lanescope.trace.codes import LATEST_NS, IntArray
 from lanescope.trace.nsys_tables import GPUS, Tables, is_cuda_gpu, is_database, read_operations
 from lanescope.trace.operations import Operations
-from lanescope.trace.ranges import Ranges, range_name
 from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.trace.time_checks import FAR_NS, Span
-from lanescope.trace.timeline import Process, Timeline
+from lanescope.trace.timeline import Process, Ranges, Timeline, range_name
 
 EVENTS = "NVTX_EVENTS"
 #: Kinds of events, as documented.

@@ -52,13 +52,12 @@ from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.link_error_log import read_link_errors
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import PROBE_SOURCE, read_all_probes
-from lanescope.trace.ranges import Ranges
 from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_boost, read_turns
 from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_records import Damage
 from lanescope.trace.time_checks import FAR_NS, Span
-from lanescope.trace.timeline import CALL_TIMES, Timeline
+from lanescope.trace.timeline import CALL_TIMES, Ranges, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.trace.trace_stream import Traced, stream_traces
 from lanescope.trace.watch_folder import SPOOL

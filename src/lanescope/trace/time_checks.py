@@ -21,11 +21,10 @@ from lanescope.errors import InputError
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
-from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import Managed
 from lanescope.trace.sorted_rows import SortedRows
 from lanescope.trace.stored_columns import StoredColumn, pieces_of
-from lanescope.trace.timeline import Counters, Process
+from lanescope.trace.timeline import Counters, Process, Ranges
 
 __all__ = ["FAR_NS", "Span", "impossible_note"]
 

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from lanescope.codec.files import open_file, read_bytes, reading
 from lanescope.trace.codes import UNKNOWN_THREAD, MemoryKind
 from lanescope.trace.operations import COLUMNS, possible_rows
-from lanescope.trace.ranges import Ranges, range_name
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_records import (
     CALLED,
@@ -42,7 +41,7 @@ from lanescope.trace.spool_records import (
     Table,
     header_of,
 )
-from lanescope.trace.timeline import GPU_CLOCK, Operations, Process, TimedBy
+from lanescope.trace.timeline import GPU_CLOCK, Operations, Process, Ranges, TimedBy, range_name
 
 #: Notes that matter stand at the beginning: that is when tracing succeeds or fails.
 _BEGINNING = 256 << 10

@@ -20,7 +20,6 @@ from lanescope.codec.files import open_file
 from lanescope.trace.call_spool import Coverages
 from lanescope.trace.columns import operations_in_file
 from lanescope.trace.operations import Operations
-from lanescope.trace.ranges import Ranges
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_records import (
     CALLS,
@@ -36,7 +35,7 @@ from lanescope.trace.spool_records import (
     Records,
     Table,
 )
-from lanescope.trace.timeline import CALL_TIMES, Process
+from lanescope.trace.timeline import CALL_TIMES, Process, Ranges
 from lanescope.trace.trace_spool import (
     NO_RECORDS,
     Losses,
