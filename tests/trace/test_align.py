@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.trace.align import align
 from lanescope.trace.timeline import Counters, Operations
+from lanescope.trace.wire_fit import align
 
 US = 1000
 

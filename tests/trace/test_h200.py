@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lanescope.trace.align import align
 from lanescope.trace.rates import Rates, counter_rates, operation_rates
 from lanescope.trace.timeline import Operations
 from lanescope.trace.wire import default_model
+from lanescope.trace.wire_fit import align
 from tests.trace import captures
 
 GIB = 1 << 30

@@ -22,7 +22,6 @@ from lanescope.document.blocks import (
 )
 from lanescope.document.contents import Finding
 from lanescope.report import format as fmt
-from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup, LineCopies
 from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.limits import NVLINK_DIRECTIONS
@@ -30,6 +29,7 @@ from lanescope.trace.probe import ProbedDirection, Sign
 from lanescope.trace.run import FEWEST_FOR_INTERVAL, Slowdown, Turns
 from lanescope.trace.summary import DirectionSummary, ManagedDirection, Summary
 from lanescope.trace.windows import WindowStatistics, window_text
+from lanescope.trace.wire_fit import Alignment
 from lanescope.units.words import shortened
 
 _MOST_NAME = 60

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.trace.align import align
 from lanescope.trace.attribution import attribution, copies_by_line, copy_groups
 from lanescope.trace.busy import gpu_times, in_copies
 from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
@@ -39,7 +38,7 @@ from lanescope.trace.timeline import (
 )
 from lanescope.trace.windows import window_text
 from lanescope.trace.wire import RESOLUTION, WireModel
-from lanescope.trace.wire_fit import model_of, slow_bytes
+from lanescope.trace.wire_fit import align, model_of, slow_bytes
 from lanescope.units.sizes import binary_text
 
 #: Sources whose samples show single transfers.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lanescope.trace.align import Alignment
 from lanescope.trace.attribution import CopyGroup, LineCopies, Share
 from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.codes import BoolArray, Direction, What
@@ -19,6 +18,7 @@ from lanescope.trace.run import BoostOutcome, Slowdown, Turns
 from lanescope.trace.side_tables import ManagedKind
 from lanescope.trace.timeline import Timeline
 from lanescope.trace.watch_folder import SampleLearning
+from lanescope.trace.wire_fit import Alignment
 
 _DIRECTIONS = (Direction.H2D, Direction.D2H, Direction.P2P)
 
