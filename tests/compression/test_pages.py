@@ -10,7 +10,7 @@ import pytest
 import lanescope
 from lanescope import InputError, LanescopeError
 from lanescope.compression import channel as channel_module
-from lanescope.compression import deciding, page_copies, page_restores, paging
+from lanescope.compression import deciding, page_copies, paging
 from lanescope.compression import pages as pages_module
 from lanescope.compression.deciding import Always
 from lanescope.compression.gpu_arrays import gpu_array
@@ -54,7 +54,7 @@ def gpus(monkeypatch):
     monkeypatch.setattr(native, "DeviceChannel", core(PeerCore))
     monkeypatch.setattr(native, "PageCopier", Copier)
     monkeypatch.setattr(native, "reach_each_other", lambda one, other: True)
-    for module in (channel_module, paging, page_copies, page_restores):
+    for module in (channel_module, paging, page_copies):
         monkeypatch.setattr(module, "current_stream", lambda framework, gpu: 1000 + gpu)
     monkeypatch.setattr(pages_module, "new_array", new_array)
     monkeypatch.setattr(page_copies, "new_bytes", new_bytes)
