@@ -26,8 +26,8 @@ from lanescope.document.blocks import (
 )
 from lanescope.document.contents import Snippet
 from lanescope.errors import InputError, argument
+from lanescope.findings.advice import advise, other_machine, phases_of
 from lanescope.findings.advice.advice import Advice, Change, PhaseAdvice
-from lanescope.findings.advice.advise import advise, other_machine, phases_of
 from lanescope.findings.advice.phase import CopyKind, Phase
 from lanescope.findings.advice.what_if import NamedEdit, parse_edits, what_if
 from lanescope.kinds import StrPath

@@ -365,7 +365,7 @@ def watched_part(run: StrPath) -> tuple[int, float]:
     InputError
         If there is no such watch, its kernels were not traced, or overlapped.
     """
-    from lanescope.findings.advice.advise import phases_of
+    from lanescope.findings.advice import phases_of
     from lanescope.studies.advise import stored_watch
 
     phases, _ = phases_of(stored_watch(os.fspath(run)))

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import InputError
+from lanescope.findings.advice import advise
 from lanescope.findings.advice.advice import KERNELS, Step
-from lanescope.findings.advice.advise import advise
 from lanescope.findings.advice.judge import BETWEEN_RUNS
 from lanescope.prediction.predictor import Method, predictor_named
 from lanescope.store.folder import State

@@ -8,8 +8,8 @@ from itertools import chain
 import numpy as np
 import pytest
 
+from lanescope.findings.advice import advise
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.advise import advise
 from lanescope.findings.advice.changes import conditions, lines_of
 from lanescope.findings.advice.contents import (
     Brings,

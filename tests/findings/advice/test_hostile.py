@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.findings.advice.advise import advise
+from lanescope.findings.advice import advise
 from lanescope.findings.advice.lanes import samples
 from lanescope.studies.advise import Advised
 from lanescope.trace.codes import What

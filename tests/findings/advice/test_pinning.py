@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lanescope.findings.advice import in_language
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.advise import in_language
 from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.judge import calibrate, changes_of
 from lanescope.findings.advice.phase import predicting
