@@ -20,9 +20,9 @@ from lanescope.report.document_page import document_page
 from lanescope.store.folder import MANIFEST
 from lanescope.store.store import read_run
 from lanescope.studies.analysis import analysis_document
+from lanescope.studies.compress import Compress
 from lanescope.studies.compress.compressed import FILE as COMPRESS
 from lanescope.studies.compress.compressed import read_compress
-from lanescope.studies.compress.study import Compress
 from lanescope.studies.runs.document import page_html
 from lanescope.trace.store import is_watch, read_watch
 from tests.patience import PATIENCE_S

@@ -138,7 +138,7 @@ ANALYSES = {
         "model",
     ),
     "compress": Entry(
-        "compress.study.Compress",
+        "compress.Compress",
         "Compress arrays without loss by every codec: how small, how fast, and whether it pays.",
     ),
     "advise": Entry(

@@ -13,11 +13,11 @@ from lanescope.document.blocks import Bullets
 from lanescope.errors import InputError
 from lanescope.report.document_page import document_page
 from lanescope.store.folder import State, read_manifest
+from lanescope.studies import compress as study
 from lanescope.studies.analysis import AnalysisManifest, Silent, analysis_document
-from lanescope.studies.compress import on_gpus, study
+from lanescope.studies.compress import Compress, Measuring, on_gpus
 from lanescope.studies.compress.compressed import read_compress
 from lanescope.studies.compress.measuring import HostDevice
-from lanescope.studies.compress.study import Compress, Measuring
 from tests.compression.made_up_core import MadeUpCore
 from tests.studies.compress.made_up import compressed
 
