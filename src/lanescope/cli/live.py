@@ -23,8 +23,6 @@ from lanescope.trace.windows import window_text
 from lanescope.units.words import duration_text
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from rich.text import Text
 
     from lanescope.machine import Machine
@@ -82,12 +80,7 @@ class Redrawn:
         self._write(_HIDE_CURSOR)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._write(f"{self._up()}{_CLEAR_BELOW}{_SHOW_CURSOR}")
 
     def _up(self) -> str:

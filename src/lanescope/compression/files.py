@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
@@ -293,12 +292,7 @@ class CompressedFile:
     def __enter__(self) -> CompressedFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
