@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import index
-from typing import Any, Self
+from typing import Any
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
@@ -333,16 +333,6 @@ class Channel(PageTransfers):
         """Slabs, slots and SMs, as given or usual."""
         return self._shape
 
-    @property
-    def log(self) -> tuple[Record, ...]:
-        """The last transfers, oldest first: what was predicted, and what became of each."""
-        return tuple(self._log.records)
-
-    @property
-    def last(self) -> Record | None:
-        """The last transfer, or None before the first."""
-        return self._log.records[-1] if self._log.records else None
-
     def synchronize(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
         """Wait for all that is under way.
 
@@ -389,12 +379,6 @@ class Channel(PageTransfers):
         self._closed = True
         self._core.close()
         self._log.settle()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _begin(self, values: Any, what: str) -> GpuArray:
         self._require_open()

@@ -32,7 +32,7 @@ from lanescope.compression.pages import (
     padded,
     require_apart,
 )
-from lanescope.compression.transfers import core_errors
+from lanescope.compression.transfers import Logged, core_errors
 from lanescope.errors import InputError, LanescopeError
 from lanescope.units.sizes import size_text
 
@@ -209,14 +209,13 @@ class PageSample:
         return room.pointer
 
 
-class PageCopies:
+class PageCopies(Logged):
     """The part of a `Channel` that copies pages within GPUs."""
 
     _source: int
     _target: int | None
     _via: str | None
     _core: Any
-    _log: Any
     _copiers: dict[int, native.PageCopier]
 
     def _side_by_side(

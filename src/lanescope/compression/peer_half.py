@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
-from typing import Any, Self
+from typing import Any
 
 from lanescope._core import native
 from lanescope.compression import meeting
 from lanescope.compression.deciding import Decider
-from lanescope.compression.transfers import Log, Record, Ticket
+from lanescope.compression.transfers import Log, Logged, Ticket
 from lanescope.errors import InputError, LanescopeError
 
 _LOGGED = 1000
@@ -74,7 +74,7 @@ class Watched:
             raise LanescopeError(f"{self.lost}; send it again over a new channel")
 
 
-class Half:
+class Half(Logged):
     """What the halves have: the core's, the line to the other process, and what is under way."""
 
     _who: str
@@ -91,16 +91,6 @@ class Half:
         self._loss_raised = False
         self._ended_without_word = False
         self._takes = False
-
-    @property
-    def log(self) -> tuple[Record, ...]:
-        """The last transfers, oldest first."""
-        return tuple(self._log.records)
-
-    @property
-    def last(self) -> Record | None:
-        """The last transfer, or None before the first."""
-        return self._log.records[-1] if self._log.records else None
 
     def close(self) -> None:
         """Wait for what is under way, and for the other process to close its half, or to end.
@@ -140,12 +130,6 @@ class Half:
         with suppress(LanescopeError):  # it may have ended
             self._line.tell({"over": True})
         self._settle()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _settle(self) -> None:
         """Raise what was lost or damaged, unless the caller was told of the channel's end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, Self
 
 from lanescope._core import native
 from lanescope.calls import checked
@@ -218,6 +218,32 @@ class Log:
         """Return the transfers of which nobody knows yet that they ended."""
         with self._lock:
             return [record for record, _ in self._under_way]
+
+
+class Logged:
+    """What has a log of its transfers, and is closed at the end of a ``with``."""
+
+    _log: Log
+
+    @property
+    def log(self) -> tuple[Record, ...]:
+        """The last transfers, oldest first: what was predicted, and what became of each."""
+        return tuple(self._log.records)
+
+    @property
+    def last(self) -> Record | None:
+        """The last transfer, or None before the first."""
+        return self._log.records[-1] if self._log.records else None
+
+    def close(self) -> None:
+        """Wait for what is under way, and give back what it takes."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)
