@@ -209,22 +209,16 @@ def _place() -> str:
     )
 
 
+#: What the page is told of a lane.
+_OF_LANES = ("gpu", "label", "kind", "colour", "first", "count")
+
+
 def _data(lanes: Lanes, series: list[RateSeries], start: int, pack: Pack) -> dict[str, Any]:
     """Rows and their columns, which are named by their numbers in the pack."""
     rates = [_series_data(one, start, pack) for one in series]
     return {
         "series": rates,
-        "lanes": [
-            {
-                "gpu": lane.gpu,
-                "label": lane.label,
-                "kind": lane.kind,
-                "colour": lane.colour,
-                "first": lane.first,
-                "count": lane.count,
-            }
-            for lane in lanes.lanes
-        ],
+        "lanes": [{name: getattr(lane, name) for name in _OF_LANES} for lane in lanes.lanes],
         "operations": _operations_data(lanes, start, pack),
         "what": [*(what.name.lower() for what in What), "range"],
         "memory": [kind.label for kind in MemoryKind],
