@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from lanescope._core import native
 from lanescope._version import __version__
+from lanescope.codec.fields import from_attributes
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
@@ -369,19 +370,7 @@ def summary_interrupted(ended: WatchManifest, folder: Path, error: Interrupted) 
 def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
     if refused is not None:
         return refused
-    report = source.stop()
-    return SourceRecord(
-        source.name,
-        used=True,
-        reason=report.reason,
-        remedy=report.remedy,
-        samples=report.samples,
-        lost_samples=report.lost_samples,
-        asked=report.asked,
-        cpu_seconds=report.cpu_seconds,
-        rate_note=report.rate_note,
-        learned=report.learned,
-    )
+    return from_attributes(SourceRecord, source.stop(), name=source.name, used=True)
 
 
 def _environment(sources: Sequence[Source]) -> Mapping[str, str]:

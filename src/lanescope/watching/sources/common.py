@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lanescope._core import native
 from lanescope.codec.atomic import write_atomically
+from lanescope.codec.fields import from_attributes
 from lanescope.engine.core import reason_for
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
@@ -91,6 +93,30 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
     ),
 }
 
+#: What a sampler says of itself at its end, as it stands next to its spool.
+_TOLD = (
+    *("samples", "lost_samples", "gaps", "restarts", "reads", "asked", "contradictions"),
+    *("decode_cpu_seconds", "evaluate_cpu_seconds", "wall_seconds", "restart_seconds"),
+    *("changes", "errors"),
+)
+
+
+class Unseen:
+    """What sources have in common that the program need not know of."""
+
+    def prepare(self) -> None:
+        """Do nothing: the start takes no time."""
+
+    def environment(self) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
+
+
+def opened_elsewhere(opens: Callable[[Path], object], spool: Path) -> None:
+    """Open what writes a spool as a trial, with one that is removed again."""
+    with tempfile.TemporaryDirectory() as folder:
+        opens(Path(folder) / spool.name)
+
 
 def refusal(error: Exception) -> NotMeasuredError:
     """Explain a `NativeError` of a source."""
@@ -149,33 +175,20 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
     """
     learned = _learned(report)
     content = {
-        "samples": report.samples,
-        "lost_samples": report.lost_samples,
-        "gaps": report.gaps,
-        "restarts": report.restarts,
-        "reads": report.reads,
-        "asked": report.asked,
-        "contradictions": report.contradictions,
+        **{name: getattr(report, name) for name in _TOLD},
         "learned": None if learned is None else dataclasses.asdict(learned),
         "cpu_seconds": None if second else report.cpu_seconds,
-        "decode_cpu_seconds": report.decode_cpu_seconds,
-        "evaluate_cpu_seconds": report.evaluate_cpu_seconds,
-        "wall_seconds": report.wall_seconds,
-        "restart_seconds": report.restart_seconds,
-        "changes": report.changes,
-        "errors": report.errors,
     }
     write_sidecar(spool, content)
-    return SourceReport(
-        reason=" ".join(report.errors) or None,
-        samples=report.samples,
-        lost_samples=report.lost_samples,
-        gaps=report.gaps,
-        asked=report.asked,
-        cpu_seconds=report.cpu_seconds,
-        wall_seconds=report.wall_seconds,
-        learned=learned,
-    )
+    return report_of(report, learned)
+
+
+def report_of(
+    report: native.CounterReport | native.ProbeReport, learned: SampleLearning | None = None
+) -> SourceReport:
+    """Return what the core says of a sampler or a probe at its end."""
+    why = " ".join(report.errors) or None
+    return from_attributes(SourceReport, report, reason=why, learned=learned)
 
 
 def _learned(report: native.CounterReport) -> SampleLearning | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,15 @@ from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import RX, TX, counter_header
 from lanescope.trace.timeline import NVLINK
 from lanescope.watching.sources.base import Availability, SourceReport
-from lanescope.watching.sources.common import finish, refusal, together, tried, unusable, uuid_of
+from lanescope.watching.sources.common import (
+    Unseen,
+    finish,
+    refusal,
+    together,
+    tried,
+    unusable,
+    uuid_of,
+)
 
 #: What is tried; a read costs 160 to 500 us of processor time, so that one GPU takes 16 to
 #: 50 % of a core at this, and at 10 ms, which is short enough for the counters, a tenth of it.
@@ -23,7 +31,7 @@ _MOST_BYTES_PER_SECOND = 128e9
 _NVLINK_PERIOD_NS = 10_000_000
 
 
-class CountersSource:
+class CountersSource(Unseen):
     """Reads the counters of GPUs, in turn, in one thread.
 
     Parameters
@@ -77,9 +85,6 @@ class CountersSource:
                 return answer
         return Availability(True) if self.gpus else Availability(False, "There is no GPU.")
 
-    def prepare(self) -> None:
-        """Do nothing: the start takes no time."""
-
     def start(self) -> None:
         """Begin to read.
 
@@ -111,10 +116,6 @@ class CountersSource:
         reports = zip(reader.stop(), self._spools, strict=True)
         return together([finish(report, spool) for report, spool in reports])
 
-    def environment(self) -> Mapping[str, str]:
-        """Return nothing: the program need not know."""
-        return {}
-
     def _nvlink_target(self, gpu: Gpu) -> tuple[str, str, str]:
         header = counter_header(self.name, gpu.index, _NVLINK_PERIOD_NS, link=NVLINK)
         return uuid_of(gpu), str(self.nvlink_spool(gpu)), header
@@ -143,7 +144,7 @@ _DIRECTIONS = (
 )
 
 
-class ThroughputSource:
+class ThroughputSource(Unseen):
     """Asks what one GPU's link carried in the last 20 ms, each direction in a thread of its own.
 
     The old way, for GPUs whose bytes the driver does not count. Bursts are seen as means over
@@ -172,9 +173,6 @@ class ThroughputSource:
             return refused
         return tried(lambda: native.link_throughput(uuid_of(self.gpu), native.Direction.received))
 
-    def prepare(self) -> None:
-        """Do nothing: the start takes no time."""
-
     def start(self) -> None:
         """Begin to ask.
 
@@ -202,7 +200,3 @@ class ThroughputSource:
         """End after the calls that are under way."""
         readers, self._readers = self._readers, []
         return together([finish(reader.stop(), spool) for spool, reader in readers])
-
-    def environment(self) -> Mapping[str, str]:
-        """Return nothing: the program need not know."""
-        return {}

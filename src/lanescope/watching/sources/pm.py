@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
-from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +18,9 @@ from lanescope.watching.sources.common import (
     COUNTERS_INSTEAD,
     NO_CUPTI,
     NO_PRIVILEGES,
+    Unseen,
     finish,
+    opened_elsewhere,
     refusal,
     tried,
     unusable,
@@ -79,7 +80,7 @@ _FEWEST_BYTES = 8 << 20
 _NO_TIME_TRIGGER = {(7, 5), (8, 0)}
 
 
-class PmSource:
+class PmSource(Unseen):
     """Samples one GPU's link in hardware.
 
     Parameters
@@ -132,7 +133,8 @@ class PmSource:
         if not may_profile():
             return Availability(False, *NO_PRIVILEGES)
         found = tried(lambda: native.check_cupti(str(cupti)))
-        return tried(self._try) if found.ok and thorough else found
+        trial = partial(opened_elsewhere, self._open, self.spool)
+        return tried(trial) if found.ok and thorough else found
 
     def prepare(self) -> None:
         """Do all of `start` that takes time, the better part of a second.
@@ -175,17 +177,9 @@ class PmSource:
         note = _rate_note(self.gpu, self.interval_ns, report.changes)
         return dataclasses.replace(finish(report, self.spool), rate_note=note)
 
-    def environment(self) -> Mapping[str, str]:
-        """Return nothing: the program need not know."""
-        return {}
-
     @property
     def _nvlink_spool(self) -> Path:
         return self.spool.with_name(f"pm-nvlink.{self.gpu.id}.bin")
-
-    def _try(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            self._open(Path(folder) / self.spool.name)
 
     def _open(self, spool: Path) -> native.PmSampler:
         cupti = find_cupti()

@@ -7,8 +7,7 @@ what it watches, so that it costs the program something.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from lanescope._core import native
@@ -16,7 +15,15 @@ from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.probe import probe_header
 from lanescope.watching.sources.base import Availability, SourceReport
-from lanescope.watching.sources.common import refusal, tried, unusable, write_sidecar
+from lanescope.watching.sources.common import (
+    Unseen,
+    opened_elsewhere,
+    refusal,
+    report_of,
+    tried,
+    unusable,
+    write_sidecar,
+)
 
 #: 200 KiB, as in the thesis, whose figures call it 200 KB: more than the 128 KiB from which
 #: on a copy fills a link.
@@ -36,7 +43,7 @@ def require_chunk(chunk_bytes: int) -> None:
         raise InputError(f"a chunk of {chunk_bytes} B cannot be probed with; give 4 B to 1 GiB")
 
 
-class ProbeSource:
+class ProbeSource(Unseen):
     """Probes the link of one GPU.
 
     Parameters
@@ -80,7 +87,8 @@ class ProbeSource:
         if (refused := unusable(machine, self.gpu)) is not None:
             return refused
         shared = tried(lambda: native.require_shared_gpu(self.gpu.index))
-        return tried(self._try) if shared.ok and thorough else shared
+        trial = partial(opened_elsewhere, self._open, self.spool)
+        return tried(trial) if shared.ok and thorough else shared
 
     def prepare(self) -> None:
         """Begin CUDA and take memory, which takes a part of a second.
@@ -111,27 +119,9 @@ class ProbeSource:
             return SourceReport()
         probe, self._probe = self._probe, None
         report = probe.stop()
-        content = {
-            "records": report.records,
-            "rounds": report.rounds,
-            "cpu_seconds": report.cpu_seconds,
-            "wall_seconds": report.wall_seconds,
-            "errors": report.errors,
-        }
-        write_sidecar(self.spool, content)
-        return SourceReport(
-            reason=" ".join(report.errors) or None,
-            cpu_seconds=report.cpu_seconds,
-            wall_seconds=report.wall_seconds,
-        )
-
-    def environment(self) -> Mapping[str, str]:
-        """Return nothing: the program need not know."""
-        return {}
-
-    def _try(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            self._open(Path(folder) / self.spool.name)
+        told = ("records", "rounds", "cpu_seconds", "wall_seconds", "errors")
+        write_sidecar(self.spool, {name: getattr(report, name) for name in told})
+        return report_of(report)
 
     def _open(self, spool: Path) -> native.LinkProbe:
         header = probe_header(self.gpu.index, self.chunk_bytes, self.period_ns, self.most_share)
