@@ -97,7 +97,7 @@ class BoostedCopies(TorchDispatchMode):  # type: ignore[misc]  # PyTorch may be 
     def _carry(self, target: torch.Tensor, source: torch.Tensor) -> bool:
         to_gpu = target.device.type == GPU
         gpu = (target if to_gpu else source).device.index
-        if self._has_failed or _is_captured():
+        if self._has_failed or torch.cuda.is_current_stream_capturing():
             return False
         copy = copy_to_gpu if to_gpu else copy_to_host
         try:
@@ -132,10 +132,6 @@ def _has_plain_values(tensor: Any) -> bool:
         and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
         and not (tensor.device.type == HOST and tensor.is_pinned())
     )
-
-
-def _is_captured() -> bool:
-    return bool(torch.cuda.is_current_stream_capturing())
 
 
 def _stream_of(gpu: int) -> int:

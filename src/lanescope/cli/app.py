@@ -215,7 +215,7 @@ def _usage_sentence(error: Any) -> str:
 
     Empty where it has printed the help instead.
     """
-    text = _one_line(error.format_message()).rstrip(".").replace(". Did you", "; did you")
+    text = " ".join(error.format_message().split()).rstrip(".").replace(". Did you", "; did you")
     if not text:
         return ""
     command = " ".join(filter(None, ("lanescope", _verb_named(), "--help")))
@@ -312,10 +312,6 @@ def _drop_output(code: int) -> int:
     # What could not be written is still there, and the interpreter would try again at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def start() -> None:

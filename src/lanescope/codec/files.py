@@ -174,7 +174,7 @@ def _no_number(text: str) -> Any:
 
 def line_of(text: str, error: FieldError) -> int:
     """Return the line of the field that is wrong, or of its table where it is missing; from 1."""
-    lines = [_without_comment(line) for line in text.splitlines()]
+    lines = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
     headers = [i for i, line in enumerate(lines) if line.lstrip().startswith("[")]
     begin = 0
     if error.table:
@@ -194,10 +194,6 @@ def line_of(text: str, error: FieldError) -> int:
         if found:
             return found[0] + 1
     return begin + 1
-
-
-def _without_comment(line: str) -> str:
-    return "" if line.lstrip().startswith("#") else line
 
 
 def _assigns(line: str, name: str | None) -> bool:

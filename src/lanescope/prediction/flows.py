@@ -95,7 +95,7 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
     users: dict[Hashable, set[int]] = {}
     for gpu, node in nodes.items():
         for direction in Direction:
-            taken = _taken(machine, gpu, node, direction)
+            taken = usage(machine, host_copy(gpu, node, direction))
             uses[gpu, direction] = taken
             for resource in taken:
                 users.setdefault(resource, set()).add(gpu)
@@ -150,11 +150,6 @@ def share(links: SharedLinks, wanted: Sequence[tuple[int, Direction, float]]) ->
         rate if got.rate is None else min(rate, got.rate)
         for (_, _, rate), got in zip(wanted, shares, strict=True)
     ]
-
-
-def _taken(machine: Machine, gpu: int, node: int, direction: Direction) -> dict[Hashable, float]:
-    """What one byte of a copy takes from each resource on its way."""
-    return usage(machine, host_copy(gpu, node, direction))
 
 
 def host_copy(gpu: int, node: int, direction: Direction) -> Copy:

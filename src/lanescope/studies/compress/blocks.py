@@ -142,7 +142,7 @@ def _codecs(one: ArrayResult, found: Compressed) -> Table:
         saving = round(each.data_rate_saving, 3) or 0.0  # rounded, and not -0.0
         about = (each.choice.name, _ratio(each.ratio), saving)
         if not each.timings:
-            rows.append([about[0], None, *about[1:], *_missing(found)])
+            rows.append([about[0], None, *about[1:], *[None] * len(_speed_columns(found))])
         rows += [
             [about[0], str(timing.threads), *about[1:], *speeds]
             for timing, speeds in zip(each.timings, _speeds(each, one, found), strict=True)
@@ -167,10 +167,6 @@ def _kernels(one: ArrayResult, found: Compressed) -> Table:
 
 def _speed_columns(found: Compressed) -> list[Column]:
     return [*_SPEEDS, *((_OVER,) if found.link is not None else ())]
-
-
-def _missing(found: Compressed) -> list[None]:
-    return [None] * len(_speed_columns(found))
 
 
 def _speeds(
