@@ -8,12 +8,12 @@ import pytest
 from lanescope.machine import Machine
 from lanescope.trace import store
 from lanescope.trace.call_ring import count_record, text_record
-from lanescope.trace.call_spool import Coverage, Coverages
 from lanescope.trace.codes import MemoryKind, What
 from lanescope.trace.spool_records import CALLS, CUT_SHORT, OPERATIONS, Kind
 from lanescope.trace.store import read_spools
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import CALL_TIMES, Counters, Operations, Process, Timeline
+from lanescope.trace.trace_stream import Coverage, Coverages
 
 START = 1_795_000_000 * 10**9
 MS = 1_000_000

@@ -38,7 +38,7 @@ from lanescope.codec.files import reading
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
-from lanescope.trace.call_spool import CALL_SPOOLS, Coverages, recover
+from lanescope.trace.call_spool import CALL_SPOOLS, recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
 from lanescope.trace.columns import (
     COUNTERS,
@@ -59,7 +59,7 @@ from lanescope.trace.spool_records import Damage
 from lanescope.trace.time_checks import FAR_NS, Span
 from lanescope.trace.timeline import CALL_TIMES, Ranges, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
-from lanescope.trace.trace_stream import Traced, stream_traces
+from lanescope.trace.trace_stream import Coverages, Traced, stream_traces
 from lanescope.trace.watch_folder import SPOOL
 
 #: What a spool is called while it is removed.
