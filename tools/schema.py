@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from lanescope.operators.formats import NodeLine
+from lanescope.operators import NodeLine
 from lanescope.studies.node_report import NodeReport
 from lanescope.studies.runs.export import ExportedRun
 

@@ -12,7 +12,7 @@ from tools.schema import schema_of
 from lanescope.codec.fields import decode
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.report import fleet_report
-from lanescope.operators.formats import FleetFormat, NodeLine, faulty, fleet_text
+from lanescope.operators import FleetFormat, NodeLine, faulty, fleet_text
 from lanescope.studies.node_report import State, report_of_failure
 from tests.fleet.made_up import fleet, node
 from tests.fleet.test_report import BEGAN, broken

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lanescope import operators
 from lanescope.fleet.check import report_of_folder
-from lanescope.operators import formats, snippet_text
+from lanescope.operators import snippet_text
 from tests.fleet.made_up import sound
 
 CODES = {
@@ -136,7 +137,7 @@ def test_the_job_says_what_it_needs(run_with):
 
 
 def test_the_dashboard_asks_for_metrics_that_there_are():
-    written_by = Path(formats.__file__).read_text()
+    written_by = Path(operators.__file__).read_text()
     known = set(re.findall(r'metric\(\s*"(\w+)"', written_by))
     dashboard = json.loads(snippet_text("grafana"))
     asked = {

@@ -42,7 +42,7 @@ RacksOption = Annotated[
 
 
 def _formats() -> list[str]:
-    from lanescope.operators.formats import FleetFormat
+    from lanescope.operators import FleetFormat
 
     return list(FleetFormat)
 
@@ -265,7 +265,7 @@ def _show(
         print(report.as_json(), end="")
     elif form is not None:
         from lanescope.codec.atomic import write_text
-        from lanescope.operators.formats import FleetFormat, fleet_text
+        from lanescope.operators import FleetFormat, fleet_text
 
         text = fleet_text(report, FleetFormat(form))
         if to is None:

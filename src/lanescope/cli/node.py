@@ -27,7 +27,7 @@ DEFAULT_WITHIN_NS = 60_000_000_000
 
 
 def _formats() -> list[str]:
-    from lanescope.operators.formats import NodeFormat
+    from lanescope.operators import NodeFormat
 
     return list(NodeFormat)
 
@@ -119,7 +119,7 @@ def node(
         plan = plan_of(study.sampling, None, None, within)
         run_study(study, plan=plan, allow_busy=allow_busy, out=out)
         return
-    from lanescope.operators.formats import NodeFormat, node_written
+    from lanescope.operators import NodeFormat, node_written
     from lanescope.store.folder import new_or_temporary_folder
     from lanescope.studies.node import (
         Request,

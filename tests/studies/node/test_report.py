@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tools.schema import schema_of
 
 from lanescope.codec.fields import decode
-from lanescope.operators.formats import NodeFormat, node_written
+from lanescope.operators import NodeFormat, node_written
 from lanescope.results.result import Status
 from lanescope.store.folder import State as RunState
 from lanescope.studies.node_report import (
