@@ -12,8 +12,7 @@ import pytest
 import lanescope
 from lanescope import Copy, Engine, InputError, Memory, Place
 from lanescope.errors import CALLS, argument, command, naming_options, option_of
-from lanescope.studies.predict import Predict
-from lanescope.studies.verbs import (
+from lanescope.studies import (
     ANALYSES,
     STUDIES,
     Argument,
@@ -21,6 +20,7 @@ from lanescope.studies.verbs import (
     options_of,
     study_named,
 )
+from lanescope.studies.predict import Predict
 
 SOURCE = Path(lanescope.__file__).parent
 STORED = Path(__file__).parents[1] / "benchmarks/results/h200-x1/model/validate"

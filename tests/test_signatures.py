@@ -8,7 +8,7 @@ import pytest
 
 import lanescope
 from lanescope.kinds import Kind, StrPath, plain_hint
-from lanescope.studies.verbs import ANALYSES, STUDIES
+from lanescope.studies import ANALYSES, STUDIES
 from lanescope.units.sizes import Bytes, Size
 from lanescope.units.words import Seconds
 

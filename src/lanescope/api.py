@@ -17,10 +17,10 @@ from lanescope.engine.sampling import Plan, measure_one
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.results.result import Result
+from lanescope.studies import analysis_named, study_named
 from lanescope.studies.analysis import AnalysisFunction, AnalysisResult, analysis_function
 from lanescope.studies.running import backend_for, resolve_machine
 from lanescope.studies.study import StudyFunction, study_function
-from lanescope.studies.verbs import analysis_named, study_named
 
 #: Measurements at the same time would share cores and links, and each would be too slow.
 _measuring = threading.RLock()

@@ -12,7 +12,7 @@ import typer
 
 from lanescope.cli.app import _run, app
 from lanescope.cli.examples import EXAMPLES
-from lanescope.studies.verbs import STUDIES, study_named
+from lanescope.studies import STUDIES, study_named
 from tests.cli.command_lines import run, verbs
 
 

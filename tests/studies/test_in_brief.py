@@ -8,8 +8,8 @@ import pytest
 import lanescope
 from lanescope import api
 from lanescope.results.result import Status, Verdict
+from lanescope.studies import ANALYSES
 from lanescope.studies.node_report import NodeReport, State
-from lanescope.studies.verbs import ANALYSES
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results"
 WATCH = RESULTS / "h100-x1/advise/first/watches/search"

@@ -42,7 +42,7 @@ from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected, naming_options
 from lanescope.machine.part_names import number_by_address
-from lanescope.studies.verbs import ANALYSES, STUDIES
+from lanescope.studies import ANALYSES, STUDIES
 
 app = typer.Typer(
     name="lanescope",

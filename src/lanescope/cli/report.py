@@ -154,7 +154,7 @@ def _report_analysis(
     """Write the page, the charts or the JSON of a stored analysis; False where the run is none."""
     from lanescope.cli.analyses import print_result, write_plots
     from lanescope.store.folder import find_run
-    from lanescope.studies.verbs import stored_analysis
+    from lanescope.studies import stored_analysis
 
     if is_capture(name) or (analysis := stored_analysis(folder := find_run(name))) is None:
         return False

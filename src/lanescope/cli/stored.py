@@ -94,12 +94,12 @@ def show(
     from lanescope.cli.report import is_capture
     from lanescope.store.folder import find_run
     from lanescope.store.store import read_run
+    from lanescope.studies import stored_analysis
     from lanescope.studies.pcie_thesis.reproduction import (
         CHAPTERS,
         is_reproduction,
         read_reproduction,
     )
-    from lanescope.studies.verbs import stored_analysis
     from lanescope.trace.store import is_watch, read_watch
 
     if is_capture(run):

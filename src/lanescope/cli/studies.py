@@ -49,7 +49,7 @@ from lanescope.cli.options import (
 from lanescope.cli.process import start_driver
 from lanescope.cli.terminal_text import wrapped
 from lanescope.errors import InputError
-from lanescope.studies.verbs import ANALYSES, STUDIES, analysis_named, study_named
+from lanescope.studies import ANALYSES, STUDIES, analysis_named, study_named
 from lanescope.units.values import Value
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def with_parameters(command: Callable[..., None], parameters: Sequence[Parameter
 
 def own_parameters(options: type[Any]) -> Iterator[Parameter]:
     """Yield the fields of a dataclass as parameters, and old names of options as hidden ones."""
-    from lanescope.studies.verbs import Argument, options_of
+    from lanescope.studies import Argument, options_of
 
     for name, default, about in options_of(options):
         needed = default is dataclasses.MISSING
@@ -166,7 +166,7 @@ def own_values(options: type[Any], given: dict[str, Any]) -> tuple[dict[str, Any
     InputError
         If an option is given by its old and its new name.
     """
-    from lanescope.studies.verbs import Argument, options_of
+    from lanescope.studies import Argument, options_of
 
     own, notes = {}, []
     for name, default, about in options_of(options):

@@ -33,6 +33,7 @@ from lanescope.findings.advice.what_if import NamedEdit, parse_edits, what_if
 from lanescope.kinds import StrPath
 from lanescope.prediction.predictor import Method, predictor_named
 from lanescope.report import format as fmt
+from lanescope.studies import Option
 from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,
@@ -41,7 +42,6 @@ from lanescope.studies.analysis import (
     Parameters,
     link_parameters,
 )
-from lanescope.studies.verbs import Option
 from lanescope.studies.what_if import WhatIf
 from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.units.estimate import Estimate

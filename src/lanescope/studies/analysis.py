@@ -35,7 +35,7 @@ from lanescope.store.folder import (
     state_sentence,
 )
 from lanescope.store.run import command_line
-from lanescope.studies.verbs import Option, as_function, fields_of, parameter_of
+from lanescope.studies import Option, as_function, fields_of, parameter_of
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value
 

@@ -19,9 +19,9 @@ from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError, MissingPartError
 from lanescope.kinds import StrPath
 from lanescope.machine import Gpu, LinkKind, Machine, NumaNode
+from lanescope.studies import MOST_PARTS, size_option
 from lanescope.studies.running import machine_differences
 from lanescope.studies.study import Argument, Listing, Option, Study, Work
-from lanescope.studies.verbs import MOST_PARTS, size_option
 from lanescope.units.sizes import Size, bytes_a_second, size_of
 from lanescope.units.values import Value, Whole
 

@@ -19,8 +19,8 @@ from lanescope.copies.kernel_shapes import sm_shapes
 from lanescope.copies.requirements import require_room
 from lanescope.errors import InputError
 from lanescope.machine import Machine
+from lanescope.studies import Option, size_option
 from lanescope.studies.study import Argument, Study, Work
-from lanescope.studies.verbs import Option, size_option
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Value, quoted
 

@@ -28,6 +28,7 @@ from lanescope.report.format import (
     time_spread_text,
 )
 from lanescope.store.folder import default_runs_folder, result_place
+from lanescope.studies import MOST_PARTS, Argument, Option, one_run
 from lanescope.studies.analysis import Analysis, AnalysisResult, Observer, analysis_folder
 from lanescope.studies.fit_run import (
     FACTS,
@@ -42,7 +43,6 @@ from lanescope.studies.fit_run import (
     store_contention,
     store_samples,
 )
-from lanescope.studies.verbs import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import bandwidth_gbs
 from lanescope.units.values import Folder, Real, Whole

@@ -15,8 +15,8 @@ from lanescope.copies.terms import Memory, Place
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError, command
 from lanescope.machine import Gpu, Machine, NumaNode
+from lanescope.studies import gpu_option
 from lanescope.studies.study import Study, Work
-from lanescope.studies.verbs import gpu_option
 
 MIB = 1 << 20
 

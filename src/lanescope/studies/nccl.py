@@ -19,8 +19,8 @@ from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.results.result import Result
 from lanescope.store.run import Run
+from lanescope.studies import gpu_option
 from lanescope.studies.study import Option, Study, Work
-from lanescope.studies.verbs import gpu_option
 from lanescope.units.sizes import Size, size_of, size_text
 from lanescope.units.values import Sizes
 from lanescope.units.words import rate_text

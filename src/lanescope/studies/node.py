@@ -36,6 +36,7 @@ from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, is_there, require_new
 from lanescope.store.store import read_run
+from lanescope.studies import Option
 from lanescope.studies.check import CHECK_BYTES, EXPECT, EXPECT_GPUS, check_experiments
 from lanescope.studies.node_report import (
     Check,
@@ -48,7 +49,6 @@ from lanescope.studies.node_report import (
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.studies.running import machine_differences, resolve_machine
 from lanescope.studies.study import Study, Work
-from lanescope.studies.verbs import Option
 from lanescope.units.values import OneOf
 from lanescope.units.words import Seconds
 

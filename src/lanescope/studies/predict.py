@@ -30,6 +30,7 @@ from lanescope.prediction.predictor import Workload, predictor_for, predictor_na
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
 from lanescope.prediction.stored_parameters import named_parameters
+from lanescope.studies import Option, size_option
 from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,
@@ -38,7 +39,6 @@ from lanescope.studies.analysis import (
     link_parameters,
 )
 from lanescope.studies.predicted import Predicted
-from lanescope.studies.verbs import Option, size_option
 from lanescope.units import words
 from lanescope.units.sizes import Bytes
 from lanescope.units.values import Real, Seconds, Value, Whole

@@ -29,6 +29,7 @@ from lanescope.errors import InputError, command
 from lanescope.machine import Gpu, Machine
 from lanescope.report.format import count_text
 from lanescope.store.run import Run
+from lanescope.studies import gpu_option, size_option
 from lanescope.studies.small_maps import (
     EXPLANATION,
     SmallMap,
@@ -39,7 +40,6 @@ from lanescope.studies.small_maps import (
     small_maps,
 )
 from lanescope.studies.study import Option, Study, Work
-from lanescope.studies.verbs import gpu_option, size_option
 from lanescope.units.sizes import Size, size_of, size_text
 from lanescope.units.values import Numbers, OneOf
 

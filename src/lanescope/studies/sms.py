@@ -32,8 +32,8 @@ from lanescope.machine import Gpu, Machine
 from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text
 from lanescope.results.result import CopyResult, Result, Source
 from lanescope.store.run import Run
+from lanescope.studies import gpu_option, size_option
 from lanescope.studies.study import Study, Work
-from lanescope.studies.verbs import gpu_option, size_option
 from lanescope.units.sizes import Size, bandwidth_gbs, size_of
 
 #: Few SMs fill a PCIe link, so that these lie close together at the lower end.

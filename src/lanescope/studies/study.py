@@ -23,11 +23,11 @@ from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.results.result import Result
 from lanescope.store.run import Run
+from lanescope.studies import Argument as Argument
+from lanescope.studies import Option as Option
+from lanescope.studies import as_function, fields_of, parameter_of
+from lanescope.studies import options_of as options_of
 from lanescope.studies.running import Progress, Setup, Stage, resolve_machine, run_stages
-from lanescope.studies.verbs import Argument as Argument
-from lanescope.studies.verbs import Option as Option
-from lanescope.studies.verbs import as_function, fields_of, parameter_of
-from lanescope.studies.verbs import options_of as options_of
 
 
 @dataclass(frozen=True, slots=True)

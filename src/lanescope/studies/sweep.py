@@ -19,10 +19,10 @@ from lanescope.machine import Gpu, Machine
 from lanescope.report.format import count_text
 from lanescope.results.result import Result
 from lanescope.store.run import Run
+from lanescope.studies import MOST_PARTS, gpu_option, size_option
 from lanescope.studies.check import host_copy
 from lanescope.studies.runs.values import source_word
 from lanescope.studies.study import Option, Study, Work
-from lanescope.studies.verbs import MOST_PARTS, gpu_option, size_option
 from lanescope.units.sizes import Size, doubling_sizes, size_of, size_text
 from lanescope.units.values import Numbers, OneOf
 

@@ -20,8 +20,8 @@ from lanescope.errors import InputError, argument
 from lanescope.findings.trace import Evaluation, evaluate_watch
 from lanescope.kinds import StrPath, Word
 from lanescope.store.store import PAGE
+from lanescope.studies import Option
 from lanescope.studies.analysis import AnalysisResult
-from lanescope.studies.verbs import Option
 from lanescope.studies.watch_report import summary_json, watch_page_html, watch_terminal
 from lanescope.trace.run import BoostOutcome, WatchRun, store_boost
 from lanescope.units.sizes import Size, size_of

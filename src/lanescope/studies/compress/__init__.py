@@ -26,6 +26,7 @@ from lanescope.kinds import StrPath
 from lanescope.machine.sysfs import cpu_model
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.store.folder import RunFolder
+from lanescope.studies import Argument, Option, size_option
 from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,
@@ -45,7 +46,6 @@ from lanescope.studies.compress.measuring import (
 from lanescope.studies.compress.on_gpus import DEFAULT_LINK_SIZES, DEFAULT_SMS, Gpus, require_sms
 from lanescope.studies.compress.results import ArrayResult
 from lanescope.studies.compress.verdicts import Link
-from lanescope.studies.verbs import Argument, Option, size_option
 from lanescope.units.sizes import Size, bandwidth_gbs, size_of
 from lanescope.units.values import (
     Folder,

@@ -23,6 +23,7 @@ from lanescope.report.format import (
     seconds_text,
 )
 from lanescope.report.html import colour
+from lanescope.studies import MOST_PARTS, Argument, Option, one_run
 from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,
@@ -37,7 +38,6 @@ from lanescope.studies.analysis import (
 from lanescope.studies.ocean.case import parse_sides
 from lanescope.studies.ocean.compare import Choice, Compared, ComparedCase, Row, compare
 from lanescope.studies.ocean.measured import GRID, MeasuredCase, Validation, find, load
-from lanescope.studies.verbs import MOST_PARTS, Argument, Option, one_run
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Folder, Value, Whole
 

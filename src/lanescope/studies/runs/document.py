@@ -39,6 +39,7 @@ from lanescope.report.topology_svg import topology_svg
 from lanescope.results.result import Result
 from lanescope.store.folder import state_sentence
 from lanescope.store.run import Run
+from lanescope.studies import study_named
 from lanescope.studies.runs.cases import case_blocks
 from lanescope.studies.runs.charts import run_charts, sweep_series
 from lanescope.studies.runs.export import run_csv
@@ -56,7 +57,6 @@ from lanescope.studies.runs.tables import (
 from lanescope.studies.runs.values import PathRow, bandwidth_rows, swept_results
 from lanescope.studies.taruc.document import taruc_findings, taruc_sections
 from lanescope.studies.taruc.points import is_suite, plain_results
-from lanescope.studies.verbs import study_named
 
 #: What every number on the page means.
 DEFINITIONS: tuple[tuple[str, str], ...] = (

@@ -12,11 +12,11 @@ from lanescope.copies import Caches, Memory, Pattern
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError, argument
 from lanescope.machine import Machine
+from lanescope.studies import MOST_PARTS, size_option
 from lanescope.studies.study import Listing, Option, Study, Work
 from lanescope.studies.taruc import Benchmark, Only, Parameters
 from lanescope.studies.taruc.parameters import TITLES
 from lanescope.studies.taruc.study import PLAN, Suite, parameter_file
-from lanescope.studies.verbs import MOST_PARTS, size_option
 from lanescope.units.sizes import Size, size_of, size_text
 from lanescope.units.values import OneOf, Whole
 
