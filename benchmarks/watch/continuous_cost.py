@@ -30,7 +30,7 @@ from live_cost import grow
 from lanescope.machine import Gpu, Link, Machine, NumaNode, PcieLink
 from lanescope.trace.segments import read_last, segments_in
 from lanescope.watching.continuous import ContinuousWatch, metrics_of, serving
-from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources import Availability, SourceReport
 
 WARM_UP_SECONDS = 65.0
 KEEP_NS = 60 * 10**9

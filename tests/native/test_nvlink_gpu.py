@@ -11,7 +11,7 @@ from lanescope.machine import discover
 from lanescope.trace.counter_spool import read_all_counters
 from lanescope.trace.limits import joined
 from lanescope.trace.spool_records import sidecar_of
-from lanescope.watching.sources.base import prepare_all, start_all
+from lanescope.watching.sources import prepare_all, start_all
 from lanescope.watching.sources.counters import CountersSource, counts_nvlink
 from lanescope.watching.sources.pm import PmSource
 from tests.native.test_gpu import DEVICE, GPUS, copies, spec

@@ -12,8 +12,7 @@ import pytest
 
 from lanescope.trace.call_spool import RINGS
 from lanescope.trace.trace_spool import Trace, read_trace_spool
-from lanescope.watching.sources import injection
-from lanescope.watching.sources.base import SourceReport
+from lanescope.watching.sources import SourceReport, injection
 from lanescope.watching.sources.calls import CallsSource, calls_library
 from tests.native.programs import program
 from tests.patience import PATIENCE_S

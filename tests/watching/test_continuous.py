@@ -33,7 +33,7 @@ from lanescope.trace.watch_folder import WatchManifest
 from lanescope.watching import continuous, segment_writer
 from lanescope.watching.continuous import ContinuousWatch, address_of, metrics_of, serving
 from lanescope.watching.segment_writer import LiveFindings, SegmentWriter
-from lanescope.watching.sources.base import Availability, Source, SourceReport
+from lanescope.watching.sources import Availability, Source, SourceReport
 from tests.patience import PATIENCE_S, until
 
 MS = 1_000_000

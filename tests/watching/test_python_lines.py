@@ -19,8 +19,7 @@ from lanescope.trace.attribution import copies_by_line
 from lanescope.trace.side_tables import Frame, NoLine, frames_of
 from lanescope.trace.store import read_spools
 from lanescope.trace.trace_spool import Trace
-from lanescope.watching.sources import injection
-from lanescope.watching.sources.base import SourceReport
+from lanescope.watching.sources import SourceReport, injection
 from lanescope.watching.sources.calls import PYTHON_VARIABLE, CallsSource
 from tests.native.programs import program
 from tests.patience import PATIENCE_S

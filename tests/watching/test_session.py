@@ -21,8 +21,7 @@ from lanescope.trace.counter_spool import counter_header
 from lanescope.trace.store import is_watch, read_watch
 from lanescope.watching.launcher import Launched
 from lanescope.watching.session import EndedEarlyError, NotStoredError, Startup, Watch, watch
-from lanescope.watching.sources import injection
-from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources import Availability, SourceReport, injection
 from tests.patience import PATIENCE_S, until
 
 MACHINE = Machine(name="small", nodes=(NumaNode(0, cores=((0,),)),))

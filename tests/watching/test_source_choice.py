@@ -12,7 +12,7 @@ from lanescope.trace.timeline import Timeline
 from lanescope.watching.live import LiveWatch
 from lanescope.watching.requests import SourceRequest
 from lanescope.watching.source_choice import examine, nvlink_text, sources_for
-from lanescope.watching.sources.base import Availability
+from lanescope.watching.sources import Availability
 from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource
 

@@ -27,7 +27,7 @@ from lanescope.units.sizes import bytes_a_second
 from lanescope.watching.segment_writer import EDGES, ContinuousWait, SegmentWriter
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.signals import interruptible
-from lanescope.watching.sources.base import Source
+from lanescope.watching.sources import Source
 
 #: Its run if no folder is named.
 NAME = "continuous"

@@ -16,7 +16,7 @@ from lanescope.errors import InputError, argument
 from lanescope.machine import Machine, NumaNode
 from lanescope.watching.launcher import Waited
 from lanescope.watching.session import Startup, Watch
-from lanescope.watching.sources.base import Source
+from lanescope.watching.sources import Source
 from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
 

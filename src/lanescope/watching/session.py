@@ -31,7 +31,7 @@ from lanescope.store.folder import State, new_run_folder
 from lanescope.trace.watch_folder import WATCH, SourceRecord, WatchFolder, WatchManifest
 from lanescope.watching.launcher import Outcome, Waited, program_environment
 from lanescope.watching.signals import deferred
-from lanescope.watching.sources.base import Source, start_all
+from lanescope.watching.sources import Source, start_all
 
 if TYPE_CHECKING:
     from lanescope.trace.link_error_log import LinkErrorLog

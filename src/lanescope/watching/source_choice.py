@@ -16,7 +16,7 @@ from lanescope.watching.requests import (
     source_of_program,
     sources_of_program,
 )
-from lanescope.watching.sources.base import Source, prepare_all
+from lanescope.watching.sources import Source, prepare_all
 from lanescope.watching.sources.counters import CountersSource, ThroughputSource, counts_nvlink
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource

@@ -18,7 +18,7 @@ from lanescope.watching.launcher import Launched
 from lanescope.watching.requests import SourceRequest
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.source_choice import every_source, sources_for
-from lanescope.watching.sources.base import Availability
+from lanescope.watching.sources import Availability
 from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource

@@ -19,7 +19,7 @@ from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.wire import default_model, payload_records
 from lanescope.watching.live import LiveWatch
 from lanescope.watching.session import Watch, watch
-from lanescope.watching.sources.base import start_all
+from lanescope.watching.sources import start_all
 from lanescope.watching.sources.pm import PmSource
 from tests.native.mock_gpu import use_mock
 from tests.native.programs import program

@@ -44,7 +44,7 @@ from lanescope.trace.limits import pcie_links
 from lanescope.trace.timeline import PCIE, Timeline
 from lanescope.trace.wire import payload_records
 from lanescope.trace.wire_fit import default_of
-from lanescope.watching.sources.base import prepare_all
+from lanescope.watching.sources import prepare_all
 from lanescope.watching.sources.pm import PmSource
 
 #: Seconds for each method with each number of streams in each round, and for each version of a

@@ -28,7 +28,7 @@ from lanescope.studies.pcie_thesis.reproduction import (
 from lanescope.watching.launcher import Captured, Stopped
 from lanescope.watching.session import NotStoredError, Watch
 from lanescope.watching.session import watch as run_watch
-from lanescope.watching.sources.base import Source
+from lanescope.watching.sources import Source
 from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource

@@ -29,7 +29,7 @@ from lanescope.trace.call_spool import (
     remove_rings,
     rings_in,
 )
-from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.injection import (
     NVTX_VARIABLE,
     has_driver,

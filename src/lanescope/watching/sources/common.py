@@ -18,7 +18,7 @@ from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.spool_records import sidecar_of
 from lanescope.trace.watch_folder import SampleLearning
-from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.injection import CUPTI_REMEDY
 
 COUNTERS_INSTEAD = "The driver's own counters (source 'counters') remain."

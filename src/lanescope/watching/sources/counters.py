@@ -11,7 +11,7 @@ from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import RX, TX, counter_header
 from lanescope.trace.timeline import NVLINK
-from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.common import (
     Unseen,
     finish,

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from lanescope.watching.sources.base import SourceReport
+from lanescope.watching.sources import SourceReport
 
 #: The CUDA driver loads the library that this variable names, in cuInit.
 INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"

@@ -13,7 +13,7 @@ from lanescope.machine import Gpu, Machine
 from lanescope.trace.counter_spool import counter_header
 from lanescope.trace.timeline import NVLINK
 from lanescope.trace.windows import window_text
-from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.common import (
     COUNTERS_INSTEAD,
     NO_CUPTI,

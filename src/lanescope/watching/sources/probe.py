@@ -14,7 +14,7 @@ from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
 from lanescope.trace.probe import probe_header
-from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.common import (
     Unseen,
     opened_elsewhere,

@@ -10,7 +10,7 @@ from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.trace.call_spool import CALL_SPOOLS
-from lanescope.watching.sources.base import Availability, SourceReport
+from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.injection import (
     CUPTI_REMEDY,
     CUPTI_VARIABLE,
