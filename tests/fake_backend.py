@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from lanescope.copies import Copy, Experiment
-from lanescope.results.result import FloatArray, LinkEvidence, Source
+from lanescope.results import FloatArray, LinkEvidence, Source
 from lanescope.results.turns import Turns
 
 _NO_TURNS = Turns()

@@ -9,7 +9,7 @@ import numpy as np
 from lanescope.copies import Copy, Experiment, Submission
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Machine
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.studies.small import COUNTS, small_experiments, stepped_sizes
 from tests.fake_backend import FakeBackend, FakeSession
 
@@ -64,7 +64,7 @@ def small_results(
 
 def without(results: list[Result], method: Submission) -> list[Result]:
     """The same with one method not measured."""
-    from lanescope.results.result import Status, Verdict
+    from lanescope.results import Status, Verdict
 
     missing = Verdict(Status.NOT_MEASURED, "Not applicable: this driver is too old for the call.")
     return [

@@ -20,7 +20,7 @@ from lanescope.copies import (
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, Run
 from tests.fake_backend import FakeBackend
@@ -202,7 +202,7 @@ def _link_gbs(machine: Machine, experiment: Experiment, copy: Copy, speeds: Spee
 
 def unresolved(run: Run, largest: int) -> Run:
     """The same run, but with a clock too coarse for host copies up to a size."""
-    from lanescope.results.result import Status, Verdict
+    from lanescope.results import Status, Verdict
 
     verdict = Verdict(Status.UNRESOLVED, "reading the clock takes 40 % of the time")
     results = [

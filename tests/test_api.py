@@ -12,7 +12,7 @@ import pytest
 
 import lanescope
 from lanescope import Copy, Engine, Experiment, InputError, Memory, Operation, Place, Plan, Timing
-from lanescope.results.result import Source
+from lanescope.results import Source
 
 
 @pytest.fixture(autouse=True)

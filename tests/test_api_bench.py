@@ -7,7 +7,7 @@ import pytest
 from lanescope import api
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
-from lanescope.results.result import Source, Status
+from lanescope.results import Source, Status
 from lanescope.store.store import read_run
 from lanescope.studies import running
 from lanescope.studies.nvbandwidth_cases import CaseOptions

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from lanescope.fleet.exchange import PairRate
-from lanescope.results.result import Status
+from lanescope.results import Status
 from lanescope.store.store import read_run
 from lanescope.studies.node_report import NodeReport, Part, Rate, State
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.results.result import median_interval
+from lanescope.results import median_interval
 
 METHODS: dict[str, list[str] | None] = {
     "none": None,

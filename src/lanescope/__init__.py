@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lanescope.machine import Machine as Machine
     from lanescope.machine import discover as discover
     from lanescope.machine import load_machine as load_machine
-    from lanescope.results.result import Result as Result
+    from lanescope.results import Result as Result
     from lanescope.store.run import Run as Run
     from lanescope.store.store import read_run as read_run
     from lanescope.studies.node import node as node
@@ -96,7 +96,7 @@ _HOME = {
     "discover": "machine",
     "load_machine": "machine",
     "Plan": "engine.sampling",
-    "Result": "results.result",
+    "Result": "results",
     "Run": "store.run",
     "read_run": "store.store",
     "node": "studies.node",

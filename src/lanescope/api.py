@@ -16,7 +16,7 @@ from lanescope.engine.base import Backend
 from lanescope.engine.sampling import Plan, measure_one
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.studies import analysis_named, study_named
 from lanescope.studies.analysis import AnalysisFunction, AnalysisResult, analysis_function
 from lanescope.studies.running import backend_for, resolve_machine

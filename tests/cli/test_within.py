@@ -10,7 +10,7 @@ import typer
 from lanescope.cli.app import app
 from lanescope.cli.options import WITHIN
 from lanescope.errors import InputError
-from lanescope.results.result import Status
+from lanescope.results import Status
 from lanescope.store.store import read_run
 from lanescope.studies.running import finished_names
 

@@ -15,7 +15,7 @@ from lanescope import read_run
 from lanescope.copies import Copy
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Link
-from lanescope.results.result import LinkEvidence, Result
+from lanescope.results import LinkEvidence, Result
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, Run
 from lanescope.store.store import RunWriter

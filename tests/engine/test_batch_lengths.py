@@ -9,7 +9,7 @@ from lanescope.copies.experiment import experiment_of
 from lanescope.copies.grammar import parse_copies
 from lanescope.engine.base import Deadline
 from lanescope.engine.sampling import Plan, measure_all
-from lanescope.results.result import Status
+from lanescope.results import Status
 from tests.engines import Engines
 from tests.findings.machine.simulator import nvswitched
 from tests.torture.test_turns import Backend

@@ -8,7 +8,7 @@ from lanescope.engine.native import NativeBackend
 from lanescope.engine.sampling import Plan, measure_one
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import discover
-from lanescope.results.result import Status
+from lanescope.results import Status
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from lanescope.engine import base as model
 from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Latencies, machine_named
-from lanescope.results.result import Source, Status
+from lanescope.results import Source, Status
 from lanescope.store.store import read_run
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 

@@ -3,7 +3,7 @@ import pytest
 
 from lanescope.engine.sampling import Plan, measure_all, sample_call
 from lanescope.errors import NotMeasuredError
-from lanescope.results.result import LinkEvidence, Status
+from lanescope.results import LinkEvidence, Status
 from tests.conftest import experiment_of, gpu_to_host, host_to_gpu
 from tests.fake_backend import FakeBackend
 

@@ -16,7 +16,7 @@ from lanescope.engine.native import NativeBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu, Machine, NumaNode
-from lanescope.results.result import Status
+from lanescope.results import Status
 
 CPU = min(os.sched_getaffinity(0))
 

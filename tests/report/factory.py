@@ -21,7 +21,7 @@ from lanescope.machine import (
     PcieLink,
     Switch,
 )
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, Run
 from lanescope.studies.check import check_experiments

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lanescope.results.result import Status, Verdict
+from lanescope.results import Status, Verdict
 from lanescope.store.folder import State, state_sentence
 from lanescope.store.run import Run
 from lanescope.studies.runs.outcome import conclusion

@@ -10,7 +10,7 @@ from lanescope.copies import Operation
 from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.results.result import Status
+from lanescope.results import Status
 from lanescope.store.run import rows_of
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.latency import latency_experiments

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope.copies import Purpose
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.folder import State
 from lanescope.store.run import Run
 from lanescope.studies.runs.document import page_html

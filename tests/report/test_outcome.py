@@ -10,7 +10,7 @@ from lanescope.cli.run_text import run_tables
 from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import ExitCode
-from lanescope.results.result import Result, Source, Status, Verdict
+from lanescope.results import Result, Source, Status, Verdict
 from lanescope.store.folder import State
 from lanescope.store.run import Against, Manifest, Run
 from lanescope.store.store import read_run

@@ -13,7 +13,7 @@ from lanescope.findings.machine import diagnose
 from lanescope.report import document_page as page_plots
 from lanescope.report.blocks_html import blocks_html
 from lanescope.report.format import percent_text
-from lanescope.results.result import Status
+from lanescope.results import Status
 from lanescope.store.run import Run
 from lanescope.studies.runs.cases import case_blocks, number_text
 from lanescope.studies.runs.document import page_html

@@ -10,7 +10,7 @@ import pytest
 from lanescope.cli.run_text import run_tables
 from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.export import run_json

@@ -10,7 +10,7 @@ from rich.console import Console
 from lanescope.cli.run_text import run_tables
 from lanescope.copies import Submission
 from lanescope.report.vega import specification
-from lanescope.results.result import Status
+from lanescope.results import Status
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, rows_of
 from lanescope.store.store import RunWriter, read_run

@@ -11,7 +11,7 @@ import pytest
 from lanescope.engine.base import Deadline
 from lanescope.engine.sampling import PATIENCE_SECONDS, Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.results.result import MIN_SAMPLES, Source, Status
+from lanescope.results import MIN_SAMPLES, Source, Status
 from tests.conftest import experiment_of, host_to_gpu
 from tests.fake_backend import FakeSession
 

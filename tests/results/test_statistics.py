@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.results.result import half_width, median_interval, summarise
+from lanescope.results import half_width, median_interval, summarise
 
 
 def test_summary():

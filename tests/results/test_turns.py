@@ -16,7 +16,7 @@ from lanescope.copies import Engine
 from lanescope.copies.grammar import parse_copies
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.engine.sessions import GpuSession, _lane
-from lanescope.results.result import Source, Status
+from lanescope.results import Source, Status
 from lanescope.results.turns import Turns, agreed_groups, groups_in_turns, seconds_in_turns
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest

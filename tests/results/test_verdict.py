@@ -5,7 +5,7 @@ import pytest
 from lanescope.copies import Copy, Engine, Memory, Operation, Place
 from lanescope.copies.limit import limits
 from lanescope.copies.terms import Access
-from lanescope.results.result import LinkEvidence, Source, Status
+from lanescope.results import LinkEvidence, Source, Status
 from lanescope.results.verdict import judge
 from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 

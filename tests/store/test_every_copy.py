@@ -26,7 +26,7 @@ from lanescope.copies.experiment import needs_host_clock
 from lanescope.copies.terms import HOST_MEMORIES
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
-from lanescope.results.result import LinkEvidence
+from lanescope.results import LinkEvidence
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest
 from lanescope.store.store import RunWriter, read_run

@@ -10,7 +10,7 @@ import pytest
 
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError
-from lanescope.results.result import Stop
+from lanescope.results import Stop
 from lanescope.store import folder as run_folder
 from lanescope.store import store
 from lanescope.store.folder import State

@@ -7,7 +7,7 @@ import pytest
 
 import lanescope
 from lanescope import api
-from lanescope.results.result import Status, Verdict
+from lanescope.results import Status, Verdict
 from lanescope.studies import ANALYSES
 from lanescope.studies.node_report import NodeReport, State
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from lanescope.copies import Copy, Engine, Memory, Place
 from lanescope.copies.experiment import experiment_of
 from lanescope.report.terminal import renderables
-from lanescope.results.result import Result, Source
+from lanescope.results import Result, Source
 from lanescope.store.run import Run
 from lanescope.studies.runs.outcome import conclusion
 from lanescope.studies.sms import SmCurve, SmPoint, Sms, curve_sentence, kernel_text, sm_curves

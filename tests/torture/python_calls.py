@@ -49,7 +49,7 @@ from lanescope.prediction.graphs import graph_for
 from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.results.result import (
+from lanescope.results import (
     CopyResult,
     Source,
     Statistics,

@@ -38,7 +38,7 @@ from lanescope.prediction.graphs import Order, TaskGraph
 from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.results.result import (
+from lanescope.results import (
     CopyResult,
     LinkEvidence,
     Source,

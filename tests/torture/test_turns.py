@@ -8,7 +8,7 @@ import pytest
 
 from lanescope.copies import Copy, Engine, Memory, Place
 from lanescope.engine.sampling import Plan, measure_all
-from lanescope.results.result import Status
+from lanescope.results import Status
 from tests.conftest import experiment_of
 from tests.engines import Engines
 from tests.results.test_turns import Backend

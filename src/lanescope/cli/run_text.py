@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from lanescope.report.terminal import machine_tree, renderables
-from lanescope.results.result import Status, Verdict
+from lanescope.results import Status, Verdict
 from lanescope.store.folder import state_sentence
 from lanescope.store.run import Run
 from lanescope.studies.runs.document import diagnosis_section, result_sections

@@ -17,7 +17,7 @@ from lanescope.copies.limit import Limit, limits, missing_field, staging_node
 from lanescope.copies.patterns import reach_each_other
 from lanescope.errors import BusyError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.results.result import FloatArray, LinkEvidence, Source
+from lanescope.results import FloatArray, LinkEvidence, Source
 from lanescope.results.turns import Turns
 from lanescope.units.sizes import size_text, transfer_seconds
 from lanescope.units.words import time_text

@@ -16,7 +16,7 @@ from lanescope.engine.base import TooLateError
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.machine.part_names import own_number, part_number
-from lanescope.results.result import FloatArray
+from lanescope.results import FloatArray
 
 _WORK = {Operation.READ: native.SmWork.read, Operation.WRITE: native.SmWork.write}
 #: No clock here has finer steps.

@@ -14,7 +14,7 @@ from lanescope.copies.terms import PLAIN, Access, Caches, Pattern
 from lanescope.engine.base import WithoutLinks
 from lanescope.engine.core import CLOCK_SECONDS, place_spec, require_equal
 from lanescope.errors import NotMeasuredError
-from lanescope.results.result import FloatArray
+from lanescope.results import FloatArray
 from lanescope.results.turns import overlapping_spans, shares_of_common_time
 
 #: Threads that share an array move numbers of this size, and loads are of it.

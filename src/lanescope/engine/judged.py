@@ -9,7 +9,7 @@ from lanescope.copies import Copy, Experiment
 from lanescope.copies.limit import Limit, limits
 from lanescope.engine.base import KnowsTurns, ReadsClock, Session, TimesSubmission
 from lanescope.machine import Machine
-from lanescope.results.result import (
+from lanescope.results import (
     CopyResult,
     FloatArray,
     LinkEvidence,

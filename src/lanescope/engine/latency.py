@@ -13,7 +13,7 @@ from lanescope.copies import Copy, Engine, Experiment, Operation
 from lanescope.engine.base import Session, WithoutLinks
 from lanescope.engine.core import CLOCK_SECONDS, copy_spec, device_of, place_spec, require_equal
 from lanescope.errors import NotApplicableError, NotMeasuredError
-from lanescope.results.result import MIN_SAMPLES, FloatArray
+from lanescope.results import MIN_SAMPLES, FloatArray
 
 #: A line of the GPU's cache, and the step of nvbandwidth's chase.
 _STRIDE_BYTES = 128

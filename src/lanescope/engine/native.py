@@ -41,7 +41,7 @@ from lanescope.engine.special_sessions import (
 )
 from lanescope.errors import BusyError, InputError, NotMeasuredError, argument
 from lanescope.machine import Gpu, LinkKind, Machine
-from lanescope.results.result import Source
+from lanescope.results import Source
 
 if TYPE_CHECKING:
     from lanescope.machine.nvml import Nvml

@@ -22,7 +22,7 @@ from lanescope.engine.base import (
 from lanescope.engine.judged import Judged
 from lanescope.errors import BusyError, InputError, NotApplicableError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.results.result import (
+from lanescope.results import (
     MIN_SAMPLES,
     FloatArray,
     Result,

@@ -16,7 +16,7 @@ from lanescope.copies.kernel_shapes import LOADS, SmShape
 from lanescope.engine.core import CLOCK_SECONDS, copy_spec, require_equal
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu
-from lanescope.results.result import FloatArray, LinkEvidence
+from lanescope.results import FloatArray, LinkEvidence
 from lanescope.results.turns import (
     BY_WINDOWS,
     IN_TURNS,

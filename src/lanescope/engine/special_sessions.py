@@ -28,7 +28,7 @@ from lanescope.engine.core import CLOCK_SECONDS, device_of, place_spec, require_
 from lanescope.engine.sessions import MOST_QUEUED, GpuSession
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import Gpu, Machine
-from lanescope.results.result import FloatArray
+from lanescope.results import FloatArray
 
 if TYPE_CHECKING:
     from lanescope.machine.nvml import Nvml

@@ -12,7 +12,7 @@ from lanescope.copies.copy import copies_text
 from lanescope.errors import InputError
 from lanescope.machine.snapshot import is_redacted
 from lanescope.report.format import bytes_text
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies.check import CHECK_BYTES
 from lanescope.studies.node_report import NodeReport

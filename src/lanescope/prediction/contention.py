@@ -18,7 +18,7 @@ from lanescope.machine import Gpu, HostBandwidth, Machine, NumaNode
 from lanescope.machine.flow import Capacity, Share, share_by_weight
 from lanescope.prediction.flows import host_copy
 from lanescope.prediction.parameters import Direction
-from lanescope.results.result import FloatArray, Result
+from lanescope.results import FloatArray, Result
 from lanescope.units.estimate import Estimate
 
 #: Copies are held up that together get less than this share of what they would get, in each round.

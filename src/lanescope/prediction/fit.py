@@ -29,7 +29,7 @@ from lanescope.prediction.parameters import (
     Range,
 )
 from lanescope.prediction.points import Kind, Measured, Point, median_of, settle
-from lanescope.results.result import FloatArray
+from lanescope.results import FloatArray
 from lanescope.units.estimate import Curve, Estimate, Surface
 
 #: A fit is of use while 95 % of the transfers that it did not see lie within this share.

@@ -14,7 +14,7 @@ from lanescope.prediction.parameters import Duplex, LinkParameters, Mapped, Mixt
 from lanescope.prediction.points import LONG_PART, Kind, Measured, Point, pattern_of
 from lanescope.prediction.replay import USUAL
 from lanescope.prediction.simulation import Simulation
-from lanescope.results.result import FloatArray
+from lanescope.results import FloatArray
 from lanescope.units.estimate import Curve, Estimate
 
 #: No traffic makes other traffic slower than so many times.

@@ -33,7 +33,7 @@ from lanescope.prediction.points import (
     pattern_of,
     pieces,
 )
-from lanescope.results.result import FloatArray
+from lanescope.results import FloatArray
 
 _DOUBLE = 8
 _BLOCK = 1 << 20  # doubles

@@ -18,7 +18,7 @@ from lanescope.errors import command
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.predictor import Method, Workload
-from lanescope.results.result import FloatArray, median_interval
+from lanescope.results import FloatArray, median_interval
 from lanescope.units.estimate import Estimate
 
 if TYPE_CHECKING:

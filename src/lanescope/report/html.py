@@ -16,7 +16,7 @@ from math import cos, pi, sin, sqrt
 from typing import Any
 
 from lanescope.document.contents import AnyChart, subtitle
-from lanescope.results.result import Status
+from lanescope.results import Status
 
 #: The page may use what is inside it and nothing else, and makes no code of text: Vega's own
 #: interpreter reads its expressions. Browsers see to that.

@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from lanescope.results.result import FloatArray
+from lanescope.results import FloatArray
 
 #: How the method says that copies of one set ran one after another.
 IN_TURNS = (

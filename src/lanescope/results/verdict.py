@@ -10,7 +10,7 @@ from lanescope.copies.limit import Limit
 from lanescope.copies.terms import ARRAYS
 from lanescope.machine import LinkKind, Machine
 from lanescope.machine.pcie import line_rate_gbs
-from lanescope.results.result import (
+from lanescope.results import (
     CopyResult,
     LinkEvidence,
     Source,

@@ -25,7 +25,7 @@ from lanescope.copies.limit import limits, staging_node
 from lanescope.copies.terms import PLAIN
 from lanescope.errors import InputError
 from lanescope.machine import Machine
-from lanescope.results.result import (
+from lanescope.results import (
     CopyResult,
     Result,
     Status,

@@ -33,7 +33,7 @@ from lanescope.copies.terms import PLAIN
 from lanescope.errors import ExitCode, InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.results.result import CopyResult, LinkEvidence, Result, Source, Status, Verdict
+from lanescope.results import CopyResult, LinkEvidence, Result, Source, Status, Verdict
 from lanescope.store.folder import SCHEMA_VERSION, State
 
 

@@ -27,7 +27,7 @@ from lanescope.codec.atomic import sync_folder, writing_to
 from lanescope.codec.files import fields_of
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
-from lanescope.results.result import Result, Source
+from lanescope.results import Result, Source
 from lanescope.store.decode import put_right, read_results, require_whole_cases
 from lanescope.store.folder import MANIFEST as MANIFEST
 from lanescope.store.folder import (

@@ -50,7 +50,7 @@ from lanescope.prediction.points import SAMPLES, Measured, read_measured, write_
 from lanescope.prediction.stored_parameters import dumps, link_text, machine_key, parse
 from lanescope.report.format import gbs_text
 from lanescope.report.terminal import host_bandwidth_text
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.folder import RunFolder
 
 FACTS = "fit.json"

@@ -17,7 +17,7 @@ from lanescope.document.blocks import Column, Group, Kind, Section, Style, Table
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError
 from lanescope.machine import Gpu, Machine
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies import gpu_option
 from lanescope.studies.study import Option, Study, Work

@@ -22,7 +22,7 @@ from lanescope.findings.machine import diagnose
 from lanescope.machine import Link, Machine
 from lanescope.machine.sysfs import bridges_above, redirects_peers
 from lanescope.report.format import count_text
-from lanescope.results.result import Status
+from lanescope.results import Status
 from lanescope.store.run import Run
 from lanescope.studies.runs.outcome import Outcome, Word, judged_results, outcome
 from lanescope.studies.runs.values import PathRow, path_rows

@@ -15,7 +15,7 @@ from lanescope.copies.requirements import fitting_size, free_bytes, missing_part
 from lanescope.engine.sampling import Plan
 from lanescope.errors import argument, command
 from lanescope.machine import Machine
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose, is_of_processes
 from lanescope.studies.runs.values import CellValue, cell_values

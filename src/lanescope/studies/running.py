@@ -21,7 +21,7 @@ from lanescope.errors import InputError, argument
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
 from lanescope.prediction.stored_parameters import with_contention
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.folder import MANIFEST, SCHEMA_VERSION, State, new_or_temporary_folder
 from lanescope.store.run import Manifest, Run, command_line
 from lanescope.store.store import RunWriter, read_run

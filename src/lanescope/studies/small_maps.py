@@ -16,7 +16,7 @@ from lanescope.copies import Purpose
 from lanescope.copies.terms import Submission
 from lanescope.document.contents import Axis, HeatCell, HeatMap
 from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text, seconds_text
-from lanescope.results.result import CopyResult, Result
+from lanescope.results import CopyResult, Result
 
 #: Methods after which the bytes are where they should be, so that one can stand for another.
 COPYING = (Submission.SINGLE, Submission.BATCH, Submission.GRAPH, Submission.KERNEL)

@@ -30,7 +30,7 @@ from lanescope.engine.sampling import Plan
 from lanescope.errors import command
 from lanescope.machine import Gpu, Machine
 from lanescope.report.format import bytes_text, count_text, gbs_text, percent_text
-from lanescope.results.result import CopyResult, Result, Source
+from lanescope.results import CopyResult, Result, Source
 from lanescope.store.run import Run
 from lanescope.studies import gpu_option, size_option
 from lanescope.studies.study import Study, Work

@@ -21,7 +21,7 @@ from lanescope.engine.base import Nodes
 from lanescope.engine.sampling import Plan
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies import Argument as Argument
 from lanescope.studies import Option as Option

@@ -17,7 +17,7 @@ from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError, argument
 from lanescope.machine import Gpu, Machine
 from lanescope.report.format import count_text
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies import MOST_PARTS, gpu_option, size_option
 from lanescope.studies.check import host_copy

@@ -13,7 +13,7 @@ from pathlib import Path
 from lanescope.copies import Copy, Engine, Memory, Route
 from lanescope.errors import InputError
 from lanescope.machine import Link, LinkKind, Machine
-from lanescope.results.result import Result, Source
+from lanescope.results import Result, Source
 from lanescope.store.folder import MANIFEST, default_runs_folder, read_manifest
 from lanescope.store.run import Manifest, Run
 from lanescope.store.store import read_run

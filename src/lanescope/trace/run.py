@@ -19,7 +19,7 @@ from lanescope.codec.fields import FieldError, Positive, Signed, build
 from lanescope.codec.files import fields_of, read_json
 from lanescope.errors import InputError
 from lanescope.machine import Machine
-from lanescope.results.result import median_interval
+from lanescope.results import median_interval
 from lanescope.store.folder import default_runs_folder
 from lanescope.trace.codes import What
 from lanescope.trace.link_error_log import LinkErrors

@@ -6,7 +6,7 @@ from lanescope.copies import Copy, Experiment
 from lanescope.document.contents import Finding
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine
-from lanescope.results.result import Result
+from lanescope.results import Result
 from tests.findings.machine.simulator import Fault
 
 

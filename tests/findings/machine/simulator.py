@@ -21,7 +21,7 @@ from lanescope.machine import (
     Switch,
     machine_named,
 )
-from lanescope.results.result import CopyResult, Result, Source, Status, Verdict, summarise
+from lanescope.results import CopyResult, Result, Source, Status, Verdict, summarise
 
 GIB = 1 << 30
 SIZE = 512 << 20

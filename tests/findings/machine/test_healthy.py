@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine
-from lanescope.results.result import Result, Source, Status, Verdict
+from lanescope.results import Result, Source, Status, Verdict
 from lanescope.store.store import read_run
 from tests.findings.machine.simulator import (
     down,

@@ -10,7 +10,7 @@ import pytest
 
 from lanescope.copies import Copy, Experiment
 from lanescope.findings.machine import diagnose
-from lanescope.results.result import LinkEvidence
+from lanescope.results import LinkEvidence
 from tests.findings.machine.planted import of_host, only
 from tests.findings.machine.simulator import (
     changed_link,

@@ -11,7 +11,7 @@ from tools.schema import schema_of
 
 from lanescope.codec.fields import decode
 from lanescope.operators import NodeFormat, node_written
-from lanescope.results.result import Status
+from lanescope.results import Status
 from lanescope.store.folder import State as RunState
 from lanescope.studies.node_report import (
     Check,

@@ -7,7 +7,7 @@ import pytest
 
 from lanescope.copies import Memory
 from lanescope.document.contents import Finding
-from lanescope.results.result import Source
+from lanescope.results import Source
 from lanescope.store.run import Run
 from lanescope.studies.taruc.findings import findings
 from tests.taruc_plan import contention, host, paper_machine

@@ -32,7 +32,7 @@ from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, ro
 from lanescope.findings.advice.schedule import Schedule, schedule_of
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.predictor import Method, Workload
-from lanescope.results.result import median_interval
+from lanescope.results import median_interval
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.operations import Operations
 from lanescope.units.estimate import Estimate

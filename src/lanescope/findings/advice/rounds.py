@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.findings.advice.lanes import IN, OUT, WORK, Lane
 from lanescope.findings.trace.copies import LOOKED_AT
-from lanescope.results.result import FloatArray
+from lanescope.results import FloatArray
 from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.rectangles import covered_ns, union
 

@@ -12,7 +12,7 @@ from lanescope.findings.machine.links import slow_gpus, trained_down
 from lanescope.findings.machine.peers import iommu_or_acs, slow_pairs, staged_through_host
 from lanescope.machine import Machine
 from lanescope.machine.part_names import is_gpu
-from lanescope.results.result import Result
+from lanescope.results import Result
 
 #: A suite loads paths in ways that say nothing of their health.
 _OF_PATHS = (Purpose.PATH, Purpose.SWEEP, Purpose.SMALL)

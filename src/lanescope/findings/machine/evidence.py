@@ -10,7 +10,7 @@ from lanescope.copies.experiment import needs_host_clock
 from lanescope.copies.limit import Limit, limits
 from lanescope.machine import Link, LinkKind, Machine
 from lanescope.machine.part_names import part_number
-from lanescope.results.result import CopyResult, LinkEvidence, Result, Source, most_gbs
+from lanescope.results import CopyResult, LinkEvidence, Result, Source, most_gbs
 from lanescope.results.verdict import JUDGED_BYTES
 from lanescope.units.sizes import bandwidth_gbs
 

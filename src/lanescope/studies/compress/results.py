@@ -10,7 +10,7 @@ import numpy as np
 from lanescope.codec.fields import Positive, PositiveInt
 from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
-from lanescope.results.result import median_interval
+from lanescope.results import median_interval
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import bandwidth_gbs, transfer_seconds
 

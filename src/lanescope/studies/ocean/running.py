@@ -18,7 +18,7 @@ from lanescope.engine.core import (
 from lanescope.machine import Machine
 from lanescope.prediction.graphs import TaskGraph, TaskKind, graph_for
 from lanescope.prediction.predictor import Method, Workload
-from lanescope.results.result import FloatArray as Seconds
+from lanescope.results import FloatArray as Seconds
 from lanescope.studies.ocean.case import FloatArray, GridCase, OceanGrid
 from lanescope.studies.ocean.reference import Kernel
 

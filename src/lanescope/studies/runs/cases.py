@@ -28,7 +28,7 @@ from lanescope.document.blocks import (
 )
 from lanescope.report import format as fmt
 from lanescope.report.format import count_text, gbs_text, percent_text
-from lanescope.results.result import Result, Status, Verdict
+from lanescope.results import Result, Status, Verdict
 from lanescope.store.run import Run
 from lanescope.studies.runs.tables import badge
 from lanescope.studies.runs.values import (

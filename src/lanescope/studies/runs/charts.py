@@ -27,7 +27,7 @@ from lanescope.report.format import (
     time_spread_text,
 )
 from lanescope.report.html import STAR, STATUS_COLOURS, direction_colour
-from lanescope.results.result import CopyResult, FloatArray, Result, Source, Status, summarise
+from lanescope.results import CopyResult, FloatArray, Result, Source, Status, summarise
 from lanescope.studies.runs.values import GROUPS, PathRow, bandwidth_rows, source_word
 from lanescope.units.sizes import bandwidth_gbs, bandwidths_gbs, transfer_seconds
 

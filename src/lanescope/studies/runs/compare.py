@@ -30,7 +30,7 @@ from lanescope.report.format import (
     sum_text,
     unchanged_text,
 )
-from lanescope.results.result import Result, median_interval
+from lanescope.results import Result, median_interval
 from lanescope.store.run import Run
 from lanescope.studies.runs.values import PathRow, path_rows
 from lanescope.trace.codes import Direction, FloatArray, MemoryKind

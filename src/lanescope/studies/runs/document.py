@@ -36,7 +36,7 @@ from lanescope.report.document_page import document_page
 from lanescope.report.format import MISSING, bytes_text, count_text, gbs_text
 from lanescope.report.topology_layout import trained_down_text
 from lanescope.report.topology_svg import topology_svg
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.folder import state_sentence
 from lanescope.store.run import Run
 from lanescope.studies import study_named

@@ -16,7 +16,7 @@ from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.machine import Machine
 from lanescope.report.format import safe_cells
-from lanescope.results.result import Result, Status
+from lanescope.results import Result, Status
 from lanescope.store.folder import State
 from lanescope.store.run import COLUMNS, ResultRow, Run, rows_of
 from lanescope.studies.runs.outcome import Word, outcome

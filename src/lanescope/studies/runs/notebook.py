@@ -13,7 +13,7 @@ from lanescope.report.blocks_html import blocks_html
 from lanescope.report.chart_files import chart_picture, write_charts
 from lanescope.report.format import gbs_text, seconds_text
 from lanescope.report.html import text
-from lanescope.results.result import Result
+from lanescope.results import Result
 from lanescope.store.folder import state_sentence
 from lanescope.store.run import Run
 from lanescope.studies.runs.document import diagnosis_section, result_sections

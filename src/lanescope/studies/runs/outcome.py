@@ -14,7 +14,7 @@ from lanescope.document.contents import Finding
 from lanescope.errors import ExitCode
 from lanescope.findings.machine import diagnose
 from lanescope.report.format import count_text
-from lanescope.results.result import Result, Status
+from lanescope.results import Result, Status
 from lanescope.store.folder import State
 from lanescope.store.run import Run
 from lanescope.studies import study_named

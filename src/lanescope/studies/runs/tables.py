@@ -26,7 +26,7 @@ from lanescope.document.blocks import (
 )
 from lanescope.report.format import count_text, gbs_text, microseconds_text, percent_text
 from lanescope.report.html import STATUS_SIGNS
-from lanescope.results.result import CopyResult, Result, Source, Status, Verdict
+from lanescope.results import CopyResult, Result, Source, Status, Verdict
 from lanescope.store.run import Run
 from lanescope.studies.runs.charts import Series
 from lanescope.studies.runs.values import GROUPS, PathRow, path_rows, source_word

@@ -16,7 +16,7 @@ from lanescope.copies import Copy, Engine, Experiment, Memory, Purpose, Timing
 from lanescope.copies.experiment import Case, Cell, Matrix, Unit, set_title
 from lanescope.copies.terms import Operation
 from lanescope.report.format import bytes_text, count_text
-from lanescope.results.result import CopyResult, Result, Source, Status, Verdict
+from lanescope.results import CopyResult, Result, Source, Status, Verdict
 from lanescope.units.sizes import bandwidth_gbs
 
 #: Groups of paths in the order in which they are shown.

@@ -13,7 +13,7 @@ from lanescope.copies import Operation
 from lanescope.document.contents import EXTREMES, INTERVAL, PERCENTILES, Axis, Chart, Curve
 from lanescope.machine import Machine
 from lanescope.report.format import bytes_text, count_text
-from lanescope.results.result import Verdict
+from lanescope.results import Verdict
 from lanescope.store.run import Run
 from lanescope.studies.taruc.contended import Scaling, Step, suite_of
 from lanescope.studies.taruc.parameters import TITLES, Benchmark

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lanescope.copies import Copy, Engine, Experiment, Purpose
 from lanescope.machine import Machine
-from lanescope.results.result import CopyResult, Result, Source, Verdict
+from lanescope.results import CopyResult, Result, Source, Verdict
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import Series, bench_of, node_of_cpus, series_of
 

@@ -30,7 +30,7 @@ from lanescope.report.format import (
     percent_text,
     seconds_text,
 )
-from lanescope.results.result import MIN_SAMPLES
+from lanescope.results import MIN_SAMPLES
 from lanescope.store.run import Run
 from lanescope.studies.runs.tables import unmeasured
 from lanescope.studies.taruc.charts import taruc_charts

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from lanescope.document.contents import Finding
 from lanescope.machine import Machine
-from lanescope.results.result import CopyResult, Result
+from lanescope.results import CopyResult, Result
 from lanescope.studies.taruc.compare import (
     LEAST,
     finding,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
 from lanescope.copies.terms import PLAIN
 from lanescope.machine import Machine
-from lanescope.results.result import CopyResult, Result, Status, Verdict
+from lanescope.results import CopyResult, Result, Status, Verdict
 from lanescope.studies.taruc.parameters import WORD_BYTES, Benchmark
 from lanescope.units.sizes import bandwidth_gbs, size_text
 
