@@ -10,7 +10,8 @@ from lanescope.copies import Copy, Experiment, Submission
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.machine import Machine
 from lanescope.results import Result
-from lanescope.studies.small import COUNTS, small_experiments, stepped_sizes
+from lanescope.studies.small import COUNTS, LARGEST_BYTES, SMALLEST_BYTES, STEP, small_experiments
+from lanescope.units.sizes import rising_sizes
 from tests.fake_backend import FakeBackend, FakeSession
 
 #: Seconds of a call, and of each piece.
@@ -23,7 +24,7 @@ COSTS = {
 }
 #: Each with less of the link than the one before.
 _GBS = {Submission.KERNEL: 40.0, Submission.MAPPED: 38.0}
-SIZES = stepped_sizes()
+SIZES = rising_sizes(SMALLEST_BYTES, LARGEST_BYTES, STEP)
 _WOBBLE = np.array([1.0, 1.004, 0.997, 1.002, 0.999, 1.001, 1.003, 0.998])
 
 

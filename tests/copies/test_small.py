@@ -2,21 +2,22 @@ import pytest
 
 from lanescope.copies import Copy, Engine, Memory, Operation, Place, Purpose, Submission, Timing
 from lanescope.errors import InputError
-from lanescope.studies.small import MOST_BYTES, small_experiments, stepped_sizes
+from lanescope.studies.small import MOST_BYTES, small_experiments
+from lanescope.units.sizes import rising_sizes
+from tests.small_samples import SIZES
 
 HOST, OTHER = Place("h0", Memory.PINNED), Place("h0", Memory.PAGEABLE)
 GPU, PEER = Place("g0", Memory.DEVICE), Place("g1", Memory.DEVICE)
 
 
 def test_sizes_go_up_by_four():
-    sizes = stepped_sizes()
-    assert (sizes[0], sizes[-1], len(sizes)) == (4, 4 << 20, 11)
+    assert (SIZES[0], SIZES[-1], len(SIZES)) == (4, 4 << 20, 11)
     with pytest.raises(InputError, match="swap them"):
-        stepped_sizes(8, 4)
+        rising_sizes(8, 4)
 
 
 def test_every_cell_each_direction_by_every_method(two_gpus):
-    cells = small_experiments(two_gpus, two_gpus.gpus[:1], stepped_sizes())
+    cells = small_experiments(two_gpus, two_gpus.gpus[:1], SIZES)
     names = [e.name for e in cells]
     assert len(set(names)) == len(names) == 50 * 2 * 5
     assert "small/h2d/g0/batch/4096x64" in names

@@ -27,7 +27,7 @@ from lanescope.store.run import Manifest, Run
 from lanescope.studies.check import check_experiments
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.studies.sweep import sweep_experiments
-from lanescope.units.sizes import doubling_sizes
+from lanescope.units.sizes import rising_sizes
 from tests.fake_backend import FakeBackend
 
 GIB = 1 << 30
@@ -178,7 +178,7 @@ def bench_run(
 
 def sweep_run(machine: Machine | None = None, points: int = 28) -> Run:
     machine = machine or two_gpus()
-    sizes = doubling_sizes(16, 16 << (points - 1))
+    sizes = rising_sizes(16, 16 << (points - 1))
 
     def seconds(copy: Copy, batch: int) -> list[float]:
         down = copy.source.is_host
@@ -207,7 +207,7 @@ def predicted_run(verb: str = "check") -> Run:
     if verb == "bench":
         experiments = built.experiments
     if verb == "sweep":
-        experiments = sweep_experiments(machine, machine.gpus[:1], doubling_sizes(16, 2 * GIB))
+        experiments = sweep_experiments(machine, machine.gpus[:1], rising_sizes(16, 2 * GIB))
     results: list[Result] = []
     measure_all(experiments, ModelBackend(machine), machine, Plan(), results.append)
     command = f"lanescope {verb} --machine described.json"

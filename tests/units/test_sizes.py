@@ -4,7 +4,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.units import sizes
-from lanescope.units.sizes import doubling_sizes, is_decimal, parse_size, size_text
+from lanescope.units.sizes import is_decimal, parse_size, rising_sizes, size_text
 from lanescope.units.values import Size
 
 
@@ -75,9 +75,9 @@ def test_bits_are_refused_with_a_hint(text, instead):
 
 
 def test_doubling():
-    assert doubling_sizes(16, 100) == (16, 32, 64)
+    assert rising_sizes(16, 100) == (16, 32, 64)
     with pytest.raises(InputError, match="larger than the largest"):
-        doubling_sizes(64, 16)
+        rising_sizes(64, 16)
 
 
 def test_examples_in_docstrings_hold():

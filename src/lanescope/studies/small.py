@@ -40,7 +40,7 @@ from lanescope.studies.small_maps import (
     small_maps,
 )
 from lanescope.studies.study import Option, Study, Work
-from lanescope.units.sizes import Size, size_of, size_text
+from lanescope.units.sizes import Size, rising_sizes, size_of
 from lanescope.units.values import Numbers, OneOf
 
 #: What the experiments of a map are called, in front.
@@ -55,32 +55,9 @@ MOST_PIECES = 4096
 MOST_BYTES = 256 << 20
 
 COUNTS = (1, 8, 64, 512, 4096)
-_STEP = 4
+STEP = 4
 #: What a piece takes at most beside its own bytes, for the order in which cells are measured.
 _PIECE_MARGIN = 512
-
-
-def stepped_sizes(smallest: int = SMALLEST_BYTES, largest: int = LARGEST_BYTES) -> tuple[int, ...]:
-    """Return smallest, 4 * smallest, ... up to and with the last one not above `largest`.
-
-    Raises
-    ------
-    InputError
-        If the smallest is larger than the largest.
-
-    >>> stepped_sizes(4, 100)
-    (4, 16, 64)
-    """
-    if smallest > largest:
-        raise InputError(
-            f"the smallest size ({size_text(smallest)}) is larger than the largest "
-            f"({size_text(largest)}); swap them"
-        )
-    sizes = []
-    while smallest <= largest:
-        sizes.append(smallest)
-        smallest *= _STEP
-    return tuple(sizes)
 
 
 def small_experiments(
@@ -212,7 +189,7 @@ class Small(Study):
         """Return a cell for each size, count, method and direction."""
         sizes = self.sizes
         if sizes is None:
-            sizes = stepped_sizes(size_of(self.smallest), size_of(self.largest))
+            sizes = rising_sizes(size_of(self.smallest), size_of(self.largest), STEP)
         if not machine.gpus or machine.described:
             raise missing_part(
                 machine,

@@ -23,7 +23,7 @@ from lanescope.studies import MOST_PARTS, gpu_option, size_option
 from lanescope.studies.check import host_copy
 from lanescope.studies.runs.values import source_word
 from lanescope.studies.study import Option, Study, Work
-from lanescope.units.sizes import Size, doubling_sizes, size_of, size_text
+from lanescope.units.sizes import Size, rising_sizes, size_of, size_text
 from lanescope.units.values import Numbers, OneOf
 
 _MEMORIES = (Memory.PINNED, Memory.PAGEABLE)
@@ -96,7 +96,7 @@ class Sweep(Study):
                 f"a copy of {size_text(size)} does not fit: at most {size_text(most)}, a quarter "
                 f"of the smallest memory on the way; lower {getattr(argument, name)}"
             )
-        return doubling_sizes(first, last)
+        return rising_sizes(first, last)
 
 
 def sweep_experiments(

@@ -138,13 +138,16 @@ def exact_size_text(size: int) -> str:
     return f"{size}B"
 
 
-def doubling_sizes(smallest: int, largest: int) -> tuple[int, ...]:
-    """Return smallest, 2 * smallest, ... up to and with the last one not above `largest`.
+def rising_sizes(smallest: int, largest: int, step: int = 2) -> tuple[int, ...]:
+    """Return smallest, step * smallest, ... up to and with the last one not above `largest`.
 
     Raises
     ------
     InputError
         If the smallest is larger than the largest.
+
+    >>> rising_sizes(4, 100, step=4)
+    (4, 16, 64)
     """
     if smallest > largest:
         raise InputError(
@@ -152,10 +155,9 @@ def doubling_sizes(smallest: int, largest: int) -> tuple[int, ...]:
             f"({size_text(largest)}); swap them"
         )
     sizes = []
-    size = smallest
-    while size <= largest:
-        sizes.append(size)
-        size *= 2
+    while smallest <= largest:
+        sizes.append(smallest)
+        smallest *= step
     return tuple(sizes)
 
 
