@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from lanescope._version import __version__
 from lanescope.calls import checked
@@ -37,7 +37,7 @@ from lanescope.store.folder import (
 from lanescope.store.run import command_line
 from lanescope.studies import Option, as_function, fields_of, parameter_of
 from lanescope.units.estimate import Estimate
-from lanescope.units.values import Value
+from lanescope.units.values import Folder, Value
 
 #: Called with what is measured next, how much is done, and how much there is.
 Progress = Callable[[str, int, int], None]
@@ -50,6 +50,9 @@ PARAMETERS = Option(
     metavar="NAME|FILE|RUN",
     old=("--machine",),
 )
+OutFolder = Annotated[
+    StrPath | None, Option(Folder("--out"), "Run folder to write; default: a new one.")
+]
 
 
 class Observer(Protocol):

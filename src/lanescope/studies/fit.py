@@ -29,7 +29,13 @@ from lanescope.report.format import (
 )
 from lanescope.store.folder import default_runs_folder, result_place
 from lanescope.studies import MOST_PARTS, Argument, Option, one_run
-from lanescope.studies.analysis import Analysis, AnalysisResult, Observer, analysis_folder
+from lanescope.studies.analysis import (
+    Analysis,
+    AnalysisResult,
+    Observer,
+    OutFolder,
+    analysis_folder,
+)
 from lanescope.studies.fit_run import (
     FACTS,
     NO_SETS,
@@ -45,7 +51,7 @@ from lanescope.studies.fit_run import (
 )
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import bandwidth_gbs
-from lanescope.units.values import Folder, Real, Whole
+from lanescope.units.values import Real, Whole
 
 #: Sampling time of each of the points, which are about 560; seconds.
 _BUDGET_SECONDS = 0.02
@@ -96,9 +102,7 @@ class Fit(Analysis):
             str(_BUDGET_SECONDS),
         ),
     ] = _BUDGET_SECONDS
-    out: Annotated[
-        StrPath | None, Option(Folder("--out"), "Run folder to write; default: a new one.")
-    ] = None
+    out: OutFolder = None
 
     def result(self, observer: Observer) -> Fitted:
         """Return the parameters; new ones are stored, if they are of use for this machine, too."""

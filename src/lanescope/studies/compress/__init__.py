@@ -31,6 +31,7 @@ from lanescope.studies.analysis import (
     PARAMETERS,
     Analysis,
     Observer,
+    OutFolder,
     Parameters,
     analysis_folder,
     link_parameters,
@@ -48,7 +49,6 @@ from lanescope.studies.compress.results import ArrayResult
 from lanescope.studies.compress.verdicts import Link
 from lanescope.units.sizes import Size, bandwidth_gbs, size_of
 from lanescope.units.values import (
-    Folder,
     InFile,
     Numbers,
     OneOf,
@@ -207,9 +207,7 @@ class Compress(Analysis):
             "default 1MiB,256MiB.",
         ),
     ] = None
-    out: Annotated[
-        StrPath | None, Option(Folder("--out"), "Run folder to write; default: a new one.")
-    ] = None
+    out: OutFolder = None
     stored: Annotated[
         StrPath | None,
         Option(

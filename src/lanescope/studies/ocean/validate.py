@@ -29,6 +29,7 @@ from lanescope.studies.analysis import (
     Analysis,
     AnalysisResult,
     Observer,
+    OutFolder,
     Parameters,
     Silent,
     analysis_folder,
@@ -39,7 +40,7 @@ from lanescope.studies.ocean.case import parse_sides
 from lanescope.studies.ocean.compare import Choice, Compared, ComparedCase, Row, compare
 from lanescope.studies.ocean.measured import GRID, MeasuredCase, Validation, find, load
 from lanescope.units.estimate import Estimate
-from lanescope.units.values import Folder, Value, Whole
+from lanescope.units.values import Value, Whole
 
 #: The first one's cases are shown.
 _PREDICTORS = ("replay", "equations")
@@ -102,9 +103,7 @@ class Validate(Analysis):
             metavar="XxYxZ",
         ),
     ] = None
-    out: Annotated[
-        StrPath | None, Option(Folder("--out"), "Run folder to write; default: a new one.")
-    ] = None
+    out: OutFolder = None
     predictor: Annotated[
         str | None,
         Option(
