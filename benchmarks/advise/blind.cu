@@ -221,22 +221,15 @@ struct Triple {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  if (is(1, "pricer")) {
-    Pricer pricer;
-    return time_steps(argv[1], after, steps, [&] { return pricer.price(after); });
-  }
-  if (is(1, "wave")) {
-    Wave wave(after);
-    return time_steps(argv[1], after, steps, [&] { return wave.run(); });
-  }
-  if (is(1, "triple")) {
-    Triple triple(after);
-    return time_steps(argv[1], after, steps, [&] { return triple.step(); });
-  }
-  return std::fprintf(stderr, "blind pricer|wave|triple before|after [STEPS]\n"), 2;
+  return run_named(argc, argv,
+                   {{"pricer",
+                     [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Pricer>();
+                       return [program, after] { return program->price(after); };
+                     }},
+                    named<Wave>("wave"),
+                    {"triple", [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Triple>(after);
+                       return [program] { return program->step(); };
+                     }}});
 }

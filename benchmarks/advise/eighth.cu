@@ -407,22 +407,12 @@ struct Trace {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  if (is(1, "lattice")) {
-    Lattice lattice(after);
-    return time_steps(argv[1], after, steps, [&] { return lattice.run(); });
-  }
-  if (is(1, "bfs")) {
-    Bfs bfs(after ? 16 : 1);
-    return time_steps(argv[1], after, steps, [&] { return bfs.run(); });
-  }
-  if (is(1, "trace")) {
-    Trace trace(after);
-    return time_steps(argv[1], after, steps, [&] { return trace.run(); });
-  }
-  return std::fprintf(stderr, "eighth lattice|bfs|trace before|after [STEPS]\n"), 2;
+  return run_named(argc, argv,
+                   {named<Lattice>("lattice"),
+                    {"bfs",
+                     [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Bfs>(after ? 16 : 1);
+                       return [program] { return program->run(); };
+                     }},
+                    named<Trace>("trace")});
 }

@@ -769,23 +769,8 @@ struct Parity {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  const auto timed = [&](auto program) {
-    return time_steps(argv[1], after, steps, [&] { return program.run(); });
-  };
-  if (is(1, "kmers")) return timed(Kmers(after));
-  if (is(1, "skinning")) return timed(Skinning(after));
-  if (is(1, "epidemic")) return timed(Epidemic(after));
-  if (is(1, "spectra")) return timed(Spectra(after));
-  if (is(1, "correlator")) return timed(Correlator(after));
-  if (is(1, "develop")) return timed(Develop(after));
-  if (is(1, "parity")) return timed(Parity(after));
-  std::fprintf(stderr,
-               "eleventh kmers|skinning|epidemic|spectra|correlator|develop|parity before|after "
-               "[STEPS]\n");
-  return 2;
+  return run_named(argc, argv,
+                   {named<Kmers>("kmers"), named<Skinning>("skinning"), named<Epidemic>("epidemic"),
+                    named<Spectra>("spectra"), named<Correlator>("correlator"),
+                    named<Develop>("develop"), named<Parity>("parity")});
 }

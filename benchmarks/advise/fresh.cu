@@ -209,18 +209,14 @@ struct Signal {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  if (is(1, "columns")) {
-    Columns columns(after);
-    return time_steps(argv[1], after, steps, [&] { return columns.summarised(); });
-  }
-  if (is(1, "signal")) {
-    const Signal signal(after ? 3 : 1);
-    return time_steps(argv[1], after, steps, [&] { return signal.filter(); });
-  }
-  return std::fprintf(stderr, "fresh columns|signal before|after [STEPS]\n"), 2;
+  return run_named(argc, argv,
+                   {{"columns",
+                     [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Columns>(after);
+                       return [program] { return program->summarised(); };
+                     }},
+                    {"signal", [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Signal>(after ? 3 : 1);
+                       return [program] { return program->filter(); };
+                     }}});
 }

@@ -373,22 +373,19 @@ struct Ring {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  if (is(1, "solver")) {
-    const Solver solver;
-    return time_steps(argv[1], after, steps, [&] { return solver.solve(after); });
-  }
-  if (is(1, "video")) {
-    const Video video(after);
-    return time_steps(argv[1], after, steps, [&] { return video.play(); });
-  }
-  if (is(1, "ring")) {
-    Ring ring(after);
-    return time_steps(argv[1], after, steps, [&] { return ring.step(); });
-  }
-  return std::fprintf(stderr, "later solver|video|ring before|after [STEPS]\n"), 2;
+  return run_named(argc, argv,
+                   {{"solver",
+                     [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Solver>();
+                       return [program, after] { return program->solve(after); };
+                     }},
+                    {"video",
+                     [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Video>(after);
+                       return [program] { return program->play(); };
+                     }},
+                    {"ring", [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Ring>(after);
+                       return [program] { return program->step(); };
+                     }}});
 }

@@ -567,18 +567,7 @@ struct Docking {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  const auto timed = [&](auto program) {
-    return time_steps(argv[1], after, steps, [&] { return program.run(); });
-  };
-  if (is(1, "desk")) return timed(Desk(after));
-  if (is(1, "fuzzy")) return timed(Fuzzy(after));
-  if (is(1, "tracers")) return timed(Tracers(after));
-  if (is(1, "radar")) return timed(Radar(after));
-  if (is(1, "docking")) return timed(Docking(after));
-  return std::fprintf(stderr, "ninth desk|fuzzy|tracers|radar|docking before|after [STEPS]\n"), 2;
+  return run_named(argc, argv,
+                   {named<Desk>("desk"), named<Fuzzy>("fuzzy"), named<Tracers>("tracers"),
+                    named<Radar>("radar"), named<Docking>("docking")});
 }

@@ -241,22 +241,11 @@ struct Scan {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  if (is(1, "paths")) {
-    Paths paths(after);
-    return time_steps(argv[1], after, steps, [&] { return paths.run(); });
-  }
-  if (is(1, "cipher")) {
-    Cipher cipher(after);
-    return time_steps(argv[1], after, steps, [&] { return cipher.run(); });
-  }
-  if (is(1, "scan")) {
-    Scan scan(after ? 4 : 2);
-    return time_steps(argv[1], after, steps, [&] { return scan.run(); });
-  }
-  return std::fprintf(stderr, "seventh paths|cipher|scan before|after [STEPS]\n"), 2;
+  return run_named(argc, argv,
+                   {named<Paths>("paths"),
+                    named<Cipher>("cipher"),
+                    {"scan", [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Scan>(after ? 4 : 2);
+                       return [program] { return program->run(); };
+                     }}});
 }

@@ -331,22 +331,19 @@ struct Writer {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  if (is(1, "reader")) {
-    const Reader reader(!after);
-    return time_steps(argv[1], after, steps, [&] { return reader.read(); });
-  }
-  if (is(1, "fit")) {
-    Fit fit(after);
-    return time_steps(argv[1], after, steps, [&] { return fit.fit(); });
-  }
-  if (is(1, "writer")) {
-    Writer writer(after);
-    return time_steps(argv[1], after, steps, [&] { return writer.step(); });
-  }
-  return std::fprintf(stderr, "sixth reader|fit|writer before|after [STEPS]\n"), 2;
+  return run_named(argc, argv,
+                   {{"reader",
+                     [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Reader>(!after);
+                       return [program] { return program->read(); };
+                     }},
+                    {"fit",
+                     [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Fit>(after);
+                       return [program] { return program->fit(); };
+                     }},
+                    {"writer", [](bool after) -> std::function<double()> {
+                       const auto program = std::make_shared<Writer>(after);
+                       return [program] { return program->step(); };
+                     }}});
 }

@@ -8,6 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "../cuda_check.cuh"
@@ -98,4 +101,33 @@ int time_steps(const char* name, bool after, int steps, const Step& run) {
   std::printf("%s %s: %.6f s a step, checksum %.6g\n", name, after ? "after" : "before",
               seconds[seconds.size() / 2], checksum);
   return 0;
+}
+
+// A program of a set; `make` returns a step of its form.
+struct Named {
+  const char* name;
+  std::function<std::function<double()>(bool after)> make;
+};
+
+// A program whose steps are its `run`.
+template <class Program>
+Named named(const char* name) {
+  return {name, [](bool after) -> std::function<double()> {
+            const auto program = std::make_shared<Program>(after);
+            return [program] { return program->run(); };
+          }};
+}
+
+// Runs the program that the command line names: `SET NAME before|after [STEPS]`.
+inline int run_named(int argc, char** argv, const std::vector<Named>& set) {
+  const bool after = argc > 2 && !std::strcmp(argv[2], "after");
+  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
+  std::string names;
+  for (const Named& one : set) {
+    if (argc > 1 && !std::strcmp(argv[1], one.name))
+      return time_steps(one.name, after, steps, one.make(after));
+    names += (names.empty() ? "" : "|") + std::string(one.name);
+  }
+  std::fprintf(stderr, "give %s before|after [STEPS]\n", names.c_str());
+  return 2;
 }

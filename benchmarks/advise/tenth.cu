@@ -569,20 +569,7 @@ struct Adaptive {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  const auto timed = [&](auto program) {
-    return time_steps(argv[1], after, steps, [&] { return program.run(); });
-  };
-  if (is(1, "extsort")) return timed(Extsort(after));
-  if (is(1, "krylov")) return timed(Krylov(after));
-  if (is(1, "seismic")) return timed(Seismic(after));
-  if (is(1, "nv12")) return timed(Nv12(after));
-  if (is(1, "plasma")) return timed(Plasma(after));
-  if (is(1, "adaptive")) return timed(Adaptive(after));
-  std::fprintf(stderr, "tenth extsort|krylov|seismic|nv12|plasma|adaptive before|after [STEPS]\n");
-  return 2;
+  return run_named(argc, argv,
+                   {named<Extsort>("extsort"), named<Krylov>("krylov"), named<Seismic>("seismic"),
+                    named<Nv12>("nv12"), named<Plasma>("plasma"), named<Adaptive>("adaptive")});
 }

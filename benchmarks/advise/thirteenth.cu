@@ -941,21 +941,7 @@ struct Mppi {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  const auto timed = [&](auto program) {
-    return time_steps(argv[1], after, steps, [&] { return program.run(); });
-  };
-  if (is(1, "icp")) return timed(Icp(after));
-  if (is(1, "assembly")) return timed(Assembly(after));
-  if (is(1, "tsunami")) return timed(Tsunami(after));
-  if (is(1, "adjoint")) return timed(Adjoint(after));
-  if (is(1, "raymarch")) return timed(Raymarch(after));
-  if (is(1, "mppi")) return timed(Mppi(after));
-  std::fprintf(stderr,
-               "thirteenth icp|assembly|tsunami|adjoint|raymarch|mppi before|after [STEPS]\n");
-  return 2;
+  return run_named(argc, argv,
+                   {named<Icp>("icp"), named<Assembly>("assembly"), named<Tsunami>("tsunami"),
+                    named<Adjoint>("adjoint"), named<Raymarch>("raymarch"), named<Mppi>("mppi")});
 }

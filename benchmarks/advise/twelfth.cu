@@ -698,21 +698,7 @@ struct Lens {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto is = [&](int at, const char* word) {
-    return argc > at && !std::strcmp(argv[at], word);
-  };
-  const bool after = is(2, "after");
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 40;
-  const auto timed = [&](auto program) {
-    return time_steps(argv[1], after, steps, [&] { return program.run(); });
-  };
-  if (is(1, "voxels")) return timed(Voxels(after));
-  if (is(1, "tempering")) return timed(Tempering(after));
-  if (is(1, "dedupe")) return timed(Dedupe(after));
-  if (is(1, "ultrasound")) return timed(Ultrasound(after));
-  if (is(1, "align")) return timed(Align(after));
-  if (is(1, "lens")) return timed(Lens(after));
-  std::fprintf(stderr,
-               "twelfth voxels|tempering|dedupe|ultrasound|align|lens before|after [STEPS]\n");
-  return 2;
+  return run_named(argc, argv,
+                   {named<Voxels>("voxels"), named<Tempering>("tempering"), named<Dedupe>("dedupe"),
+                    named<Ultrasound>("ultrasound"), named<Align>("align"), named<Lens>("lens")});
 }
