@@ -12,6 +12,7 @@ import importlib.resources
 import json
 import os
 import tomllib
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -308,6 +309,7 @@ def require_possible(machine: Machine) -> None:
     """
     for number, link in enumerate(machine.links):
         _require_link(link, number)
+    _require_one_each(machine.links)
     for table, most in _MOST.items():
         entries = getattr(machine, table)
         several = isinstance(entries, tuple)
@@ -344,6 +346,19 @@ def _require_link(link: Link, number: int) -> None:
             *others, last = map(str, known)
             problem = f"field {field!r} is {found}, not {', '.join(others)} or {last}"
             raise FieldError(problem, field, "links", number, "pcie")
+
+
+def _require_one_each(links: Sequence[Link]) -> None:
+    """Refuse a second link of a kind between two parts: limits would be those of either."""
+    there: set[tuple[frozenset[str], LinkKind]] = set()
+    for number, link in enumerate(links):
+        if (one := (frozenset((link.a, link.b)), link.kind)) in there:
+            problem = (
+                f"there are two {link.kind} links between {link.a} and {link.b}; give one, with "
+                "what they carry together"
+            )
+            raise FieldError(problem, "b", "links", number)
+        there.add(one)
 
 
 def _require_cores(machine: Machine) -> None:
