@@ -39,6 +39,18 @@ def test_gpus_use_nvlink_and_otherwise_pcie(two_gpus, two_sockets):
     assert [hop.b for hop, _ in route(two_sockets, "g0", "g1")] == ["g0", "g1"]
 
 
+def test_a_host_that_nvlink_joins_to_its_gpu_uses_it(two_sockets):
+    links = (
+        Link("h0", "h1", LinkKind.SOCKET, payload_gbs=(100.0, 100.0)),
+        *(Link.of_nvlink(f"h{i}", f"g{i}", NvLink(18, 25.0, 4)) for i in (0, 1)),
+    )
+    machine = dataclasses.replace(two_sockets, switches=(), links=links)
+    near, far = (limits(machine, experiment_of(host_to_gpu(gpu=gpu)))[0] for gpu in (0, 1))
+    assert (near.kind, near.gbs) == (LinkKind.NVLINK, pytest.approx(links[1].payload_gbs[0]))
+    assert (far.kind, far.gbs) == (LinkKind.SOCKET, 100.0)
+    assert [hop.b for hop, _ in route(machine, "g0", "g1")] == ["g0", "h1", "g1"]
+
+
 def test_a_staged_copy_is_bound_by_both_links_and_the_memory_between(two_gpus):
     down, up = two_gpus.links[0].payload_gbs
     (plain,) = limits(two_gpus, experiment_of(host_to_gpu()))

@@ -103,16 +103,18 @@ Hop = tuple[Link, bool]  # the link, and whether it is crossed from a to b
 def route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | None:
     """Return the hops from one part to another, or None when they are not linked.
 
-    GPUs that NVLink connects use it; everything else goes the shortest way over
-    PCIe and socket links.
+    Parts that NVLink connects use it; everything else goes the shortest way over PCIe and socket
+    links, and over NVLink between a host and a GPU where there is no other.
     """
     if source == destination:
         return ()
-    if is_gpu(source) and is_gpu(destination):
-        fabric = _shortest(machine, source, destination, {LinkKind.NVLINK})
-        if fabric is not None:
-            return fabric
-    return _shortest(machine, source, destination, {LinkKind.PCIE, LinkKind.SOCKET})
+    kinds: tuple[set[LinkKind], ...] = (
+        {LinkKind.NVLINK},
+        {LinkKind.PCIE, LinkKind.SOCKET},
+        set(LinkKind),
+    )
+    ways = (_shortest(machine, source, destination, kind) for kind in kinds)
+    return next((way for way in ways if way is not None), None)
 
 
 def staging_node(machine: Machine, copy: Copy) -> str | None:
