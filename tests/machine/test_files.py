@@ -256,6 +256,14 @@ def test_a_link_that_tells_its_kind_alone_is_called_by_it(kind, label):
     assert Link("h0", "g0", LinkKind(kind), payload_gbs=(10.0, 10.0)).label == label
 
 
+def test_a_gpu_without_a_pcie_link_is_in_the_tree(two_gpus):
+    machine = dataclasses.replace(two_gpus, links=two_gpus.links[1:], described=True)
+    lines = [str(branch.label) for branch in machine_tree(machine).children]
+    assert lines[0] == "driver not known"
+    assert "g0: Test GPU, 16 GiB, no PCIe link known" in lines
+    assert not any(line.startswith("g1: ") for line in lines)
+
+
 def test_a_described_machine_of_a_program_is_looked_at_as_a_file_is(two_gpus):
     node = dataclasses.replace(two_gpus.nodes[0], memory_gbs=1e9)
     machine = dataclasses.replace(two_gpus, nodes=(node,), described=True)

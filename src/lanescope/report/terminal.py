@@ -230,16 +230,23 @@ def machine_tree(machine: Machine) -> Tree:
     if machine.cpu:
         facts.append(f"({machine.cpu})")
     tree = Tree(" ".join(facts))
-    driver = f"driver {machine.driver}" if machine.driver else "no NVIDIA driver"
+    none = "driver not known" if machine.described else "no NVIDIA driver"
+    driver = f"driver {machine.driver}" if machine.driver else none
     if machine.cuda_version:
         driver += f", CUDA {machine.cuda_version}"
     tree.add(driver)
+    drawn: set[str] = set()
     for node in machine.nodes:
         branch = tree.add(_node_text(node))
         for known in machine.host_bandwidth:
             if known.node == node.index:
                 branch.add(host_bandwidth_text(known))
-        _add_below(branch, machine, node.id, {node.id})
+        below = {node.id}
+        _add_below(branch, machine, node.id, below)
+        drawn |= below
+    for gpu in machine.gpus:
+        if gpu.id not in drawn:
+            tree.add(f"{_gpu_text(gpu)}, no PCIe link known")
     for nic in machine.nics:
         tree.add(nic_text(nic))
     for link in machine.links:
