@@ -162,6 +162,7 @@ def test_what_cannot_be_written_leaves_the_programs_exit_code(lanescope, tmp_pat
 def test_doctor_says_what_stands_in_the_direction(lanescope):
     done = lanescope("doctor")
     assert done.returncode == 4
+    assert "works, 4 otherwise." in lanescope("doctor", "--help").stdout
     assert "trace" in done.stdout
     assert "does not work." in done.stdout
     (trace,) = (s for s in json.loads(lanescope("doctor", "--json").stdout) if s["name"] == "trace")

@@ -26,7 +26,7 @@ def doctor(
 ) -> None:
     """Say which sources of watch work on this machine, and for each other why not and what to do.
 
-    Each is tried for a moment. The exit code is 0 when at least one works, 1 otherwise.
+    Each is tried for a moment. The exit code is 0 when at least one works, 4 otherwise.
     """
     import tempfile
 
