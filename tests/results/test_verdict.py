@@ -98,6 +98,12 @@ def test_a_prediction_is_no_verdict(two_gpus):
     assert verdict(two_gpus, host_to_gpu(), 58, Source.PREDICTED).status is Status.PREDICTED
 
 
+def test_a_prediction_over_a_link_of_unknown_speed_says_so(two_sockets):
+    said = verdict(two_sockets, host_to_gpu(), 58, Source.PREDICTED)
+    how = "the rest of the way, as no speed is known between h0 and h1"
+    assert said.reason == f"upper bound from {how}"
+
+
 def test_below_what_links_allow_where_memory_may_be_the_limit(two_gpus):
     limit = dataclasses.replace(
         limits(two_gpus, experiment_of(host_to_gpu()))[0], unknown="2 GPUs share the memory of h0"

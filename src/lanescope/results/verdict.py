@@ -85,7 +85,8 @@ def judge(
         Link states seen under load.
     """
     if source is Source.PREDICTED:
-        return Verdict(Status.PREDICTED, f"upper bound from {limit.reason}")
+        rest = "" if limit.gbs is None or limit.kind else "the rest of the way, as "
+        return Verdict(Status.PREDICTED, f"upper bound from {rest}{limit.reason}")
     if copy.operation.is_latency:
         return Verdict(Status.UNJUDGED, "a latency has no limit to be judged by")
     if trained_down := _trained_down(machine, copy, gbs, evidence):
