@@ -18,7 +18,13 @@ from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.store import store
-from lanescope.store.folder import SCHEMA_VERSION, State, find_run, new_run_folder
+from lanescope.store.folder import (
+    SCHEMA_VERSION,
+    State,
+    default_runs_folder,
+    find_run,
+    new_run_folder,
+)
 from lanescope.store.run import Manifest, rows_of
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.runs.export import run_csv, run_json
@@ -31,6 +37,15 @@ def seconds(copy, batch):
     if copy.destination.part == "g1":
         raise NotMeasuredError("g1 is busy.", "Wait.")
     return [0.01, 0.0101]
+
+
+def test_runs_are_not_below_a_relative_data_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("LANESCOPE_RUNS", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", "data")
+    assert default_runs_folder() == tmp_path / ".local" / "share" / "lanescope" / "runs"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert default_runs_folder() == tmp_path / "data" / "lanescope" / "runs"
 
 
 @pytest.fixture

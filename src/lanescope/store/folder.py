@@ -62,13 +62,14 @@ _ALL = ("verb", "what", "schema_version", "described")
 def default_runs_folder() -> Path:
     """Return where runs are kept when no folder is named.
 
-    ``$LANESCOPE_RUNS``, else ``lanescope/runs`` under ``$XDG_DATA_HOME`` or
-    ``~/.local/share``.
+    ``$LANESCOPE_RUNS``, else ``lanescope/runs`` under ``$XDG_DATA_HOME``, if that is absolute, as
+    its specification wants, or ``~/.local/share``.
     """
     if named := os.environ.get("LANESCOPE_RUNS"):
         return Path(named)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "lanescope" / "runs"
+    named = os.environ.get("XDG_DATA_HOME", "")
+    data = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "share"
+    return data / "lanescope" / "runs"
 
 
 def new_run_folder(verb: str, runs: Path | None = None) -> Path:
