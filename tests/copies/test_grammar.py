@@ -130,7 +130,7 @@ def test_the_size_of_copies_that_name_none(two_gpus):
         ("h0.^device -> g0", "h0 has no device memory"),
         ("h0 -> g0.^pinned", "g0 has no pinned memory"),
         # counts and sizes
-        ("^0x h0 -> g0", "no number of copies"),
+        ("^0x h0 -> g0", "'0' is no number of copies; write for example 4"),
         ("^257x h0 -> g0", "not 1 to 256"),
         (f"^{'9' * 5000}x h0 -> g0", "no number of copies"),
         ("200x h0 -> g0, 99x h0 -> g0^", "299 copies at once are too many"),

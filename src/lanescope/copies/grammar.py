@@ -258,7 +258,7 @@ class _Parser:
 
     def _number(self, token: _Token, text: str, what: str) -> int:
         if re.fullmatch("[0-9]{1,6}", text) is None or int(text) < 1:
-            self._fail(token, f"{text!r} is no number of {what}")
+            self._fail(token, f"{text!r} is no number of {what}; write for example 4")
         return int(text)
 
     def _rate(self, token: _Token, text: str) -> float:
