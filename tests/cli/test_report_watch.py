@@ -63,7 +63,12 @@ def test_a_capture_is_shown_as_text(lanescope_here, captured):
     assert "synchronous" in done.stdout
     done = lanescope_here("show", captured, "--json")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "has the exports of a watch" in done.stderr
+    said = done.stderr.split("'")
+    hows = ("--json", "--export csv")
+    assert said[1::2] == [f"lanescope report {captured} {how}" for how in hows]
+    printed = lanescope_here(*said[1].split()[1:])
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert json.loads(printed.stdout)["copies"]
 
 
 def test_one_sentence_says_what_is_wrong(lanescope_here, captured, tmp_path):

@@ -141,7 +141,10 @@ def _show_watch(name: str, read: Callable[[], WatchRun], *, exports: bool) -> No
     from lanescope.studies.watch_report import watch_terminal
 
     if exports:
-        raise InputError(f"'lanescope report {name}' has the exports of a watch")
+        raise InputError(
+            f"{name} is a watch; 'lanescope report {name} --json' prints it as JSON, and "
+            f"'lanescope report {name} --export csv' writes its copies and counters as CSV"
+        )
     watched = read()
     print_blocks(watch_terminal(watched, evaluate_watch(watched)))
 
