@@ -179,12 +179,13 @@ pcie = { generation = 5, width = 16 }
         ("[[links]]", "[latencies]\nh2d_us = 1e30\n[[links]]", 12, "field 'h2d_us' is 1e+30"),
         ("[[links]]", "[latencies]\npageable_gbs = 1e9\n[[links]]", 12, "'pageable_gbs' is 1e+09"),
         ('name = "x"', 'name = "x"\nswitches = [7]', 2, "'switches[0]' is 7, not a table"),
+        ('a = "h0"\nb = "g0"', 'a = "g0"\nb = "h0"', 12, "'a' is the end nearer to the host"),
         (
             "width = 16 }",
-            'width = 16 }\n[[links]]\na = "g0"\nb = "h0"\nkind = "pcie"\npcie = { generation = 3, '
+            'width = 16 }\n[[links]]\na = "h0"\nb = "g0"\nkind = "pcie"\npcie = { generation = 3, '
             "width = 16 }",
             18,
-            "there are two pcie links between g0 and h0; give one, with what they carry together",
+            "there are two pcie links between h0 and g0; give one, with what they carry together",
         ),
     ],
 )

@@ -309,6 +309,7 @@ def require_possible(machine: Machine) -> None:
     """
     for number, link in enumerate(machine.links):
         _require_link(link, number)
+    _require_host_first(machine)
     _require_one_each(machine.links)
     for table, most in _MOST.items():
         entries = getattr(machine, table)
@@ -346,6 +347,19 @@ def _require_link(link: Link, number: int) -> None:
             *others, last = map(str, known)
             problem = f"field {field!r} is {found}, not {', '.join(others)} or {last}"
             raise FieldError(problem, field, "links", number, "pcie")
+
+
+def _require_host_first(machine: Machine) -> None:
+    """Refuse PCIe links from a GPU, or to a node: what goes there and back would be exchanged."""
+    gpus = {gpu.id for gpu in machine.gpus}
+    nodes = {node.id for node in machine.nodes}
+    for number, link in enumerate(machine.links):
+        if link.kind is LinkKind.PCIE and (link.a in gpus or link.b in nodes):
+            problem = (
+                f"field 'a' is {shown(link.a)}, and 'b' {shown(link.b)}; of a PCIe link 'a' is the "
+                "end nearer to the host"
+            )
+            raise FieldError(problem, "a", "links", number)
 
 
 def _require_one_each(links: Sequence[Link]) -> None:
