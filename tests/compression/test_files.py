@@ -210,6 +210,7 @@ def test_nobody_else_may_read_what_only_its_owner_may(tmp_path):
     ("name", "content", "words"),
     [
         ("x.npy", b"text", "is no array of NumPy"),
+        ("x.npy", b"\x93NUMPY\2\0\0\x40\0\0" + b" " * 0x4000, "give it a name without .npy"),
         ("x.safetensors", b"", "its header does not lie within it"),
         ("x.safetensors", b"\xff" * 20, "its header does not lie within it"),
         ("x.safetensors", b"\2" + bytes(7) + b"[]", "its header is none of safetensors"),

@@ -253,6 +253,11 @@ def npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dt
             if form.MAGIC_PREFIX.startswith(file.read(len(form.MAGIC_PREFIX))):
                 raise InputError(f"{path} is empty or cut off; copy or write it again") from error
             why = "it begins as none; name another file"
+        if why.startswith("Header info length"):  # NumPy would have an option of its own set
+            raise InputError(
+                f"{path} has a longer header than NumPy reads safely; give it a name without .npy, "
+                "and it is compressed as bytes"
+            ) from error
         raise InputError(f"{path} is no array of NumPy: {why}") from error
     # NumPy takes true for 1, and what is negative for as many values as there are
     if not all(type(side) is int and 0 <= side < 1 << 63 for side in shape):
