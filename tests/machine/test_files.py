@@ -235,6 +235,12 @@ def test_files_are_utf8_whatever_the_locale(tmp_path, two_gpus):
     assert load_machine(path).cpu == "4 × CPU"
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, two_gpus):
+    path = tmp_path / "m.toml"
+    path.write_text("\ufeff" + dumps_machine(two_gpus))
+    assert load_machine(path).gpus == two_gpus.gpus
+
+
 def test_what_was_found_is_read_back_whatever_it_is():
     odd = GOOD.replace("width = 16 }", "width = 3 }").replace(
         'name = "g"', 'name = "g"\npeers = [4]'

@@ -45,7 +45,9 @@ def read_bytes(path: Path, inner: int = 0) -> bytes:
 
 
 def read_text(path: Path, name: str = "", inner: int = 0) -> str:
-    """Return the text of a file; raises `InputError` if it cannot be read or is no UTF-8.
+    """Return the text of a file, without a byte order mark at its beginning.
+
+    Raises `InputError` if it cannot be read or is no UTF-8.
 
     `name` is for messages where the path alone would not say what it should be, `inner` as for
     `open_file`.
@@ -58,7 +60,7 @@ def read_text(path: Path, name: str = "", inner: int = 0) -> str:
             "lanescope writes; name another file"
         )
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")  # a mark that some editors put at the beginning
     except UnicodeDecodeError as error:
         raise InputError(
             f"{name or path} is not a text file (byte {error.start} is no UTF-8); name another file"
