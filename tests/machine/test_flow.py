@@ -20,6 +20,16 @@ def test_usage_counts():
     assert max_min_fair([{"a": 2}], {"a": 10})[0].rate == 5
 
 
+def test_requests_are_not_held_up_by_data_that_fills_their_way():
+    """Reads go on where the other direction, in which they ask, is full of writes."""
+    read = {"down": 1, "up": 0.05}
+    shares = max_min_fair([read, {"up": 1}, {"up": 1}], {"down": 50, "up": 50})
+    assert [s.rate for s in shares] == pytest.approx([50, 23.75, 23.75])
+    assert [s.bottleneck for s in shares] == ["down", "up", "up"]
+    many = max_min_fair([read] * 30 + [{"up": 1}], {"down": 2000, "up": 50})
+    assert many[0].rate == pytest.approx(50 / 2.5)  # together they are not little
+
+
 def test_nothing_bounds_the_flow():
     assert max_min_fair([{"elsewhere": 1}], {"a": 1})[0].rate is None
 

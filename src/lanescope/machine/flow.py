@@ -2,7 +2,8 @@
 
 All rates grow together until a resource is full; the flows through it stop
 growing, the others go on (progressive filling; Bertsekas and Gallager, Data
-Networks, section 6.5.2).
+Networks, section 6.5.2). A flow that takes little of a resource, as the requests of reads do of
+the other direction of a link, is not held up there: what it takes is not there for the others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
+
+#: A flow takes little of a resource where another one takes so many times as much for its rate.
+_LITTLE = 10
+#: What flows that take little leave to the others settles, to this share.
+_SETTLED, _MOST_PASSES = 1e-9, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,48 @@ def max_min_fair(
     tuple of Share
         In the order of `flows`.
     """
+    large = _without_little(flows)
+    shares = _filled(large, capacity)
+    if large == [dict(flow) for flow in flows]:
+        return shares
+    for _ in range(_MOST_PASSES):
+        left = dict(capacity)
+        for flow, some, share in zip(flows, large, shares, strict=True):
+            for resource in (flow.keys() - some.keys()) & left.keys():
+                left[resource] -= flow[resource] * (share.rate or 0.0)
+        if any(left[resource] * 2 < capacity[resource] for resource in left):
+            break  # it is not little then
+        before, shares = shares, _filled(large, left)
+        if all(_is_close(one, other) for one, other in zip(before, shares, strict=True)):
+            return shares
+    return _filled(flows, capacity)
+
+
+def _without_little(flows: Sequence[Mapping[Hashable, float]]) -> list[dict[Hashable, float]]:
+    """Return what flows take, but for what is little beside what else they take and others do."""
+    most: dict[Hashable, float] = {}
+    for flow in flows:
+        for resource, usage in flow.items():
+            most[resource] = max(usage, most.get(resource, 0.0))
+    return [
+        {
+            resource: usage
+            for resource, usage in flow.items()
+            if usage * _LITTLE > min(most[resource], max(flow.values()))
+        }
+        for flow in flows
+    ]
+
+
+def _is_close(one: Share, other: Share) -> bool:
+    a, b = one.rate or 0.0, other.rate or 0.0
+    return abs(a - b) <= _SETTLED * max(a, b)
+
+
+def _filled(
+    flows: Sequence[Mapping[Hashable, float]], capacity: Mapping[Hashable, float]
+) -> tuple[Share, ...]:
+    """Share resources by progressive filling alone; see `max_min_fair`."""
     shares: list[Share | None] = [None] * len(flows)
     left = dict(capacity)
     level = 0.0
