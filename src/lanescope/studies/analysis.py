@@ -25,7 +25,7 @@ from lanescope.document.blocks import Banner, Block, Document, Headline, Section
 from lanescope.document.contents import AnyChart, subtitle
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
-from lanescope.machine import Machine, discover
+from lanescope.machine import Machine
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.store.folder import (
     RunFolder,
@@ -34,7 +34,6 @@ from lanescope.store.folder import (
     read_manifest,
     state_sentence,
 )
-from lanescope.store.run import command_line
 from lanescope.studies import Option, as_function, fields_of, parameter_of
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Folder, Value
@@ -292,6 +291,9 @@ def analysis_folder(
     InputError
         If it holds something, or cannot be written.
     """
+    from lanescope.machine import discover
+    from lanescope.store.run import command_line  # and NumPy, which a prediction does without
+
     started = datetime.now().astimezone().isoformat(timespec="seconds")
     manifest = AnalysisManifest(command_line(verb), started, __version__, machine or discover())
     path = new_or_temporary_folder(verb)[0] if out is None else Path(out)
