@@ -128,6 +128,7 @@ copy(at, size, other)                               # what was sent last is the 
 copy(at, 65_535); copy(at, 65_535)                  # too little to be looked at
 ctypes.memset(at, 0, 90_112); copy(at, size); copy(at, size)
 buffer[99_999] = bytes([buffer[99_999][0] ^ 1]); copy(at, size)
+ctypes.memset(at, 7, 90_112); copy(at, size)        # another word
 ctypes.memset(at, 0, size); copy(at, size); copy(at, size)
 """,
         "copy,hash",
@@ -137,7 +138,7 @@ ctypes.memset(at, 0, size); copy(at, size); copy(at, size)
     rest = 2 * part + last  # 22 parts of zeros say nothing
     assert trace.host_copies.same_bytes.tolist() == [
         *(0, whole, whole - part, 24 * part, whole, 0, whole),
-        *(0, 0, rest, whole, whole * 2 * part // rest, 0, 0),
+        *(0, 0, rest, whole, whole * 2 * part // rest, rest, 0, 0),
     ]
 
 

@@ -64,7 +64,9 @@ void ContentHash::add(const void* bytes, std::size_t size) noexcept {
     const bool begins_uniform = parts_ != nullptr && is_uniform(at, std::min(part, kBlock));
     const std::uint64_t number = part_hash(at, part);
     state_ = stepped(state_, number);
-    if (parts_ != nullptr) *parts_++ = begins_uniform && is_uniform(at, part) ? 0 : number;
+    if (parts_ == nullptr) continue;
+    const bool uniform = begins_uniform && is_uniform(at, part);
+    *parts_++ = (number & ~std::uint64_t{1}) | static_cast<std::uint64_t>(uniform);
   }
 }
 

@@ -8,11 +8,16 @@ namespace lanescope::inject {
 /// Data that is sent again is compared by parts of so many bytes, the last one excepted.
 constexpr std::size_t kPartBytes = 4096;
 
+/// @return whether the number of a part says that all of its words of 8 bytes are the same.
+constexpr bool is_uniform_part(std::uint64_t number) noexcept {
+  return (number & 1) != 0;
+}
+
 /// The number of `content_hash`, of bytes that come in pieces.
 class ContentHash {
  public:
-  /// @param parts has room for the number of each part, in their order: 0 where all of its words of
-  /// 8 bytes are the same, as zeros are by chance; may be null.
+  /// @param parts has room for the number of each part, in their order; may be null. See
+  /// `is_uniform_part`.
   explicit ContentHash(std::uint64_t* parts = nullptr) noexcept : parts_(parts) {}
 
   /// Add the next bytes: whole parts, but for the last ones.

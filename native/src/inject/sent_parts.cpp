@@ -17,17 +17,18 @@ constexpr std::size_t kMostHeld = 8 << 20;
 constexpr std::size_t kEntry = 32;
 
 /// @return how many of `bytes` lie in parts with the same number at the same place in both. Parts
-/// of one word each time, whose number is 0, may be so by chance: of them as large a share counts
-/// as of the others.
+/// of the same one word each time, such as zeros, may be so by chance: of them as large a share
+/// counts as of the others.
 std::uint64_t bytes_in_same(const std::vector<std::uint64_t>& one,
                             const std::vector<std::uint64_t>& other, std::uint64_t bytes) noexcept {
   if (one.size() != other.size()) return 0;
   std::uint64_t same = 0, compared = 0;
   for (std::size_t part = 0; part < one.size(); ++part) {
-    if (one[part] == 0 && other[part] == 0) continue;
+    const bool equal = one[part] == other[part];
+    if (equal && is_uniform_part(one[part])) continue;
     const auto size = std::min<std::uint64_t>(kPartBytes, bytes - part * kPartBytes);
     compared += size;
-    if (one[part] == other[part]) same += size;
+    if (equal) same += size;
   }
   if (same == compared) return compared == 0 ? 0 : bytes;
   return static_cast<std::uint64_t>(static_cast<double>(bytes) * static_cast<double>(same) /

@@ -2,8 +2,9 @@
 
 All rates grow together until a resource is full; the flows through it stop
 growing, the others go on (progressive filling; Bertsekas and Gallager, Data
-Networks, section 6.5.2). A flow that takes little of a resource, as the requests of reads do of
-the other direction of a link, is not held up there: what it takes is not there for the others.
+Networks, section 6.5.2). A flow is not held up by a resource of which its
+usage is minor, as that of the requests of reads is of the other direction of a link; the
+others have that much less.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
-#: A flow takes little of a resource where another one takes so many times as much for its rate.
-_LITTLE = 10
-#: What flows that take little leave to the others settles, to this share.
+#: Usage is minor where another flow takes so many times as much of the resource for the same rate,
+#: and the flow itself of another resource.
+_MINOR = 10
+#: What minor usage leaves to the others is found by passes, until rates change by this share.
 _SETTLED, _MOST_PASSES = 1e-9, 50
 
 
@@ -79,7 +81,7 @@ def max_min_fair(
     tuple of Share
         In the order of `flows`.
     """
-    large = _without_little(flows)
+    large = _without_minor(flows)
     shares = _filled(large, capacity)
     if large == [dict(flow) for flow in flows]:
         return shares
@@ -89,15 +91,15 @@ def max_min_fair(
             for resource in (flow.keys() - some.keys()) & left.keys():
                 left[resource] -= flow[resource] * (share.rate or 0.0)
         if any(left[resource] * 2 < capacity[resource] for resource in left):
-            break  # it is not little then
+            break  # together it is not minor
         before, shares = shares, _filled(large, left)
         if all(_is_close(one, other) for one, other in zip(before, shares, strict=True)):
             return shares
     return _filled(flows, capacity)
 
 
-def _without_little(flows: Sequence[Mapping[Hashable, float]]) -> list[dict[Hashable, float]]:
-    """Return what flows take, but for what is little beside what else they take and others do."""
+def _without_minor(flows: Sequence[Mapping[Hashable, float]]) -> list[dict[Hashable, float]]:
+    """Return what flows take, without minor usage."""
     most: dict[Hashable, float] = {}
     for flow in flows:
         for resource, usage in flow.items():
@@ -106,7 +108,7 @@ def _without_little(flows: Sequence[Mapping[Hashable, float]]) -> list[dict[Hash
         {
             resource: usage
             for resource, usage in flow.items()
-            if usage * _LITTLE > min(most[resource], max(flow.values()))
+            if usage * _MINOR > min(most[resource], max(flow.values()))
         }
         for flow in flows
     ]

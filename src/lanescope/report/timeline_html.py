@@ -209,8 +209,8 @@ def _place() -> str:
     )
 
 
-#: What the page is told of a lane.
-_OF_LANES = ("gpu", "label", "kind", "colour", "first", "count")
+#: What the page has of a lane.
+_LANE_FIELDS = ("gpu", "label", "kind", "colour", "first", "count")
 
 
 def _data(lanes: Lanes, series: list[RateSeries], start: int, pack: Pack) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _data(lanes: Lanes, series: list[RateSeries], start: int, pack: Pack) -> dic
     rates = [_series_data(one, start, pack) for one in series]
     return {
         "series": rates,
-        "lanes": [{name: getattr(lane, name) for name in _OF_LANES} for lane in lanes.lanes],
+        "lanes": [{name: getattr(lane, name) for name in _LANE_FIELDS} for lane in lanes.lanes],
         "operations": _operations_data(lanes, start, pack),
         "what": [*(what.name.lower() for what in What), "range"],
         "memory": [kind.label for kind in MemoryKind],

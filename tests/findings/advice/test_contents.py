@@ -452,7 +452,7 @@ def test_small_arrays_of_many_that_change_in_no_order_stay_on_the_gpu():
 
 
 @pytest.mark.parametrize(("poses", "is_kept"), [(1_000, True), (4, False)])
-def test_meshes_stay_on_the_gpu_where_a_few_bytes_besides_are_new_each_time(poses, is_kept):
+def test_data_by_turns_is_kept_where_little_else_is_new(poses, is_kept):
     """In turns, each with 6 KB; where the same poses come again, too, it looks like a test."""
     program = Carrying()
     for number in range(40):

@@ -94,15 +94,15 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
 }
 
 #: What a sampler says of itself at its end, as it stands next to its spool.
-_TOLD = (
+_REPORTED = (
     *("samples", "lost_samples", "gaps", "restarts", "reads", "asked", "contradictions"),
     *("decode_cpu_seconds", "evaluate_cpu_seconds", "wall_seconds", "restart_seconds"),
     *("changes", "errors"),
 )
 
 
-class Unseen:
-    """What sources have in common that the program need not know of."""
+class OutsideSource:
+    """What sources have in common that watch from outside: the program need not take part."""
 
     def prepare(self) -> None:
         """Do nothing: the start takes no time."""
@@ -175,7 +175,7 @@ def finish(report: native.CounterReport, spool: Path, *, second: bool = False) -
     """
     learned = _learned(report)
     content = {
-        **{name: getattr(report, name) for name in _TOLD},
+        **{name: getattr(report, name) for name in _REPORTED},
         "learned": None if learned is None else dataclasses.asdict(learned),
         "cpu_seconds": None if second else report.cpu_seconds,
     }

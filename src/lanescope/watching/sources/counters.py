@@ -13,7 +13,7 @@ from lanescope.trace.counter_spool import RX, TX, counter_header
 from lanescope.trace.timeline import NVLINK
 from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.common import (
-    Unseen,
+    OutsideSource,
     finish,
     refusal,
     together,
@@ -31,7 +31,7 @@ _MOST_BYTES_PER_SECOND = 128e9
 _NVLINK_PERIOD_NS = 10_000_000
 
 
-class CountersSource(Unseen):
+class CountersSource(OutsideSource):
     """Reads the counters of GPUs, in turn, in one thread.
 
     Parameters
@@ -144,7 +144,7 @@ _DIRECTIONS = (
 )
 
 
-class ThroughputSource(Unseen):
+class ThroughputSource(OutsideSource):
     """Asks what one GPU's link carried in the last 20 ms, each direction in a thread of its own.
 
     The old way, for GPUs whose bytes the driver does not count. Bursts are seen as means over

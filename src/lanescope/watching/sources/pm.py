@@ -18,7 +18,7 @@ from lanescope.watching.sources.common import (
     COUNTERS_INSTEAD,
     NO_CUPTI,
     NO_PRIVILEGES,
-    Unseen,
+    OutsideSource,
     finish,
     opened_elsewhere,
     refusal,
@@ -80,7 +80,7 @@ _FEWEST_BYTES = 8 << 20
 _NO_TIME_TRIGGER = {(7, 5), (8, 0)}
 
 
-class PmSource(Unseen):
+class PmSource(OutsideSource):
     """Samples one GPU's link in hardware.
 
     Parameters

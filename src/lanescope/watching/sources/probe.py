@@ -16,7 +16,7 @@ from lanescope.machine import Gpu, Machine
 from lanescope.trace.probe import probe_header
 from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.common import (
-    Unseen,
+    OutsideSource,
     opened_elsewhere,
     refusal,
     report_of,
@@ -43,7 +43,7 @@ def require_chunk(chunk_bytes: int) -> None:
         raise InputError(f"a chunk of {chunk_bytes} B cannot be probed with; give 4 B to 1 GiB")
 
 
-class ProbeSource(Unseen):
+class ProbeSource(OutsideSource):
     """Probes the link of one GPU.
 
     Parameters
