@@ -222,11 +222,11 @@ def bench(
     budget: Annotated[
         float,
         budget_option(
-            "Sampling time for one set of copies, at most; 0.2 s where the target would take over "
-            "0.8 s, unless you give it.",
-            "0.4",
+            "Sampling time for one set of copies, at most; 0.15 s where the target would take over "
+            "0.6 s, unless you give it.",
+            "0.3",
         ),
-    ] = 0.4,
+    ] = 0.3,
     target: Annotated[float, target_option("0.5%")] = 0.005,
     within: WithinOption = None,
     machine: MachineOption = None,

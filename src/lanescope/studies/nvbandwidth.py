@@ -49,7 +49,7 @@ class Bench(Study):
 
     verb: ClassVar[str] = "bench"
     title: ClassVar[str] = "Bench"
-    sampling: ClassVar[Plan] = Plan(budget_seconds=0.4, noisy_seconds=0.2)
+    sampling: ClassVar[Plan] = Plan(budget_seconds=0.3, noisy_seconds=0.15)
 
     cases: Sequence[str] = ()
     prefixes: Sequence[str] = ()
