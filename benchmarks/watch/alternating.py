@@ -155,9 +155,8 @@ def sampling(gpus: int, interval_ns: int) -> Iterator[None]:
 Turn = dict[str, list[float]]
 
 
-def turns_of(arguments: argparse.Namespace, interval_ns: int) -> dict[str, list[Turn]]:
-    """Return the turns of each loop, by processes that are new."""
-    found: dict[str, list[Turn]] = {}
+def turns_of(arguments: argparse.Namespace, interval_ns: int) -> Iterator[tuple[str, Turn]]:
+    """Yield each turn of each loop, by processes that are new."""
     with tempfile.TemporaryDirectory() as folder:
         watch = [sys.executable, "-m", "lanescope", "watch", "-q", "--source", "calls"]
         watched = [*watch, "--out", f"{folder}/run", "--"]
@@ -178,10 +177,9 @@ def turns_of(arguments: argparse.Namespace, interval_ns: int) -> dict[str, list[
                     case: [statistics.median(one) for one in zip(*times, strict=True)]
                     for case, times in cases.items()
                 }
-                found.setdefault(loop, []).append(medians)
+                yield loop, medians
         for worker in workers.values():
             worker.close()
-    return found
 
 
 def windows(
@@ -207,6 +205,18 @@ def slower(turns: dict[str, list[Turn]], which: int) -> dict[str, Any]:
     return found
 
 
+def store(turns: dict[str, list[Turn]], path: Path | None) -> None:
+    """Write the turns so far, so that they are there however this ends."""
+    content = {
+        "argv": sys.argv[1:],
+        "slower_percent": slower(turns, 0),
+        "fast_slower_percent": slower(turns, 1),
+        "turns": turns,
+    }
+    if path is not None:
+        path.write_text(json.dumps(content, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -224,16 +234,9 @@ def main() -> None:
     interval_ns = int(float(arguments.interval.removesuffix("us")) * 1000)
     turns: dict[str, list[Turn]] = {}
     for _ in range(arguments.restarts):
-        for loop, more in turns_of(arguments, interval_ns).items():
-            turns.setdefault(loop, []).extend(more)
-        content = {
-            "argv": sys.argv[1:],
-            "slower_percent": slower(turns, 0),
-            "fast_slower_percent": slower(turns, 1),
-            "turns": turns,
-        }
-        if arguments.out is not None:
-            arguments.out.write_text(json.dumps(content, indent=1) + "\n")
+        for loop, turn in turns_of(arguments, interval_ns):
+            turns.setdefault(loop, []).append(turn)
+            store(turns, arguments.out)
     for loop, cases in slower(turns, 0).items():
         for name, one in cases.items():
             low, high = one["range"]
