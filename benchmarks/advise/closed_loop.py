@@ -14,7 +14,8 @@ sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu
 ``--programs eighth`` those of eighth.py and eighth.cu, ``--programs ninth`` those of ninth.py and
 ninth.cu, ``--programs tenth`` those of tenth.py and tenth.cu, ``--programs eleventh`` those of
 eleventh.py and eleventh.cu, ``--programs twelfth`` those of twelfth.py and twelfth.cu,
-``--programs thirteenth`` those of thirteenth.py and thirteenth.cu.
+``--programs thirteenth`` those of thirteenth.py and thirteenth.cu, ``--programs fourteenth`` those
+of fourteenth.py and fourteenth.cu.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from types import ModuleType
 import blind
 import eighth
 import eleventh
+import fourteenth
 import fresh
 import later
 import ninth
@@ -134,6 +136,7 @@ SETS = {
         eleventh,
         twelfth,
         thirteenth,
+        fourteenth,
     )
 }
 

@@ -45,6 +45,7 @@ def test_each_program_is_a_loop_or_in_cuda(closed_loop):
         "eleventh": closed_loop.eleventh,
         "twelfth": closed_loop.twelfth,
         "thirteenth": closed_loop.thirteenth,
+        "fourteenth": closed_loop.fourteenth,
     }
     assert modules.keys() == closed_loop.SETS.keys()
     for name, module in modules.items():
@@ -58,7 +59,7 @@ def test_each_program_is_a_loop_or_in_cuda(closed_loop):
 
 def test_no_program_is_in_two_sets(closed_loop):
     names = [name for programs in closed_loop.SETS.values() for name in programs.changes]
-    assert len(names) == len(set(names)) == 125
+    assert len(names) == len(set(names)) == 137
 
 
 def test_where_nothing_is_to_be_gained_a_tempting_change_is_run_too(closed_loop):
@@ -66,6 +67,8 @@ def test_where_nothing_is_to_be_gained_a_tempting_change_is_run_too(closed_loop)
     blind, fresh = closed_loop.SETS["blind"], closed_loop.SETS["fresh"]
     sixth, seventh = closed_loop.SETS["sixth"], closed_loop.SETS["seventh"]
     ninth, tenth = closed_loop.SETS["ninth"], closed_loop.SETS["tenth"]
+    assert closed_loop.SETS["fourteenth"].forms("upscale") == ("before", "after")
+    assert closed_loop.SETS["fourteenth"].forms("parse") == ("before", "after")
     assert closed_loop.SETS["thirteenth"].forms("lbfgs") == ("before", "after")
     assert closed_loop.SETS["thirteenth"].forms("raymarch") == ("before", "after")
     assert closed_loop.SETS["twelfth"].forms("mcts") == ("before", "after")
