@@ -182,6 +182,15 @@ def test_a_stored_watch_makes_its_page_again(lanescope, tmp_path):
     assert "a watch has a page, --json and --export" in lanescope("report", out, "--csv").stderr
 
 
+def test_a_home_that_cannot_be_written_costs_no_watch(lanescope, tmp_path):
+    home = tmp_path / "home"
+    home.write_text("no folder")
+    done = lanescope("watch", "--", "true", env={"HOME": str(home), "TMPDIR": str(tmp_path)})
+    assert done.returncode == 0
+    (folder,) = tmp_path.glob("lanescope-watch-*")
+    assert f"The run is stored in {folder}: cannot write" in lanescope("show", folder).stdout
+
+
 def test_turns_tell_what_watching_costs(lanescope, tmp_path):
     told = tmp_path / "told.json"
     done = lanescope("watch", "--turns", 2, "--json", told, "--", "sh", "-c", "echo once")

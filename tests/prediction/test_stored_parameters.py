@@ -244,6 +244,8 @@ def test_a_fit_of_another_machine_is_taken_by_name_only(tmp_path):
 def test_without_any_fit_it_says_how_to_make_one(tmp_path):
     with pytest.raises(InputError, match=r"no fit of this machine .* run lanescope.fit\(\)"):
         newest_fit(HERE, tmp_path / "none")
+    with pytest.raises(InputError, match="as it has no GPU; name parameters: gtx-titan"):
+        newest_fit(dataclasses.replace(HERE, gpus=()), tmp_path / "none")
     with pytest.raises(InputError, match="gtx-titan, gtx680, h200, k20"):
         named_parameters(None, tmp_path)
 

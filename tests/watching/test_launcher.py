@@ -174,7 +174,7 @@ def test_no_command_is_no_program() -> None:
     [
         ("no-such-program", 127, "there is no program no-such-program in PATH"),
         ("./no-such-program", 127, "there is no program ./no-such-program;"),
-        ("", 127, "there is no program"),
+        ("", 127, "the program's name is empty; name program"),
         ("/etc/passwd", 126, "may not be executed"),
         ("/etc/", 126, "is a folder"),
     ],

@@ -118,6 +118,8 @@ def test_slowdowns_are_of_the_turns_own_plain_run():
 
 
 def test_they_are_told_with_their_interval():
+    one = turns_text(Turns((0.017,), (0.007,)))
+    assert "17.0 ms unwatched, 7.00 ms watched; one turn of each does not tell" in one
     few = turns_text(Turns((1.0, 1.0), (1.01, 1.03)))
     assert "+2.00 % (range +1.00 % to +3.00 %)" in few
     many = turns_text(Turns((1.0,) * 8, (1.01,) * 8))

@@ -155,9 +155,11 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
     folder = runs or default_runs_folder()
     files = sorted(_fit_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
     if not files:
+        names = f"{argument.parameters}: {', '.join(shipped_names())}, a file or a run"
+        if not machine.gpus:
+            raise InputError(f"no fit of this machine is there, as it has no GPU; name {names}")
         raise InputError(
-            f"no fit of this machine is under {folder}; run {command('model fit')}, or name "
-            f"{argument.parameters}: {', '.join(shipped_names())}, a file or a run"
+            f"no fit of this machine is under {folder}; run {command('model fit')}, or name {names}"
         )
     key = machine_key(machine)
     others = []

@@ -344,12 +344,19 @@ def _aligned(found: Alignment) -> str:
 
 def turns_text(turns: Turns) -> str:
     """Return what watching cost the program, as a sentence."""
+    unwatched = fmt.seconds_text(statistics.median(turns.plain))
+    if len(turns.plain) == 1:
+        watched = fmt.seconds_text(turns.watched[0])
+        return (
+            f"Whole time of the program: {unwatched} unwatched, {watched} watched; one turn of each "
+            "does not tell what watching costs."
+        )
     median, low, high = (f"{100 * share:+.2f} %" for share in turns.slowdown)
     sure = "95 % interval" if len(turns.plain) >= FEWEST_FOR_INTERVAL else "range"
     count = fmt.count_text(len(turns.plain), "turn")
     return (
         f"Slowdown by watching, measured: {median} ({sure} {low} to {high}) of the program's whole "
-        f"time, {fmt.seconds_text(statistics.median(turns.plain))} unwatched; median of {count} "
+        f"time, {unwatched} unwatched; median of {count} "
         "with and without watching."
     )
 

@@ -127,6 +127,8 @@ def resolve_command(
     if not command:
         raise InputError(f"no program to run; name {argument.program}")
     name = command[0]
+    if not name:
+        raise CommandError(f"the program's name is empty; name {argument.program}", _NOT_FOUND)
     path = (os.environ if environment is None else environment).get("PATH", os.defpath)
     if shutil.which(name, path=path) is not None:
         return tuple(command)

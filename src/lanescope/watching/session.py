@@ -27,7 +27,7 @@ from lanescope.codec.fields import from_attributes
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
-from lanescope.store.folder import State, new_run_folder
+from lanescope.store.folder import State, new_or_temporary_folder
 from lanescope.trace.watch_folder import WATCH, SourceRecord, WatchFolder, WatchManifest
 from lanescope.watching.launcher import Outcome, Waited, program_environment
 from lanescope.watching.signals import deferred
@@ -233,6 +233,7 @@ def watch(request: Watch) -> WatchRun:
     EndedEarlyError
         Where nothing is waited for: see `Watch`.
     """
+    out, elsewhere = (request.out, ()) if request.out else new_or_temporary_folder(WATCH)
     begun = WatchManifest(
         command=_readable(request.command),
         program=tuple(map(_readable, request.waited.program)),
@@ -240,9 +241,9 @@ def watch(request: Watch) -> WatchRun:
         tool_version=__version__,
         machine=request.machine,
         start_ns=native.watch_time_ns(),
-        notes=request.waited.notes,
+        notes=(*request.waited.notes, *elsewhere),
     )
-    folder = WatchFolder(request.out or new_run_folder(WATCH), begun, request.max_spool_bytes)
+    folder = WatchFolder(out, begun, request.max_spool_bytes)
     running: list[Source] = []
     ended = outcome = starting = None
     early = False
