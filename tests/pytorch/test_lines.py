@@ -18,7 +18,7 @@ if not dist.is_available() or not dist.is_gloo_available():
 
 import lanescope.torch as lt  # noqa: E402
 from lanescope.compression.transfers import Record  # noqa: E402
-from lanescope.torch import deciding, exchange, lines, routes, sides  # noqa: E402
+from lanescope.torch import deciding, exchange, routes, sides  # noqa: E402
 from tests.compression.gpu_stand_ins import Ticket  # noqa: E402
 from tests.pytorch.ranks import LEAST_BYTES, run, values  # noqa: E402
 
@@ -40,7 +40,7 @@ def notes_apart(rank: int, refusing: int | None) -> set[str]:
 
     routes.backend_of, exchange.notes_of = lambda *given: None, notes_of
     if rank == refusing:
-        lines._options = lambda: None
+        routes._options = lambda: None
     for turn, compression in enumerate(("on", "off", "on")):
         for source in (0, 1):
             sent = made_up(turn + source)

@@ -21,7 +21,6 @@ import torch
 import torch.distributed as dist
 
 from lanescope.compression.deciding import Transfer
-from lanescope.torch.lines import Line, line
 from lanescope.torch.ranks import HEADER_BYTES, NOTE_BYTES, Header, PlainRuns
 
 #: Of PyTorch, whose types are not known where it is not installed.
@@ -34,6 +33,10 @@ _EVERYWHERE = frozenset(
         *(torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64),
     )
 )
+#: To connect by gloo, with all there; where a firewall lets nothing pass, notes go by the store.
+_CONNECTING = timedelta(seconds=30)
+_TAG = 0
+_connected: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 class Work(Protocol):
@@ -137,7 +140,7 @@ class NotesInMessages:
         Receive the first message into the tensor itself: all of the values, if it is no header.
     """
 
-    def __init__(self, messages: Messages | Line, into_tensor: bool) -> None:
+    def __init__(self, messages: Messages | PairLine | AllLine, into_tensor: bool) -> None:
         self._messages, self._into_tensor = messages, into_tensor
 
     def open(self, header: Header) -> Work:
@@ -391,8 +394,121 @@ def notes_of(messages: Messages, group: Any, device: str, ends: tuple[int, int |
     """
     if backend_of(group, "cpu") == "gloo":
         return NotesInMessages(messages, device == "cpu" and isinstance(messages, ToPeer))
-    own = line(group, store_of(group), ends, dist.get_rank(), timeout_of(group))
+    own = _line(group, ends)
     if own is not None:
         return NotesInMessages(own, into_tensor=False)
     readers = dist.get_world_size(group) - 1 if isinstance(messages, ToAll) else 1
     return NotesInStore(group, ends, readers)
+
+
+class Begun:
+    """A message under way, for which to wait as long as the group does."""
+
+    def __init__(self, work: Any, timeout: timedelta) -> None:
+        self._work, self._timeout = work, timeout
+
+    def wait(self) -> Any:
+        """Return when it has ended. Raises `RuntimeError` if it does not in time."""
+        return self._work.wait(self._timeout)
+
+
+class PairLine:
+    """Between two ranks by gloo, for what senders say of tensors whose group has NCCL alone.
+
+    A message takes some 20 us on one node; a note in the group's store takes three to five turns to
+    the process that has the store, and a message over NCCL has to be fetched from the GPU.
+    """
+
+    def __init__(self, gloo: Any, other: int, timeout: timedelta) -> None:
+        self._gloo, self._other, self._timeout = gloo, other, timeout
+
+    def put(self, data: Tensor) -> Begun:
+        """Begin to send a tensor on the CPU."""
+        return Begun(self._gloo.send([data], self._other, _TAG), self._timeout)
+
+    def get(self, room: Tensor) -> Begun:
+        """Begin to receive as much as `room` has."""
+        return Begun(self._gloo.recv([room], self._other, _TAG), self._timeout)
+
+    def get_first(self, room: Tensor) -> None:
+        """Receive as much."""
+        self.get(room).wait()
+
+
+class AllLine:
+    """From one rank to all others of a group, likewise."""
+
+    def __init__(self, gloo: Any, source: int, timeout: timedelta) -> None:
+        self._gloo, self._timeout = gloo, timeout
+        self._options = dist.BroadcastOptions()
+        self._options.rootRank, self._options.rootTensor = source, 0
+        self._options.timeout = timeout
+        self._options.asyncOp = True
+
+    def put(self, data: Tensor) -> Begun:
+        """Begin to send a tensor on the CPU, or to receive one."""
+        return Begun(self._gloo.broadcast([data], self._options), self._timeout)
+
+    get = put
+
+    def get_first(self, room: Tensor) -> None:
+        """Receive as much."""
+        self.get(room).wait()
+
+
+def _line(group: Any, ends: tuple[int, int | str]) -> PairLine | AllLine | None:
+    """Return a line between two ranks, or from one to all; None where there can be none.
+
+    All of them call it before the first tensor of which something is said by it, and come to the
+    same: they wait for each other then. Raises `RuntimeError` if a rank does not come in time.
+
+    Parameters
+    ----------
+    ends
+        The rank that sends, and the one that receives or ``all``.
+    """
+    source, target = ends
+    own, timeout = dist.get_rank(), timeout_of(group)
+    to_all = not isinstance(target, int)
+    ranks = dist.get_process_group_ranks(group) if to_all else sorted((source, int(target)))
+    name = "all" if to_all else f"{ranks[0]}-{ranks[1]}"
+    known = _connected.setdefault(group, {})
+    if name not in known:
+        known[name] = _made(store_of(group), name, ranks, own, timeout)
+    gloo = known[name]
+    if gloo is None:
+        return None
+    if to_all:
+        return AllLine(gloo, ranks.index(source), timeout)
+    return PairLine(gloo, 1 - ranks.index(own), timeout)
+
+
+def _made(store: Any, name: str, ranks: list[int], own: int, timeout: timedelta) -> Any:
+    options = _options()
+    key = f"lanescope/gloo/{name}"
+    store.set(f"{key}/{own}", "yes" if options else "no")
+    keys = [f"{key}/{rank}" for rank in ranks]
+    store.wait(keys, timeout)
+    if options is None or any(store.get(one) != b"yes" for one in keys):
+        return None
+    try:
+        made = dist.ProcessGroupGloo(
+            dist.PrefixStore(key, store), ranks.index(own), len(ranks), options
+        )
+    except RuntimeError:
+        made = None
+    store.set(f"{key}/{own}/made", "no" if made is None else "yes")
+    keys = [f"{one}/made" for one in keys]
+    store.wait(keys, timeout)
+    return made if all(store.get(one) == b"yes" for one in keys) else None
+
+
+def _options() -> Any:
+    """Return how to connect; None where this PyTorch or this machine has no means to."""
+    try:
+        options = dist.ProcessGroupGloo._Options()
+        options._devices = [dist.ProcessGroupGloo.create_default_device()]
+        options._timeout = _CONNECTING
+    except (AttributeError, RuntimeError):
+        return None
+    return options
