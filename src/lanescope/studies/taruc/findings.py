@@ -19,8 +19,12 @@ from lanescope.studies.taruc.compare import (
     total_gbs,
 )
 from lanescope.studies.taruc.contended import Contention, Scaling, Step, Suite, suite_of
-from lanescope.studies.taruc.find_copies import device_findings, host_findings
-from lanescope.studies.taruc.find_memory import load_findings, overhead_findings
+from lanescope.studies.taruc.findings_alone import (
+    device_findings,
+    host_findings,
+    load_findings,
+    overhead_findings,
+)
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import field_text, percent
 from lanescope.units.words import enumeration, rate_text
