@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from lanescope.report.vega import specification
-from lanescope.studies.pcie_thesis.charts import (
+from lanescope.studies.pcie_thesis.document import (
     MOST_POINTS,
+    chapters_page_html,
     counted_line,
+    overview,
     probe_charts,
     probed_line,
     source_charts,
     traced_line,
 )
-from lanescope.studies.pcie_thesis.document import chapters_page_html, overview
 from lanescope.studies.pcie_thesis.evaluate import evaluate
 from lanescope.studies.pcie_thesis.reproduction import programs_for, read_reproduction
 from lanescope.studies.pcie_thesis.results import ReproductionResults
