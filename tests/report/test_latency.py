@@ -15,9 +15,8 @@ from lanescope.store.run import rows_of
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.latency import latency_experiments
 from lanescope.studies.runs.charts import run_charts, sweep_series
-from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.document import page_html, results_html, run_html
 from lanescope.studies.runs.export import run_csv
-from lanescope.studies.runs.notebook import results_html, run_html
 from lanescope.studies.runs.outcome import conclusion, headline_rows
 from lanescope.studies.runs.tables import latency_rows
 from lanescope.studies.runs.values import bandwidth_rows, path_rows

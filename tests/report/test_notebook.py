@@ -9,9 +9,8 @@ from lanescope.copies import Purpose
 from lanescope.results import Result
 from lanescope.store.folder import State
 from lanescope.store.run import Run
-from lanescope.studies.runs.document import page_html
+from lanescope.studies.runs.document import page_html, results_html, run_html
 from lanescope.studies.runs.export import run_json
-from lanescope.studies.runs.notebook import results_html, run_html
 from tests.findings.machine import simulator
 from tests.report import factory
 from tests.report.conftest import Document

@@ -295,12 +295,12 @@ class Result:
         return _sum(c.limit_gbs for c in self.copies)
 
     def __repr__(self) -> str:
-        from lanescope.studies.runs.notebook import result_text
+        from lanescope.studies.runs.document import result_text
 
         return result_text(self)
 
     def _repr_html_(self) -> str:
-        from lanescope.studies.runs.notebook import results_html
+        from lanescope.studies.runs.document import results_html
 
         return results_html([self])
 

@@ -184,13 +184,12 @@ class Run:
 
     def plot(self) -> Any:
         """Return the charts of the page: a notebook shows them, `save` writes files."""
-        from lanescope.studies.runs.document import run_plots
-        from lanescope.studies.runs.notebook import Plots
+        from lanescope.studies.runs.document import Plots, run_plots
 
         return Plots(run_plots(self))
 
     def _repr_html_(self) -> str:
-        from lanescope.studies.runs.notebook import run_html
+        from lanescope.studies.runs.document import run_html
 
         return run_html(self)
 

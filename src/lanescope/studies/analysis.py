@@ -137,12 +137,12 @@ class AnalysisResult:
 
     def plot(self) -> Any:
         """Return the charts: a notebook shows them, `save` writes files."""
-        from lanescope.studies.runs.notebook import Plots
+        from lanescope.studies.runs.document import Plots
 
         return Plots(self.charts())
 
     def _repr_html_(self) -> str:
-        from lanescope.studies.runs.notebook import blocks_fragment
+        from lanescope.studies.runs.document import blocks_fragment
 
         return blocks_fragment(self.blocks())
 

@@ -1,1 +1,1 @@
-"""What every run of copies comes to: outcome, document, export, comparison, notebook."""
+"""What every run of copies comes to: outcome, document, export, comparison."""

@@ -1,9 +1,11 @@
-"""The document of a run of copies, whose parts every report shows, and its page."""
+"""The document of a run of copies, whose parts every report shows, its page, and notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from lanescope.calls import checked
 from lanescope.document.blocks import (
     Badge,
     Banner,
@@ -31,9 +33,13 @@ from lanescope.document.blocks import (
 )
 from lanescope.document.contents import AnyChart
 from lanescope.findings.machine import diagnose
+from lanescope.kinds import StrPath
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
+from lanescope.report.blocks_html import blocks_html
+from lanescope.report.chart_files import chart_picture, write_charts
 from lanescope.report.document_page import document_page
-from lanescope.report.format import MISSING, bytes_text, count_text, gbs_text
+from lanescope.report.format import MISSING, bytes_text, count_text, gbs_text, seconds_text
+from lanescope.report.html import text
 from lanescope.report.topology_layout import trained_down_text
 from lanescope.report.topology_svg import topology_svg
 from lanescope.results import Result
@@ -54,7 +60,13 @@ from lanescope.studies.runs.tables import (
     total_sentences,
     unmeasured,
 )
-from lanescope.studies.runs.values import PathRow, bandwidth_rows, swept_results
+from lanescope.studies.runs.values import (
+    PathRow,
+    bandwidth_rows,
+    path_rows,
+    source_word,
+    swept_results,
+)
 from lanescope.studies.taruc.document import taruc_findings, taruc_sections
 from lanescope.studies.taruc.points import is_suite, plain_results
 
@@ -91,6 +103,37 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "worst distance tells how far the truth is from a straight line.",
     ),
 )
+#: More paths than this, all in the cells of cases, start folded and are not plotted: the
+#: plots of a thousand paths keep a browser busy for minutes.
+_MOST_PATHS_BESIDE_CASES = 100
+_TONES = {
+    Word.MISSING: Tone.BAD,
+    Word.SLOW: Tone.BAD,
+    Word.SLOWER: Tone.BAD,
+    Word.PREDICTED: Tone.PREDICTED,
+    Word.HEALTHY: Tone.GOOD,
+}
+#: Longer tables of raw numbers start folded.
+_MOST_OPEN_ROWS = 40
+#: More rows than this make a page of tens of megabytes.
+_MOST_RAW_ROWS = 10_000
+#: More GPUs or nodes than this make a picture that must not shrink to a phone's width.
+_NARROW_PARTS = 3
+#: Of one result at a prompt.
+_MOST_PATHS = 3
+#: Confined to the class, because a notebook shares one document among all cells.
+#: Colours are mixed from the notebook's own text colour, so that they suit its theme.
+_STYLE = """<style>
+.lanescope table{border-collapse:collapse;font-size:13px}
+.lanescope caption{text-align:left;opacity:.75;caption-side:top}
+.lanescope th,.lanescope td{text-align:left;vertical-align:top;padding:4px 8px}
+.lanescope .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.lanescope .badge{font-weight:600;white-space:nowrap}
+.lanescope .good{color:#1b9e77}.lanescope .bad{color:#d55e00}
+.lanescope .wrong{color:#b5489a}.lanescope .predicted{color:#4a9ad4}
+.lanescope .remedy{display:block;opacity:.75}.lanescope .meter{display:none}
+.lanescope .scroll{overflow-x:auto}
+</style>"""
 
 
 def _method_bullets(results: Sequence[Result]) -> Bullets:
@@ -105,11 +148,6 @@ def _method_bullets(results: Sequence[Result]) -> Bullets:
 def _method(method: str, names: Sequence[str]) -> str:
     few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"{method} ({few})"
-
-
-#: More paths than this, all in the cells of cases, start folded and are not plotted: the
-#: plots of a thousand paths keep a browser busy for minutes.
-_MOST_PATHS_BESIDE_CASES = 100
 
 
 def diagnosis_section(run: Run) -> Section:
@@ -155,21 +193,6 @@ def _paths(run: Run, *, verbose: bool) -> Sequence[Block]:
     crowded = len(paths) > _MOST_PATHS_BESIDE_CASES
     summary = count_text(len(paths), "path") if crowded else ""
     return [Details(blocks, summary, on_terminal=verbose)]
-
-
-_TONES = {
-    Word.MISSING: Tone.BAD,
-    Word.SLOW: Tone.BAD,
-    Word.SLOWER: Tone.BAD,
-    Word.PREDICTED: Tone.PREDICTED,
-    Word.HEALTHY: Tone.GOOD,
-}
-#: Longer tables of raw numbers start folded.
-_MOST_OPEN_ROWS = 40
-#: More rows than this make a page of tens of megabytes.
-_MOST_RAW_ROWS = 10_000
-#: More GPUs or nodes than this make a picture that must not shrink to a phone's width.
-_NARROW_PARTS = 3
 
 
 def page_html(run: Run, *, strict: bool = False, static: bool = False) -> str:
@@ -382,3 +405,77 @@ def _best_known(link: Link) -> bool:
     if link.pcie is not None:
         return link.pcie.max_generation is not None and link.pcie.max_width is not None
     return link.nvlink is not None and link.nvlink.max_count is not None
+
+
+def results_html(results: Iterable[Result]) -> str:
+    """Return the verdict table of some results as an HTML fragment."""
+    results = list(results)
+    rows, latencies = bandwidth_rows(results), latency_rows(results)
+    tables = [paths_table(rows)] if rows else []
+    tables += [latency_table(latencies)] if latencies else []
+    return _wrapped(blocks_html(tables) or "<p>no results</p>")
+
+
+def result_text(result: Result) -> str:
+    """Return what a prompt shows of a result: its title, and its first paths with their verdict."""
+    rows = path_rows([result])
+    about = result.experiment.title or result.experiment.name
+    lines = [f"<Result: {about}, {source_word([result])}>", *map(_path_text, rows[:_MOST_PATHS])]
+    more = len(rows) - _MOST_PATHS
+    return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)
+
+
+def _path_text(row: PathRow) -> str:
+    if row.measured is None:
+        return f"{row.label}: {row.verdict.status}: {row.verdict.reason}"
+    if row.gbs is None:
+        value = seconds_text(row.measured.statistics.median_seconds)
+    else:
+        value = f"{gbs_text(row.gbs)} GB/s"
+    return f"{row.label}: {value}, {row.verdict.status}"
+
+
+def run_html(run: Run) -> str:
+    """Return a run as an HTML fragment: its conclusion, what is wrong, and its results."""
+    manifest = run.manifest
+    state = state_sentence(manifest.state)
+    parts = [
+        f"<p><strong>{text(manifest.verb.capitalize())} of {text(manifest.machine.name)}</strong>"
+        f"{', predicted, not measured' if run.predicted else ''}: {text(outcome(run))}</p>",
+        f"<p>{text(state)}</p>" if state else "",
+        blocks_html([diagnosis_section(run), *result_sections(run)]),
+    ]
+    return _wrapped("".join(parts))
+
+
+class Plots:
+    """Charts that a notebook shows, and that can be written as files."""
+
+    def __init__(self, charts: Sequence[AnyChart]) -> None:
+        self.charts = tuple(charts)
+
+    def __repr__(self) -> str:
+        return f"<Plots: {', '.join(chart.key for chart in self.charts) or 'none'}>"
+
+    def _repr_html_(self) -> str:
+        return _wrapped("".join(map(chart_picture, self.charts)) or "<p>nothing to plot</p>")
+
+    @checked
+    def save(self, folder: StrPath) -> list[Path]:
+        """Write each chart as PNG and SVG, and return the files.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written to, or vl-convert-python is not installed.
+        """
+        return write_charts(self.charts, Path(folder))
+
+
+def blocks_fragment(blocks: Iterable[Block]) -> str:
+    """Return blocks as an HTML fragment."""
+    return _wrapped(blocks_html(blocks))
+
+
+def _wrapped(html: str) -> str:
+    return f'<div class="lanescope">{_STYLE}{html}</div>'
