@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.errors import NotMeasuredError
 from lanescope.prediction.predictor import Method, Prediction, predictor_named
-from lanescope.studies.ocean.compare import Choice, compare
+from lanescope.studies.ocean.measured import Choice, compare
 from lanescope.studies.ocean.running import workload_of
 from lanescope.studies.ocean.validate import held_out
 from lanescope.units.estimate import Estimate

@@ -1,26 +1,29 @@
-"""The cases, what was measured of them, and the file in which that is stored."""
+"""The cases: what was measured of them, the file of that, and how far off predictions are."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 
 from lanescope.codec.fields import FieldError, build, shown
 from lanescope.codec.files import fields_of, read_json, require_version
-from lanescope.errors import InputError, command
+from lanescope.errors import InputError, NotMeasuredError, command
 from lanescope.prediction import stored_parameters
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.points import SETTLED, median_of
-from lanescope.prediction.predictor import STREAMED, Method
+from lanescope.prediction.predictor import STREAMED, Method, Prediction, Predictor
+from lanescope.prediction.rank import Skipped
 from lanescope.store.folder import RunFolder, default_runs_folder
 from lanescope.studies.ocean.case import MOST_POINTS, GridCase
 from lanescope.studies.ocean.reference import Equation, Kernel
+from lanescope.studies.ocean.running import COLUMNS, workload_of
 from lanescope.units.estimate import Estimate
 
 #: `state` with one and three outputs and `buoydiff` are the paper's.
@@ -37,6 +40,9 @@ CASES = (
 GRID = (1024, 1024, 42)
 #: Numbers of streams that are tried, as far as a grid has levels.
 STREAMS = (1, 2, 3, 4, 6, 8, 14, 21, 42)
+#: The file's name in a run folder.
+FILE = "validation.json"
+SCHEMA = 1
 
 
 def case_name(case: GridCase) -> str:
@@ -54,11 +60,6 @@ def stream_counts(method: Method, levels: int) -> tuple[int, ...]:
     if method not in STREAMED:
         return (1,)
     return tuple(sorted({*(n for n in STREAMS if n <= levels), min(levels, STREAMS[-1])}))
-
-
-#: The file's name in a run folder.
-FILE = "validation.json"
-SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +181,7 @@ class MeasuredCase:
 
     def kernel_of(self, method: Method) -> Estimate:
         """Return what the kernel's version of a method takes alone."""
-        whole = method in (Method.EXPLICIT, Method.PAGEABLE)
-        return median_of(np.array(self.columns if whole else self.points))
+        return median_of(np.array(self.columns if method in COLUMNS else self.points))
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,3 +301,205 @@ def _require_whole(found: Validation) -> None:
     points = math.prod(found.grid)
     if not 1 <= points <= MOST_POINTS:
         raise FieldError(f"field 'grid' has {shown(points)} points, not 1 to {MOST_POINTS}", "grid")
+
+
+class Choice(StrEnum):
+    """What became of the method that is predicted to be the fastest."""
+
+    RIGHT = "right"
+    """It is the fastest that was measured."""
+    TIE = "tie"
+    """Another is, but by no more than its own runs differ."""
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A method with a number of streams, measured and predicted.
+
+    Attributes
+    ----------
+    timed
+        The runs.
+    measured
+        Median of the runs, with its interval.
+    prediction
+        With its own.
+    """
+
+    timed: Timed
+    measured: Estimate
+    prediction: Prediction
+
+    @property
+    def method(self) -> Method:
+        """Which."""
+        return self.timed.method
+
+    @property
+    def streams(self) -> int:
+        """How many parts it was cut into."""
+        return self.timed.streams
+
+    @property
+    def predicted(self) -> Estimate:
+        """Seconds."""
+        return self.prediction.seconds
+
+    @property
+    def error(self) -> float:
+        """By how much the prediction is longer, as a share of the measured time; signed."""
+        return self.predicted.value / self.measured.value - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the median lies within the prediction's interval."""
+        return self.predicted.low <= self.measured.value <= self.predicted.high
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCase:
+    """A case by one predictor.
+
+    Attributes
+    ----------
+    measured
+        The case.
+    rows
+        By method and rising number of streams.
+    skipped
+        Methods that the parameters say nothing about.
+    """
+
+    measured: MeasuredCase
+    rows: tuple[Row, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    def of(self, method: Method) -> tuple[Row, ...]:
+        """Return the rows of a method."""
+        return tuple(row for row in self.rows if row.method is method)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Those that were measured and predicted."""
+        return tuple(method for method in Method if self.of(method))
+
+    def picked(self, method: Method) -> Row:
+        """Return a method with the number of streams that is predicted to be its best."""
+        return _predicted_fastest(self.of(method))
+
+    def best(self, method: Method) -> Row:
+        """Return a method with the number of streams that was measured to be its best."""
+        return _fastest(self.of(method))
+
+    def streams_loss(self, method: Method) -> float:
+        """By which share the picked number of streams is slower than the best; measured."""
+        return self.picked(method).measured.value / self.best(method).measured.value - 1
+
+    @property
+    def chosen(self) -> Row:
+        """What is predicted to be the fastest of all."""
+        return _predicted_fastest(self.rows)
+
+    @property
+    def fastest(self) -> Row:
+        """What was measured to be the fastest of all."""
+        return _fastest(self.rows)
+
+    @property
+    def loss(self) -> float:
+        """By which share the chosen one is slower than the fastest; measured."""
+        return self.chosen.measured.value / self.fastest.measured.value - 1
+
+    @property
+    def choice(self) -> Choice:
+        """Whether the method was chosen rightly; see `Choice`."""
+        if self.chosen.method is self.fastest.method:
+            return Choice.RIGHT
+        _, high = self.fastest.timed.spread
+        return Choice.TIE if self.chosen.measured.value <= high else Choice.WRONG
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All cases by one predictor.
+
+    Attributes
+    ----------
+    predictor
+        Its name.
+    parameters
+        From which it predicts.
+    cases
+        Those of which something was measured and predicted.
+    """
+
+    predictor: str
+    parameters: LinkParameters
+    cases: tuple[ComparedCase, ...]
+
+    @property
+    def rows(self) -> Iterator[tuple[ComparedCase, Row]]:
+        """Every row with its case."""
+        return ((case, row) for case in self.cases for row in case.rows)
+
+    def largest(self, method: Method, *, picked: bool = False) -> tuple[ComparedCase, Row] | None:
+        """Return where the error of a method is the largest, of either sign.
+
+        With `picked` only the numbers of streams count that are predicted to be the best.
+        """
+        rows = [
+            (case, row)
+            for case, row in self.rows
+            if row.method is method and (not picked or row == case.picked(method))
+        ]
+        return max(rows, key=lambda pair: abs(pair[1].error), default=None)
+
+    def largest_streams_loss(self) -> tuple[ComparedCase, Method] | None:
+        """Return where the picked number of streams costs most."""
+        found = [(case, m) for case in self.cases for m in case.methods if m in STREAMED]
+        return max(found, key=lambda pair: pair[0].streams_loss(pair[1]), default=None)
+
+
+def compare(validation: Validation, parameters: LinkParameters, predictor: Predictor) -> Compared:
+    """Predict all that was measured.
+
+    Raises
+    ------
+    InputError
+        If a case was measured with a number of streams that its grid cannot be cut into.
+    """
+    cases = (_compared(case, validation, parameters, predictor) for case in validation.cases)
+    return Compared(predictor.name, parameters, tuple(case for case in cases if case.rows))
+
+
+def _compared(
+    measured: MeasuredCase,
+    validation: Validation,
+    parameters: LinkParameters,
+    predictor: Predictor,
+) -> ComparedCase:
+    nx, ny, nz = validation.grid
+    rows, skipped = [], {}
+    for timed in measured.timed:
+        workload = workload_of(
+            measured.case,
+            (nz, ny, nx),
+            measured.kernel_of(timed.method).value,
+            measured.reads,
+        )
+        try:
+            found = predictor.predict(workload, timed.method, timed.streams, parameters)
+        except NotMeasuredError as error:
+            skipped[timed.method] = Skipped(timed.method, error.reason)
+        else:
+            rows.append(Row(timed, timed.median, found))
+    return ComparedCase(measured, tuple(rows), tuple(skipped.values()))
+
+
+def _fastest(rows: tuple[Row, ...]) -> Row:
+    return min(rows, key=lambda row: (row.measured.value, row.streams))
+
+
+def _predicted_fastest(rows: tuple[Row, ...]) -> Row:
+    return min(rows, key=lambda row: (row.predicted.value, row.streams))

@@ -27,7 +27,7 @@ _MOST_INPUTS, _MOST_OUTPUTS = 2, 3
 _MAPS_IN = (Method.IMPLICIT,)
 _MAPS_OUT = (Method.IMPLICIT, Method.HYBRID)
 #: There a thread computes a whole column; elsewhere neighbours in memory have a thread each.
-_COLUMNS = (Method.EXPLICIT, Method.PAGEABLE)
+COLUMNS = (Method.EXPLICIT, Method.PAGEABLE)
 
 
 def workload_of(
@@ -128,7 +128,7 @@ def native_graph(
         _specs(graph, ny * nx * _DOUBLE),
         maps_in=method in _MAPS_IN,
         maps_out=method in _MAPS_OUT,
-        columns=method in _COLUMNS,
+        columns=method in COLUMNS,
     )
 
 
@@ -206,7 +206,7 @@ def kernel_seconds(
         If the GPU does not do it.
     """
     whole = [kernel_task(0, memory.grid.temperature.shape[0])]
-    columns = method in _COLUMNS
+    columns = method in COLUMNS
     graph = _native_graph(memory, case, whole, maps_in=False, maps_out=False, columns=columns)
     held = measure_graph(graph, budget_seconds, held=True).held
     assert held is not None

@@ -37,8 +37,18 @@ from lanescope.studies.analysis import (
     seconds_fields,
 )
 from lanescope.studies.ocean.case import parse_sides
-from lanescope.studies.ocean.compare import Choice, Compared, ComparedCase, Row, compare
-from lanescope.studies.ocean.measured import GRID, MeasuredCase, Validation, find, load
+from lanescope.studies.ocean.measured import (
+    GRID,
+    Choice,
+    Compared,
+    ComparedCase,
+    MeasuredCase,
+    Row,
+    Validation,
+    compare,
+    find,
+    load,
+)
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Value, Whole
 
