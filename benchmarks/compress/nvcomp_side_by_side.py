@@ -22,7 +22,7 @@ from typing import Any
 import lanescope
 from lanescope.compression.stream import describe
 from lanescope.errors import InputError
-from lanescope.examples.blocked_lu import load_torch
+from lanescope.examples.lu import load_torch
 from lanescope.units.sizes import bandwidth_gbs, parse_size
 
 Call = Callable[[], Any]

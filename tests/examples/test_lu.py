@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import lu
 
-from lanescope.examples.blocked_lu import Dealt, NumpyLinear, columns_of, factor
-from lanescope.examples.lu import dominant_matrix, residual
+from lanescope.examples.lu import Dealt, NumpyLinear, columns_of, dominant_matrix, factor, residual
 
 KINDS = ("smooth", "random")
 
