@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 
 from lanescope.codec.fields import build
 from lanescope.codec.files import MOST_TEXT_BYTES, fields_of, parse_json, require_version
+from lanescope.compression.array_files import Segment
 from lanescope.compression.array_values import STORED, stored_type, value_bytes
 from lanescope.compression.codec import most_bytes
-from lanescope.compression.segments import Segment
 from lanescope.compression.stream import Codec, StreamInfo
 from lanescope.errors import InputError
 

@@ -15,6 +15,19 @@ from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.codec.atomic import write_named
 from lanescope.codec.files import open_file, reading
+from lanescope.compression.array_files import (
+    LONGEST_HEADER,
+    NPY,
+    RAW,
+    SAFETENSORS,
+    BaseFile,
+    Cut,
+    Segment,
+    arrays_of,
+    as_values,
+    cut,
+    header_of_one,
+)
 from lanescope.compression.array_values import numpy_type, stored_type
 from lanescope.compression.arrays import npy_header
 from lanescope.compression.codec import AUTO, compress, decompress, most_bytes
@@ -33,18 +46,6 @@ from lanescope.compression.container import (
     read_index,
     require_part,
     write_index,
-)
-from lanescope.compression.segments import (
-    LONGEST_HEADER,
-    NPY,
-    RAW,
-    SAFETENSORS,
-    BaseFile,
-    Cut,
-    Segment,
-    arrays_of,
-    as_values,
-    cut,
 )
 from lanescope.compression.stream import Codec, OtherBaseError, Stream, describe, require_size
 from lanescope.errors import InputError, argument
@@ -366,8 +367,6 @@ class CompressedFile:
         InputError
             If there is none of that name, or what is there is damaged, or cannot be written.
         """
-        from lanescope.compression.array_files import header_of_one
-
         number = self._number(name)
         if self.index.kind != SAFETENSORS:
             raise InputError(f"{self.path} holds no tensors with names; restore all of it")
