@@ -12,7 +12,7 @@ import pytest
 
 import lanescope
 from lanescope import InputError
-from lanescope.compression import parcel_files
+from lanescope.compression import parcels
 from lanescope.compression.files import CompressedFile
 from lanescope.compression.parcels import ParcelCache, read_parcel
 from tests.compression.page_cores import HostCore, PeerCore
@@ -34,7 +34,7 @@ __all__ = ["gpus"]  # a fixture
 def types(monkeypatch):
     """Types of PyTorch by their names, as the stand-ins have them."""
     monkeypatch.setattr(
-        parcel_files,
+        parcels,
         "_type_in",
         lambda framework, name: f"torch.{name}" if framework == "torch" else np.dtype(name),
     )

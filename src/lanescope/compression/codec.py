@@ -245,11 +245,11 @@ def is_parcel(data: Stream) -> bool:
 def _arrays_of_parcel(
     data: Stream, out: Any, most: int | None, framework: str, threads: int
 ) -> Any:
-    from lanescope.compression.parcel_files import read_arrays
+    from lanescope.compression.parcels import read_parcel
 
     if out is not None:
         raise InputError("a parcel that was saved is decompressed to new arrays; leave out= out")
-    return read_arrays(data, most, framework, threads)
+    return read_parcel(data, framework=framework, threads=threads, max_bytes=most)
 
 
 @contextmanager

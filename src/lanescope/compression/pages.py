@@ -198,7 +198,7 @@ class PageParcel:
 
     def save(self, target: StrPath | BinaryIO) -> int:
         """Write it to a file or a binary stream; see `Parcel.save`."""
-        from lanescope.compression.parcel_files import save_parcel
+        from lanescope.compression.parcels import save_parcel
 
         return save_parcel(self, target)
 

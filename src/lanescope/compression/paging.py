@@ -408,7 +408,7 @@ class PageTransfers(PageRestores):
             If it is none, of another version, cut off, changed or too large, or the channel goes to
             a GPU, or is closed.
         """
-        from lanescope.compression.parcel_files import load_parcel
+        from lanescope.compression.parcels import load_parcel
 
         self._require_host()
         self._require_open()

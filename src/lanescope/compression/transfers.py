@@ -330,6 +330,6 @@ class Parcel:
         InputError
             If it was evicted, or the file cannot be written.
         """
-        from lanescope.compression.parcel_files import save_parcel
+        from lanescope.compression.parcels import save_parcel
 
         return save_parcel(self, target)
