@@ -12,8 +12,7 @@ from lanescope.prediction.costs import Level, Rates
 from lanescope.prediction.graphs import TaskGraph
 from lanescope.prediction.parameters import Duplex, LinkParameters, Mapped, Mixture, Paced
 from lanescope.prediction.points import LONG_PART, Kind, Measured, Point, pattern_of
-from lanescope.prediction.replay import USUAL
-from lanescope.prediction.simulation import Simulation
+from lanescope.prediction.replay import USUAL, Simulation
 from lanescope.results import FloatArray
 from lanescope.units.estimate import Curve, Estimate
 
