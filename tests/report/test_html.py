@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from lanescope.document.blocks import Cell, Column, Group, Kind, Table
-from lanescope.report.blocks_html import blocks_html
+from lanescope.report.document_page import blocks_html
 from lanescope.report.html import json_data, script, text
 from tests.report.conftest import Document
 from tests.report.factory import NASTY

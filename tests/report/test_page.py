@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from lanescope.report import blocks_html
+from lanescope.report import document_page
 from lanescope.report import document_page as page_plots
 from lanescope.store.folder import State
 from lanescope.store.run import Run
@@ -154,7 +154,7 @@ def test_the_csv_holds_every_copy():
 def test_a_long_csv_is_compressed(monkeypatch: pytest.MonkeyPatch):
     run = factory.check_run()
     plain = csv_link(run)
-    monkeypatch.setattr(blocks_html, "_MOST_PLAIN_BYTES", 100)
+    monkeypatch.setattr(document_page, "_MOST_PLAIN_BYTES", 100)
     packed = csv_link(run)
     assert packed["download"] == f"{plain['download']}.gz"
     kind, _, content = (packed["href"] or "").partition(",")

@@ -11,7 +11,7 @@ import pytest
 from lanescope.copies.experiment import Case
 from lanescope.findings.machine import diagnose
 from lanescope.report import document_page as page_plots
-from lanescope.report.blocks_html import blocks_html
+from lanescope.report.document_page import blocks_html
 from lanescope.report.format import percent_text
 from lanescope.results import Status
 from lanescope.store.run import Run
