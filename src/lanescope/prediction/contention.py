@@ -13,9 +13,16 @@ from math import log, sqrt
 
 import numpy as np
 
-from lanescope.copies.limit import contended, contended_room, contention_weight, usage
+from lanescope.copies.limit import (
+    Capacity,
+    Share,
+    contended,
+    contended_room,
+    contention_weight,
+    share_by_weight,
+    usage,
+)
 from lanescope.machine import Gpu, HostBandwidth, Machine, NumaNode
-from lanescope.machine.flow import Capacity, Share, share_by_weight
 from lanescope.prediction.flows import host_copy
 from lanescope.prediction.parameters import Direction
 from lanescope.results import FloatArray, Result

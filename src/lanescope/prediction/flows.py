@@ -9,15 +9,17 @@ from math import inf
 
 from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.limit import (
+    Capacity,
     capacities,
     contended,
     contended_room,
     contention_weight,
+    max_min_fair,
+    share_by_weight,
     usage,
 )
 from lanescope.copies.terms import Memory, Place
 from lanescope.machine import Machine
-from lanescope.machine.flow import Capacity, max_min_fair, share_by_weight
 from lanescope.machine.part_names import part_name
 from lanescope.prediction.costs import Flow, Rates
 from lanescope.prediction.parameters import Direction

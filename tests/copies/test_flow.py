@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.machine.flow import max_min_fair
+from lanescope.copies.limit import max_min_fair
 
 
 def test_two_flows_share_a_resource():
