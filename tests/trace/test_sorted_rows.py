@@ -10,11 +10,10 @@ from lanescope.findings.trace import evidence as medians
 from lanescope.findings.trace.copies import BATCH_GAP_NS, batches
 from lanescope.findings.trace.evidence import median
 from lanescope.trace import rectangles as intervals
-from lanescope.trace import sorted_rows, stored_columns
+from lanescope.trace import stored_columns
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
-from lanescope.trace.sorted_rows import SortedRows
-from lanescope.trace.stored_columns import StoredColumn, search, search_all
+from lanescope.trace.stored_columns import SortedRows, StoredColumn, search, search_all
 
 TYPES = {"start_ns": np.int64, "end_ns": np.int64, "what": np.int8}
 
@@ -22,9 +21,9 @@ TYPES = {"start_ns": np.int64, "end_ns": np.int64, "what": np.int8}
 @pytest.fixture
 def small(monkeypatch):
     """Have a hundred rows be too many."""
-    monkeypatch.setattr(sorted_rows, "MOST_ROWS", 100)
-    monkeypatch.setattr(sorted_rows, "SLICE", 32)
-    monkeypatch.setattr(sorted_rows, "_APART", 8)
+    monkeypatch.setattr(stored_columns, "MOST_ROWS", 100)
+    monkeypatch.setattr(stored_columns, "SLICE", 32)
+    monkeypatch.setattr(stored_columns, "_APART", 8)
     monkeypatch.setattr(intervals, "_CHUNK", 50)
     monkeypatch.setattr(medians, "_MOST_SORTED", 20)
     monkeypatch.setattr(stored_columns, "_SEARCHED", 40)
@@ -73,7 +72,10 @@ def test_rows_are_those_of_a_stable_sort(small, tmp_path, keys, count, by):
 
 
 def test_the_file_is_in_the_folder_of_the_columns_if_that_can_be_written(tmp_path):
-    with sorted_rows.scratch_file(tmp_path) as beside, sorted_rows.scratch_file(None) as other:
+    with (
+        stored_columns.scratch_file(tmp_path) as beside,
+        stored_columns.scratch_file(None) as other,
+    ):
         folders = [
             os.path.dirname(os.readlink(f"/proc/self/fd/{f.fileno()}")) for f in (beside, other)
         ]
@@ -82,7 +84,7 @@ def test_the_file_is_in_the_folder_of_the_columns_if_that_can_be_written(tmp_pat
 
 def test_a_full_disk_is_one_sentence(small, monkeypatch, tmp_path):
     with open("/dev/full", "r+b", buffering=0) as full:
-        monkeypatch.setattr(sorted_rows, "scratch_file", lambda _: full)
+        monkeypatch.setattr(stored_columns, "scratch_file", lambda _: full)
         with pytest.raises(InputError, match=f"sorted in {tmp_path}: No space left on device"):
             in_parts(made(np.random.default_rng(1), 500, "any"), np.random.default_rng(1), tmp_path)
 

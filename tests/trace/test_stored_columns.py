@@ -16,7 +16,6 @@ from lanescope.trace import (
     counter_spool,
     operations,
     rectangles,
-    sorted_rows,
     store,
     stored_columns,
 )
@@ -77,9 +76,9 @@ def all_on_disk(monkeypatch):
     monkeypatch.setattr(fit, "_BLOCK", 7)
     monkeypatch.setattr(fit, "_CHUNK", 999)
     monkeypatch.setattr(rectangles, "_CHUNK", 50)
-    monkeypatch.setattr(sorted_rows, "MOST_ROWS", 64)
-    monkeypatch.setattr(sorted_rows, "SLICE", 16)
-    monkeypatch.setattr(sorted_rows, "_APART", 4)
+    monkeypatch.setattr(stored_columns, "MOST_ROWS", 64)
+    monkeypatch.setattr(stored_columns, "SLICE", 16)
+    monkeypatch.setattr(stored_columns, "_APART", 4)
     monkeypatch.setattr(intervals, "_CHUNK", 30)
     monkeypatch.setattr(finding, "_MOST_SORTED", 10)
     monkeypatch.setattr(stored_columns, "_SEARCHED", 20)

@@ -8,7 +8,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.machine import Machine, NumaNode
-from lanescope.trace import columns, counter_spool, sorted_rows, time_checks
+from lanescope.trace import columns, counter_spool, stored_columns, time_checks
 from lanescope.trace.columns import write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.run import WatchManifest
@@ -165,7 +165,7 @@ def test_long_counters_are_filtered_as_short_ones_are(from_spool, tmp_path, monk
     for module in (columns, counter_spool):
         monkeypatch.setattr(module, "MOST_IN_MEMORY", 0)
     monkeypatch.setattr(time_checks, "_TIMES", 100)
-    monkeypatch.setattr(sorted_rows, "MOST_ROWS", 70)
+    monkeypatch.setattr(stored_columns, "MOST_ROWS", 70)
     run = read_watch(folder)
     (long,) = run.timeline.counters
     assert isinstance(long.end_ns, StoredColumn)

@@ -12,7 +12,7 @@ import pytest
 from lanescope.findings.trace import find
 from lanescope.machine import Machine
 from lanescope.report.watch_files import write_perfetto
-from lanescope.trace import attribution, rectangles, sorted_rows
+from lanescope.trace import attribution, rectangles, stored_columns
 from lanescope.trace import rectangles as intervals
 from lanescope.trace.codes import MemoryKind
 from lanescope.trace.columns import operations_in_file
@@ -70,8 +70,8 @@ def timeline(count: int) -> Timeline:
 
 def main(what: str, count: int) -> None:
     # what is worked on at once, so that few operations tell what many take
-    rectangles._CHUNK = sorted_rows.MOST_ROWS = intervals._CHUNK = 1 << 14
-    sorted_rows.SLICE = attribution._MOST_PENDING = 1 << 12
+    rectangles._CHUNK = stored_columns.MOST_ROWS = intervals._CHUNK = 1 << 14
+    stored_columns.SLICE = attribution._MOST_PENDING = 1 << 12
     Operations.pieces.__defaults__ = (1 << 13,)
     told = timeline(count)
     if what == "summary":

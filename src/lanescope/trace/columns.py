@@ -22,13 +22,13 @@ from lanescope.trace.operations import RANGES as OPERATION_RANGES
 from lanescope.trace.operations import Operations, impossible
 from lanescope.trace.probe import Probe
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind, NoLine, PythonLines
-from lanescope.trace.sorted_rows import scratch_file
 from lanescope.trace.stored_columns import (
     MOST_IN_MEMORY,
     ParquetRecords,
     Rows,
     in_memory,
     pieces_of,
+    scratch_file,
     with_stored,
 )
 from lanescope.trace.time_checks import FAR_NS, Span, require_own_time

@@ -28,8 +28,7 @@ from lanescope.trace.codes import (
     among,
     on_host,
 )
-from lanescope.trace.sorted_rows import SortedRows
-from lanescope.trace.stored_columns import Rows, StoredColumn, pieces_of
+from lanescope.trace.stored_columns import Rows, SortedRows, StoredColumn, pieces_of
 
 #: Rows of a piece: 17 MB.
 _PIECE = 1 << 17

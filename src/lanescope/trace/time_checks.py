@@ -22,8 +22,7 @@ from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
 from lanescope.trace.side_tables import Managed
-from lanescope.trace.sorted_rows import SortedRows
-from lanescope.trace.stored_columns import StoredColumn, pieces_of
+from lanescope.trace.stored_columns import SortedRows, StoredColumn, pieces_of
 from lanescope.trace.timeline import Counters, Process, Ranges
 
 __all__ = ["FAR_NS", "Span", "impossible_note"]
