@@ -6,7 +6,7 @@ import pytest
 
 from lanescope.store.folder import State
 from lanescope.store.store import read_run
-from lanescope.studies.taruc.parameter_file import parameters_named
+from lanescope.studies.taruc.parameters import parameters_named
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S, until
 

@@ -18,7 +18,7 @@ from lanescope.store.run import Manifest
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.running import finished_names, run_to_resume
 from lanescope.studies.taruc import Parameters
-from lanescope.studies.taruc.parameter_file import parameters_text
+from lanescope.studies.taruc.parameters import parameters_text
 from tests.conftest import experiment_of, host_to_gpu
 from tests.fake_backend import FakeBackend
 

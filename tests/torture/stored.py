@@ -14,8 +14,7 @@ from lanescope.prediction.predictor import Method
 from lanescope.prediction.stored_parameters import dumps
 from lanescope.store.store import RunWriter
 from lanescope.studies.taruc import Parameters
-from lanescope.studies.taruc.parameter_file import parameters_text
-from lanescope.studies.taruc.parameters import NAMES
+from lanescope.studies.taruc.parameters import NAMES, parameters_text
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.run import Turns, store_turns
 from tests.report import factory

@@ -406,7 +406,7 @@ def params(
     what it means, so that this also makes a file to begin with.
     """
     from lanescope.codec.atomic import write_text
-    from lanescope.studies.taruc.parameter_file import parameters_named, parameters_text
+    from lanescope.studies.taruc.parameters import parameters_named, parameters_text
 
     text = parameters_text(parameters_named(file).parameters)
     if out is None:

@@ -291,7 +291,7 @@ def _values(text: str | None) -> dict[str, Any]:
     """Return every parameter by section and key, those left out with their defaults."""
     if text is None:
         return {}
-    from lanescope.studies.taruc.parameter_file import parse_parameters
+    from lanescope.studies.taruc.parameters import parse_parameters
 
     values: dict[str, Any] = {}
     for key, value in dataclasses.asdict(parse_parameters(text, "of the run")).items():

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 from lanescope.studies.taruc import Parameters
-from lanescope.studies.taruc.parameter_file import parameters_text, taruc_label
+from lanescope.studies.taruc.parameters import parameters_text, taruc_label
 
 DOCS = Path(__file__).parents[3] / "docs" / "taruc.md"
 

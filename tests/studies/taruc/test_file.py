@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from lanescope.errors import InputError
 from lanescope.studies.taruc import Contention, Nurma, Parameters, Sizes
-from lanescope.studies.taruc.parameter_file import (
+from lanescope.studies.taruc.parameters import (
+    NAMES,
     parameters_named,
     parameters_text,
     parse_in_file,
     parse_parameters,
     suite_names,
 )
-from lanescope.studies.taruc.parameters import NAMES
 
 VALUES = {
     "Run Tag": "some tag",

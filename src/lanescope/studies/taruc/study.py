@@ -19,13 +19,16 @@ from lanescope.store.run import Run
 from lanescope.studies.running import Progress
 from lanescope.studies.study import Listing, Study, Work, run_study
 from lanescope.studies.taruc.axes import EVERYTHING, Axes, Only, Planned, core_nodes
-from lanescope.studies.taruc.parameter_file import (
+from lanescope.studies.taruc.parameters import (
     DEFAULT,
+    SUITE,
+    Benchmark,
     ParameterFile,
+    Parameters,
     parameters_named,
     parameters_text,
+    require_sound,
 )
-from lanescope.studies.taruc.parameters import SUITE, Benchmark, Parameters, require_sound
 from lanescope.studies.taruc.plan_contention import contention_experiments
 from lanescope.studies.taruc.plans import (
     host_experiments,
