@@ -7,8 +7,7 @@ import pytest
 
 from lanescope.machine import LinkKind
 from lanescope.machine.discovery import machine_from_snapshot
-from lanescope.machine.links import link_states
-from lanescope.machine.snapshot import Snapshot
+from lanescope.machine.snapshot import Snapshot, link_states
 from tests.machine.test_hwloc_xml import TWO_SOCKETS, socket
 
 H200 = Snapshot.load(Path(__file__).parent.parent / "data" / "h200-x2")
@@ -132,12 +131,12 @@ def test_states_now_are_the_kernels_else_the_drivers(tmp_path, monkeypatch):
         def link_state(self, uuid):
             return (4, 8)
 
-    monkeypatch.setattr("lanescope.machine.links.Nvml.open", lambda: Driver())
+    monkeypatch.setattr("lanescope.machine.snapshot.Nvml.open", lambda: Driver())
     found = link_states(machine, tmp_path)
     assert (found["s0"].generation, found["s0"].width) == (4, 16)
     assert (found["g0"].generation, found["g0"].width) == (4, 8)
     best = next(link.pcie for link in machine.links if link.b == "g0")
     assert (found["g0"].max_generation, found["g0"].max_width) == (5, 16)
     assert found["g0"].max_payload_bytes == best.max_payload_bytes
-    monkeypatch.setattr("lanescope.machine.links.Nvml.open", lambda: None)
+    monkeypatch.setattr("lanescope.machine.snapshot.Nvml.open", lambda: None)
     assert set(link_states(machine, tmp_path)) == {"s0"}

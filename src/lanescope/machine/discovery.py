@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lanescope.machine.links import nvlinks, pcie_links, pcie_state
 from lanescope.machine.machine import Gpu, Link, LinkKind, Machine, Nic, NumaNode
-from lanescope.machine.snapshot import Snapshot, take_snapshot
+from lanescope.machine.snapshot import Snapshot, nvlinks, pcie_links, pcie_state, take_snapshot
 from lanescope.machine.sysfs import RdmaPort, memory_modules, peak_gbs
 
 #: What the compiled core was built with.

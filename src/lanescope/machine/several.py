@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lanescope.machine.links import NVSWITCH
 from lanescope.machine.machine import Gpu, HostBandwidth, Link, Machine, Nic, NumaNode, Switch
 from lanescope.machine.part_names import node_of, number_on
+from lanescope.machine.snapshot import NVSWITCH
 
 #: So many nodes are named, of more the first and the last.
 _NAMED = 4

@@ -24,8 +24,8 @@ from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.interruption import ENDING
 from lanescope.machine import Link, Machine, PcieLink
-from lanescope.machine.links import link_states
 from lanescope.machine.pcie import is_outrun
+from lanescope.machine.snapshot import link_states
 from lanescope.trace.codes import IntArray
 from lanescope.trace.limits import DIRECTIONS, pcie_links
 from lanescope.trace.link_error_log import FAULTS, LinkErrors, Reading, read_now, risen
