@@ -7,8 +7,7 @@ from lanescope.copies import Submission
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.machine import discover
-from lanescope.studies.small import small_experiments
-from lanescope.studies.small_maps import small_maps
+from lanescope.studies.small import small_experiments, small_maps
 from tests.native.test_gpu import GPUS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(GPUS < 1, reason="no GPU that CUDA can use")]

@@ -16,7 +16,7 @@ from lanescope.store.run import Manifest, rows_of
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.outcome import conclusion
-from lanescope.studies.small_maps import (
+from lanescope.studies.small import (
     METHOD_COLOURS,
     TIE,
     cell_lines,

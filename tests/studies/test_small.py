@@ -4,7 +4,7 @@ import pytest
 
 from lanescope.copies import Purpose, Submission
 from lanescope.studies.runs.charts import sweep_series
-from lanescope.studies.small_maps import (
+from lanescope.studies.small import (
     Regime,
     SmallCell,
     inversions,
