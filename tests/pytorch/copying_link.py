@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lanescope.torch.saved import NoRoomError
+from lanescope.torch.activations import NoRoomError
 
 
 class CopyingLink:

@@ -103,8 +103,8 @@ def test_views_with_gaps_travel_once_with_what_they_are_views_of() -> None:
 
 
 def test_what_travels_for_a_tensor() -> None:
+    from lanescope.torch.activations import key_of
     from lanescope.torch.host_link import region_of
-    from lanescope.torch.saved import key_of
 
     whole = torch.arange(4 * 6 * 5, dtype=torch.float32).view(4, 6, 5)
     for part in (whole, whole.permute(2, 0, 1), whole[1:3], whole[:, :3], whole[:, 2:5, 1:4]):

@@ -8,8 +8,8 @@ import weakref
 
 import pytest
 
-from lanescope.torch import saved
-from lanescope.torch.saved import Pool
+from lanescope.torch import activations
+from lanescope.torch.activations import Pool
 from tests.pytorch.copying_link import CopyingLink
 
 MIB = 1 << 20
@@ -230,7 +230,7 @@ def test_a_long_run_looks_at_what_is_there_alone() -> None:
 def test_a_graph_that_is_held_for_long_does_not_slow_others_down() -> None:
     own, link = pool(budget=10_000)
     held = forward(own, 5)
-    for _ in range(saved.MOST_LOOKED_AT // 20 + 1):
+    for _ in range(activations.MOST_LOOKED_AT // 20 + 1):
         backward(own, forward(own, 20))
     link.events.clear()
     backward(own, forward(own, 20))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from lanescope.torch.saved import Pool
+from lanescope.torch.activations import Pool
 from tests.pytorch.timed_link import Memory, TimedLink, TimedTensor
 
 MIB = 1 << 20

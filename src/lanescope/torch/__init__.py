@@ -5,9 +5,8 @@
 >>> loss.backward()  # doctest: +SKIP
 """
 
-from lanescope.torch.activations import OffloadedActivations, offload_activations
+from lanescope.torch.activations import Moved, OffloadedActivations, offload_activations
 from lanescope.torch.distributed import broadcast, irecv, isend, recv, send, transfers
-from lanescope.torch.saved import Moved
 
 __all__ = [
     "Moved",

@@ -1,19 +1,36 @@
-"""Activations that wait in the host's memory from the forward pass to the backward pass."""
+"""Activations that wait in the host's memory from the forward pass to the backward pass.
+
+The forward pass saves tensors, the backward pass uses them in the opposite order. The last ones do
+not travel at all: each waits on the GPU until enough others were saved after it. Then it goes to
+the host, and its memory on the GPU is free once that is done. When one is used, those saved before
+it are brought back ahead of their use.
+"""
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cache
-from typing import Any, Self
+from threading import RLock
+from typing import Any, Protocol, Self
 
 from lanescope.calls import checked
 from lanescope.copies.requirements import available_host_bytes
 from lanescope.errors import InputError
-from lanescope.torch.saved import Link, Moved, Pool
 from lanescope.units.sizes import Size, size_of
 
 _AHEAD = 1280 << 20
 _COMPRESSIONS = ("auto", "on", "off")
+#: How many tensors before the one in use are looked through for those that are used next: others
+#: may belong to a graph that the program holds for long.
+MOST_LOOKED_AT = 1024
+#: Any tensor of PyTorch, which is not imported here.
+Tensor = Any
+#: Of the tensors of a pass, when all but a few gradients are there.
+_LAST_SHARE = 0.1
 
 
 @checked
@@ -158,3 +175,359 @@ def _half_of_the_memory() -> int:
     if available is None:
         raise InputError("how much memory is available is unknown here; give budget")
     return available // 2
+
+
+class NoRoomError(Exception):
+    """The host has no memory to pin for a tensor."""
+
+
+class Link(Protocol):
+    """What moves tensors between a GPU and the host, behind the work of the current stream."""
+
+    @property
+    def log(self) -> tuple[Any, ...]:
+        """What became of the last transfers."""
+
+    def takes(self, tensor: Tensor) -> bool:
+        """Whether a tensor can be sent, and is none that stays anyhow, such as a parameter."""
+
+    def send(self, tensor: Tensor) -> tuple[Any, Any]:
+        """Begin to send one without gaps; return what brings it back, and the end, for `wait`.
+
+        Raises
+        ------
+        NoRoomError
+            If there is no memory for it on the host.
+        """
+
+    def bring(self, sent: Any) -> tuple[Tensor, Any]:
+        """Begin to bring one back; return the tensor, and the end of it."""
+
+    def wait(self, end: Any) -> None:
+        """Let what comes later on the tensor's stream wait, and not the host."""
+
+    def reserve(self, size: int) -> None:
+        """Pin so much of the host's memory in all.
+
+        Raises
+        ------
+        NoRoomError
+            If there is no more.
+        """
+
+
+@dataclass(slots=True)
+class Moved:
+    """What became of saved tensors.
+
+    Attributes
+    ----------
+    tensors, bytes
+        That went to the host.
+    shared
+        Saved again by another operation while it was on the GPU, and sent once at most.
+    brought, brought_bytes
+        Came back. A tensor that is used before its memory is needed does not.
+    stayed
+        Were large enough and stayed on the GPU: the host's budget was used up, or the host had no
+        more memory to pin.
+    """
+
+    tensors: int = 0
+    bytes: int = 0
+    shared: int = 0
+    brought: int = 0
+    brought_bytes: int = 0
+    stayed: int = 0
+
+
+class Where(Enum):
+    """Where a saved tensor is."""
+
+    WAITING = auto()  # on the GPU, to be sent when more are saved
+    LEAVING = auto()  # on the GPU still, and on its way
+    AWAY = auto()  # in the host's memory alone
+    EARLY = auto()  # on the GPU again, ahead of its use
+    BACK = auto()  # on the GPU again, in use
+    STAYING = auto()  # on the GPU, as the host has no room
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Of the GPU's memory, for saved tensors, in bytes.
+
+    Attributes
+    ----------
+    waiting
+        That the backward pass finds where they are, if it begins.
+    leaving
+        As many as fill the link: the forward pass waits for the oldest.
+    early
+        As many as fill the link again, when the last tensors of a step come back: all of its
+        gradients are there by then.
+    """
+
+    waiting: int
+    leaving: int
+    early: int
+
+    @classmethod
+    def of(cls, ahead_bytes: int) -> Windows:
+        """Share memory out."""
+        eighth = ahead_bytes // 8
+        return cls(ahead_bytes - 3 * eighth, 2 * eighth, eighth)
+
+    def early_with(self, held: int, left: float) -> int:
+        """Return how many bytes may come back ahead of their use, amid a backward pass.
+
+        What was saved last is used first, and leaves its room to them. Gradients take it from them
+        again, of which no more is known than that there are more and more of them.
+
+        Parameters
+        ----------
+        held
+            Bytes that are waiting or leaving.
+        left
+            The share of the pass's tensors that are to be used yet.
+        """
+        most = self.early + max(0.0, left - _LAST_SHARE) * (self.waiting + self.leaving)
+        return max(self.early, int(most) - held)
+
+
+class Saved:
+    """A tensor that may be in the host's memory, as the backward pass holds it."""
+
+    __slots__ = (
+        "__weakref__", "_pool", "bytes", "changed", "end", "here", "key", "number", "sent",
+        "users", "version", "versioned", "where",
+    )  # fmt: skip
+
+    def __init__(self, pool: Pool, values: Tensor, versioned: Tensor, key: Any, size: int) -> None:
+        self._pool = pool
+        self.number, self.key, self.bytes = pool.next_number(), key, size
+        self.where = Where.WAITING
+        self.users = 1
+        self.sent: Any = None
+        self.end: Any = None
+        self.changed = False
+        self.puts(values, versioned)
+
+    def puts(self, values: Tensor | None, versioned: Tensor | None) -> None:
+        """Hold values on the GPU, and what counts their changes in place; or none of them."""
+        self.here, self.versioned = values, versioned
+        if versioned is not None:
+            self.version = versioned._version
+
+    def look_for_changes(self) -> None:
+        """Note whether the values were changed in place."""
+        if self.versioned is not None:
+            self.changed |= self.versioned._version != self.version
+
+    def __del__(self) -> None:
+        self._pool.forget(self)
+
+
+def _nobody() -> None:
+    """Stand for a reference to nothing."""
+
+
+def key_of(values: Tensor, size: int) -> Any:
+    """Return what tells values without gaps, in a GPU's memory, from others."""
+    return (values.data_ptr(), size, values.dtype)
+
+
+class Pool:
+    """The saved tensors of a model's passes.
+
+    Parameters
+    ----------
+    link
+        Moves them.
+    budget_bytes
+        Of the host's memory that they may take, uncompressed.
+    ahead_bytes
+        Of the GPU's memory, which `Windows` shares out.
+    """
+
+    def __init__(self, link: Link, budget_bytes: int, ahead_bytes: int) -> None:
+        self.link = link
+        self.moved = Moved()
+        self._budget_bytes, self._windows = budget_bytes, Windows.of(ahead_bytes)
+        self._lock = RLock()  # a backward pass has threads of its own, and frees in any of them
+        self._number = 0
+        self._first = 1  # of the tensors of the pass that was saved last
+        self._is_saving = True
+        self._there: dict[int, weakref.ref[Saved]] = {}  # by number
+        self._by_key: dict[Any, weakref.ref[Saved]] = {}  # that have been on the GPU ever since
+        self._waiting: deque[weakref.ref[Saved]] = deque()
+        self._leaving: deque[weakref.ref[Saved]] = deque()
+        self._host_bytes = 0  # of those that were sent
+        self._may_reserve = True
+        self.bytes = dict.fromkeys(Where, 0)
+
+    def next_number(self) -> int:
+        """Return the number of the next tensor, from 1."""
+        self._number += 1
+        return self._number
+
+    def knows(self, key: Any) -> bool:
+        """Whether values are saved already, and on the GPU."""
+        with self._lock:
+            return self._by_key.get(key, _nobody)() is not None
+
+    def save(self, values: Tensor, size: int, versioned: Tensor | None = None) -> Saved | None:
+        """Take a tensor without gaps, to be sent to the host; None where there is no room for it.
+
+        Parameters
+        ----------
+        size
+            Its bytes.
+        versioned
+            What counts changes in place of the same memory; by default the tensor does.
+        """
+        versioned = values if versioned is None else versioned
+        with self._lock:
+            key = key_of(values, size)
+            known = self._by_key.get(key, _nobody)()
+            if known is not None and known.version == versioned._version:
+                known.users += 1
+                self.moved.shared += 1
+                return known
+            if self._host_bytes + self.bytes[Where.WAITING] + size > self._budget_bytes:
+                self.moved.stayed += 1
+                return None
+            saved = Saved(self, values, versioned, key, size)
+            if not self._is_saving:
+                self._first, self._is_saving = saved.number, True
+            self._there[saved.number] = self._by_key[key] = weakref.ref(saved)
+            self._waiting.append(self._by_key[key])
+            self.bytes[Where.WAITING] += size
+            self._send_the_oldest()
+            return saved
+
+    def use(self, saved: Saved) -> Tensor:
+        """Return a saved tensor, and bring back those that are used next.
+
+        Raises
+        ------
+        RuntimeError
+            If it was changed in place before it had left.
+        """
+        with self._lock:
+            self._end_of_saving()
+            if saved.where is Where.AWAY:
+                self._bring(saved, Where.BACK)
+            elif saved.where is Where.EARLY:
+                self._becomes(saved, Where.BACK)
+            # Before the wait for this one: they come behind what is on the stream until now.
+            self._bring_those_before(saved.number)
+            saved.look_for_changes()
+            if saved.changed:
+                raise RuntimeError(
+                    "a tensor that the backward pass needs was changed in place after it was "
+                    "saved; find the operation with torch.autograd.set_detect_anomaly(True)"
+                )
+            if saved.where is Where.BACK:  # the others were on the GPU all the time
+                self.link.wait(saved.end)
+            tensor = saved.here
+            saved.users -= 1
+            if saved.users <= 0:  # it may be used once more, by a graph that is retained
+                self._drop(saved)
+            return tensor
+
+    def forget(self, saved: Saved) -> None:
+        """Take off one that nobody holds any more."""
+        with self._lock:
+            if self._there.pop(saved.number, None) is None:
+                return
+            self._drop(saved)
+            self._no_longer_by_key(saved)
+            self.bytes[saved.where] -= saved.bytes
+            if saved.sent is not None:
+                self._host_bytes -= saved.bytes
+
+    def _end_of_saving(self) -> None:
+        """Let the next pass find what this one took at most, however far ahead the host runs.
+
+        A tensor takes as much memory as it has bytes until it has left, and the first pass, which
+        pins memory, runs less far ahead than those after it.
+        """
+        if self._is_saving:
+            self._is_saving = False
+            if self._may_reserve:
+                try:
+                    self.link.reserve(self._host_bytes)
+                except NoRoomError:  # those that find no room stay
+                    self._may_reserve = False  # every further try would take long
+
+    def _becomes(self, saved: Saved, where: Where) -> None:
+        self.bytes[saved.where] -= saved.bytes
+        self.bytes[where] += saved.bytes
+        saved.where = where
+
+    def _send_the_oldest(self) -> None:
+        """Send until no more are waiting than may, as far as the host has room."""
+        while self._waiting and self.bytes[Where.WAITING] > self._windows.waiting:
+            saved = self._waiting.popleft()()
+            if saved is None or saved.where is not Where.WAITING:
+                continue
+            self._let_go(self._windows.leaving - saved.bytes)
+            try:
+                if self._host_bytes + saved.bytes > self._budget_bytes:
+                    raise NoRoomError
+                saved.sent, saved.end = self.link.send(saved.here)
+            except NoRoomError:
+                self._budget_bytes = self._host_bytes  # every further try would take long
+                self.moved.stayed += 1
+                self._becomes(saved, Where.STAYING)
+                continue
+            self._becomes(saved, Where.LEAVING)
+            self._leaving.append(weakref.ref(saved))
+            self._host_bytes += saved.bytes
+            self.moved.tensors += 1
+            self.moved.bytes += saved.bytes
+
+    def _let_go(self, most_bytes: int) -> None:
+        """Free what left longest ago until no more than this is leaving."""
+        while self._leaving and self.bytes[Where.LEAVING] > most_bytes:
+            saved = self._leaving.popleft()()
+            if saved is not None and saved.where is Where.LEAVING:
+                self._drop(saved)
+
+    def _bring(self, saved: Saved, where: Where) -> None:
+        values, saved.end = self.link.bring(saved.sent)
+        saved.puts(values, values)
+        self._becomes(saved, where)
+        self.moved.brought += 1
+        self.moved.brought_bytes += saved.bytes
+
+    def _drop(self, saved: Saved) -> None:
+        """Free its memory on the GPU, for what comes after it has left or come."""
+        if saved.sent is None or saved.where is Where.AWAY:
+            return
+        saved.look_for_changes()
+        self.link.wait(saved.end)
+        saved.puts(None, None)
+        self._becomes(saved, Where.AWAY)
+        self._no_longer_by_key(saved)
+
+    def _no_longer_by_key(self, saved: Saved) -> None:
+        held = self._by_key.get(saved.key)
+        if held is not None and held() in (saved, None):
+            del self._by_key[saved.key]
+
+    def _bring_those_before(self, number: int) -> None:
+        """Bring back what is used next, as much as there is room for, and one at least."""
+        held = self.bytes[Where.WAITING] + self.bytes[Where.LEAVING]
+        left = (number - self._first) / (self._number - self._first + 1)
+        most = self._windows.early_with(held, left)
+        for before in range(number - 1, max(number - 1 - MOST_LOOKED_AT, 0), -1):
+            early = self.bytes[Where.EARLY]
+            if early >= most:
+                return
+            saved = self._there.get(before, _nobody)()
+            if saved is None or saved.where is not Where.AWAY or saved.users <= 0:
+                continue
+            if early > 0 and early + saved.bytes > most:
+                return
+            self._bring(saved, Where.EARLY)

@@ -16,7 +16,7 @@ from lanescope._core import native
 from lanescope.compression.channel import Channel
 from lanescope.compression.transfers import Parcel, Record
 from lanescope.errors import LanescopeError
-from lanescope.torch.saved import NoRoomError, key_of
+from lanescope.torch.activations import NoRoomError, key_of
 
 #: A tensor with gaps travels with all of its storage, unless that is more than so many times it.
 _MOST_TIMES = 4
@@ -75,7 +75,7 @@ def region_of(tensor: Any, is_known: Callable[[Any], bool] = lambda _: False) ->
     Parameters
     ----------
     is_known
-        Whether memory, by its `lanescope.torch.saved.key_of`, is saved already.
+        Whether memory, by its `lanescope.torch.activations.key_of`, is saved already.
     """
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
     order = memory_order(tensor)
