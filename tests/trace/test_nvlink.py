@@ -15,9 +15,9 @@ from lanescope.trace.columns import COUNTERS, read_columns, write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header, read_all_counters
 from lanescope.trace.limits import Ceilings, fills_all, joined, nvlink_limits, nvlinked
 from lanescope.trace.summarise import summarise
+from lanescope.trace.summary import evaluate, parse
 from lanescope.trace.timeline import Counters, Operations, best_counters
 from lanescope.trace.wire_fit import align, model_of
-from lanescope.watching.assertions import evaluate, parse
 from lanescope.watching.live import LiveWatch
 from tests.report.watch_factory import summary_text
 from tests.trace.timelines import DEVICE, MS, S, copies, even_counters, timeline

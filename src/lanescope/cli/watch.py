@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lanescope.findings.trace import Evaluation
     from lanescope.studies.watched import BoostedLaunch
     from lanescope.trace.run import WatchRun
+    from lanescope.trace.summary import Assertion
     from lanescope.trace.watch_folder import WatchManifest
-    from lanescope.watching.assertions import Assertion
     from lanescope.watching.launcher import Waited
     from lanescope.watching.requests import LiveView, SourceRequest
     from lanescope.watching.session import Watch
@@ -313,7 +313,7 @@ def _boosted(waited: Waited) -> BoostedLaunch:
 def _conditions(texts: Sequence[str]) -> list[Assertion]:
     if not texts:
         return []
-    from lanescope.watching.assertions import parse
+    from lanescope.trace.summary import parse
 
     return [parse(text) for text in texts]
 
@@ -459,7 +459,7 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
 
 def _hold(conditions: Sequence[Assertion], evaluation: Evaluation) -> bool:
     """Whether all conditions hold; each outcome is told on standard error."""
-    from lanescope.watching.assertions import evaluate
+    from lanescope.trace.summary import evaluate
 
     outcomes = [evaluate(condition, evaluation.summary) for condition in conditions]
     for outcome in outcomes:

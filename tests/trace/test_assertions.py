@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
 from lanescope.trace.summarise import summarise
-from lanescope.watching.assertions import Assertion, evaluate, parse
+from lanescope.trace.summary import Assertion, evaluate, parse
 from tests.trace.timelines import copies, timeline
 
 #: 1000 copies of 10 MB in 1 s at 20 GB/s each: half of the time
