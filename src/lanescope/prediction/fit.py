@@ -1,34 +1,43 @@
 """Fits the parameters of a link from timed transfers; pure, so that stored samples fit again.
 
-What copies in one direction cost is L + o, G, g, and the curves by size."""
+What copies in one direction cost is L + o, G, g, and the curves by size. How much traffic slows
+other traffic follows from how long both took together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from lanescope.codec.fields import from_attributes
 from lanescope.errors import InputError, command
-from lanescope.prediction.costs import transfer_seconds
-from lanescope.prediction.fit_together import (
-    fit_duplex,
-    fit_explicit_mapped,
-    fit_mixture,
-    fit_paced,
-)
+from lanescope.prediction.costs import Level, Rates, transfer_seconds
+from lanescope.prediction.graphs import TaskGraph
 from lanescope.prediction.parameters import (
     CopyCost,
     Direction,
+    Duplex,
     Errors,
     Launching,
     LinkParameters,
     Mapped,
+    Mixture,
     Origin,
+    Paced,
     Range,
 )
-from lanescope.prediction.points import Kind, Measured, Point, median_of, settle
+from lanescope.prediction.points import (
+    LONG_PART,
+    Kind,
+    Measured,
+    Point,
+    median_of,
+    pattern_of,
+    settle,
+)
+from lanescope.prediction.replay import USUAL, Simulation
 from lanescope.results import FloatArray
 from lanescope.units.estimate import Curve, Estimate, Surface
 
@@ -45,6 +54,17 @@ _ENGINE_BYTES = 64 << 10
 #: A longer copy may come out so much faster than a shorter one before points contradict.
 _TOLERANCE = 0.1
 _FEWEST_OF_A_CURVE = 4
+#: No traffic makes other traffic slower than so many times.
+_MOST_FACTOR = 8.0
+#: The gap is fitted in this unit, so that it is about as large as the factors; seconds.
+_GAP_UNIT = 5e-6
+#: So weakly a gap of none is preferred: where it changes no time, there is none.
+_NO_GAP = 1e-4
+#: As there are three unknowns.
+_FEWEST_POINTS = 4
+#: A kernel whose writes take nearly all of its time tells no more than one that only writes.
+_MOST_SHARE = 0.97
+_STEPS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +209,14 @@ def _launching(measured: Sequence[Measured]) -> Launching | None:
     many, linked = launches[count], events[0]
     if many.held is None:
         return None
-    call = median_of(many.calls).map(lambda seconds: seconds / count)
     # A recording and a wait for each kernel more than without events.
     more = (median_of(linked.calls).value - median_of(many.calls).value) / (
         2 * linked.point.streams
     )
     return Launching(
         first=launches[1].whole,
-        call=call,
-        gap=median_of(many.held).map(lambda seconds: seconds / count),
+        call=_each(many.calls, count),
+        gap=_each(many.held, count),
         event_call=Estimate.exactly(max(more, 0.0)),
     )
 
@@ -209,14 +228,11 @@ def _mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Mapped 
     if launching is None or (1, 0) not in found or (0, 1) not in found:
         return None
     first = launching.first
-    read, write = (_per_byte(found[key], first.value) for key in ((1, 0), (0, 1)))
+    read, write = (
+        _beyond(found[key].whole, first.value, found[key].point.bytes) for key in ((1, 0), (0, 1))
+    )
     mapped = Mapped(first, read, write)
     return replace(mapped, mixture=fit_mixture(measured, mapped))
-
-
-def _per_byte(measured: Measured, first: float) -> Estimate:
-    size = measured.point.bytes
-    return measured.whole.map(lambda seconds: max(seconds - first, 0.0) / size)
 
 
 def fit_direction(direction: Direction, measured: Sequence[Measured]) -> CopyCost:
@@ -252,7 +268,7 @@ def fit_direction(direction: Direction, measured: Sequence[Measured]) -> CopyCos
         gap=_gap(further[counts[-1]], per_byte),
         single=alone,
         next=Surface(tuple(further), tuple(_curve(times) for times in further.values())),
-        call=_curve(_calls(by_count[usual], usual)),
+        call=_curve({size: _each(m.calls, usual) for size, m in by_count[usual].items()}),
         engine=_engine(most, counts[-1], alone),
     )
 
@@ -360,20 +376,12 @@ def _gap(further: Mapping[float, Estimate], per_byte: Estimate) -> Estimate:
     return middle.map(lambda seconds: max(seconds, 0.0))
 
 
-def _calls(measured: Mapping[float, Measured], count: int) -> dict[float, Estimate]:
-    """How long the thread is held by each of so many calls."""
-    return {
-        size: median_of(one.calls).map(lambda seconds: seconds / count)
-        for size, one in measured.items()
-    }
-
-
 def _engine(many: Mapping[float, Measured], count: int, alone: Curve) -> Curve:
     """How long the engine is held by each of many copies that were all handed over before.
 
     Above the largest such copy it is the single copy's time without its delays.
     """
-    held = {s: _held(one.held, count) for s, one in many.items() if one.held is not None}
+    held = {s: _each(one.held, count) for s, one in many.items() if one.held is not None}
     largest = max(held)
     delay = alone.at(largest).value - held[largest].value
     for size, seconds in zip(alone.sizes, alone.seconds, strict=True):
@@ -382,5 +390,242 @@ def _engine(many: Mapping[float, Measured], count: int, alone: Curve) -> Curve:
     return _curve(held)
 
 
-def _held(seconds: FloatArray, count: int) -> Estimate:
+def _each(seconds: FloatArray, count: int) -> Estimate:
+    """Return what each of so many takes of the times of all."""
     return median_of(seconds).map(lambda whole: whole / count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opposing:
+    """Two flows of opposite directions, and the name that their G has among the parameters."""
+
+    kind: Kind
+    name: str
+    h2d_per_byte: Estimate
+    d2h_per_byte: Estimate
+
+    def at(self, parameters: LinkParameters, factors: FloatArray) -> LinkParameters:
+        """Return the parameters with both slowed so many times."""
+        down, up, gap = map(float, factors)
+        both = Duplex(
+            Estimate.exactly(self.h2d_per_byte.value * down),
+            Estimate.exactly(self.d2h_per_byte.value * up),
+            Estimate.exactly(gap * _GAP_UNIT),
+        )
+        return replace(parameters, **{self.name: both})  # type: ignore[arg-type]
+
+
+def fit_duplex(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
+    """Return G of copies while copies go the other way; None where that was not measured."""
+    one = _Opposing(Kind.DUPLEX, "duplex", parameters.h2d.per_byte, parameters.d2h.per_byte)
+    long = [m for m in measured if _part_bytes(m.point) >= LONG_PART]
+    found = _fitted(one, long, parameters)
+    if found is None:
+        return None
+    short = [m for m in measured if m.point.kind is Kind.DUPLEX and m not in long]
+    return replace(found, gaps=_gaps(short, replace(parameters, duplex=found)))
+
+
+def _part_bytes(point: Point) -> int:
+    return min(point.h2d_bytes, point.d2h_bytes) // point.streams
+
+
+def _gaps(short: Sequence[Measured], parameters: LinkParameters) -> Curve | None:
+    """Return by the size of short parts how much longer each holds its engine; None without any.
+
+    With the gap, the replay takes as long as was measured.
+    """
+    both = parameters.duplex
+    if both is None or both.gap is None or not short:
+        return None
+    found = {
+        _part_bytes(m.point): m.whole.map(partial(_gap_for, pattern_of(m.point), parameters))
+        for m in short
+    }
+    found[LONG_PART] = both.gap
+    sizes = sorted(found)
+    return Curve(tuple(sizes), tuple(found[size] for size in sizes))
+
+
+def _gap_for(graph: TaskGraph, parameters: LinkParameters, seconds: float) -> float:
+    """Return the gap with which the replay of a graph takes so long, of any that may be."""
+    low, high = 0.0, max(parameters.h2d.first.value, parameters.d2h.first.value)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if _seconds_with(graph, parameters, middle) < seconds:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _seconds_with(graph: TaskGraph, parameters: LinkParameters, gap: float) -> float:
+    both = parameters.duplex
+    if both is None:
+        return 0.0
+    flat = Curve((1, LONG_PART), (Estimate.exactly(gap),) * 2)
+    known = replace(parameters, duplex=replace(both, gaps=flat))
+    return Simulation(graph, Rates(known, Level.VALUE, USUAL), None).seconds()
+
+
+def fit_explicit_mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
+    """Return G of copies to the GPU and of kernels that write mapped memory, both at once."""
+    if parameters.mapped is None:
+        return None
+    one = _Opposing(
+        Kind.EXPLICIT_MAPPED,
+        "explicit_mapped",
+        parameters.h2d.per_byte,
+        parameters.mapped.write_per_byte,
+    )
+    return _fitted(one, measured, parameters)
+
+
+def fit_mixture(measured: Sequence[Measured], mapped: Mapped) -> Mixture | None:
+    """Return how much longer kernels take that read and write mapped memory; None without any."""
+    factors: dict[float, Estimate] = {}
+    for one in measured:
+        point = one.point
+        if point.kind is not Kind.MAPPED or not (point.reads and point.writes):
+            continue
+        reading = point.h2d_bytes * mapped.read_per_byte.value
+        writing = point.d2h_bytes * mapped.write_per_byte.value
+        share = writing / (reading + writing)
+        factors[share] = _beyond(one.whole, mapped.first.value, max(reading, writing))
+    if not factors:
+        return None
+    shares = tuple(sorted(factors))
+    return Mixture(shares, tuple(factors[share] for share in shares))
+
+
+def _beyond(whole: Estimate, first: float, unit: float) -> Estimate:
+    """Return what a kernel takes beyond an empty one, in such units."""
+    return whole.map(lambda seconds: max(seconds - first, 0.0) / unit)
+
+
+def _fitted(
+    one: _Opposing, measured: Sequence[Measured], parameters: LinkParameters
+) -> Duplex | None:
+    """Return the two factors and the gap with which the replay comes closest to all points.
+
+    Weighted by the relative error. The interval is that of the least squares, 95 % by Student's
+    distribution.
+    """
+    from scipy.optimize import least_squares
+
+    points = [m for m in measured if m.point.kind is one.kind]
+    if len(points) < _FEWEST_POINTS:
+        return None
+    graphs = [pattern_of(m.point) for m in points]
+    times = np.array([m.whole.value for m in points])
+
+    def errors(factors: FloatArray) -> FloatArray:
+        rates = Rates(one.at(parameters, factors), Level.VALUE, USUAL)
+        found = [Simulation(graph, rates, None).seconds() for graph in graphs]
+        return np.append(np.array(found) / times - 1, _NO_GAP * float(factors[2]))
+
+    # No copy holds its engine longer beside traffic than one of no bytes takes altogether.
+    most_gap = max(parameters.h2d.first.value, parameters.d2h.first.value) / _GAP_UNIT
+    bounds = ([1.0, 1.0, 0.0], [_MOST_FACTOR, _MOST_FACTOR, most_gap])
+    begin = [1.2, 1.2, most_gap / 4]
+    solved = least_squares(errors, begin, bounds=bounds, diff_step=1e-3)
+    widths = _widths(solved.jac, solved.fun)
+    down, up = (
+        _slowed(per_byte, float(factor), float(width))
+        for per_byte, factor, width in zip(
+            (one.h2d_per_byte, one.d2h_per_byte), solved.x[:2], widths[:2], strict=True
+        )
+    )
+    gap, width = float(solved.x[2]), float(widths[2])
+    known = Estimate(gap, max(gap - width, 0.0), max(min(gap + width, most_gap), gap))
+    return Duplex(down, up, known.map(lambda units: units * _GAP_UNIT))
+
+
+def _widths(jacobian: FloatArray, residual: FloatArray) -> FloatArray:
+    """Half-widths of the 95 % intervals of a least squares' solution."""
+    from scipy.stats import t as student
+
+    free = len(residual) - jacobian.shape[1]
+    covariance = np.linalg.pinv(jacobian.T @ jacobian) * float(residual @ residual) / max(free, 1)
+    return np.asarray(student.ppf(0.975, max(free, 1)) * np.sqrt(np.diag(covariance)))
+
+
+def _slowed(per_byte: Estimate, factor: float, width: float) -> Estimate:
+    """Return G times a factor that is known so well; traffic never makes it faster."""
+    low, high = max(factor - width, 1.0), min(factor + width, _MOST_FACTOR)
+    return Estimate(
+        per_byte.value * factor,
+        min(per_byte.low * low, per_byte.value * factor),
+        max(per_byte.high * high, per_byte.value * factor),
+    )
+
+
+def fit_paced(measured: Sequence[Measured], parameters: LinkParameters) -> Paced | None:
+    """Return the factors for each share that was measured; None without any."""
+    if parameters.mapped is None:
+        return None
+    found = {}
+    for work in sorted({m.point.work for m in measured if m.point.kind is Kind.PACED}):
+        points = [m for m in measured if m.point.kind is Kind.PACED and m.point.work == work]
+        points.sort(key=lambda m: m.point.h2d_bytes)
+        if len(points) != 3:  # alone, with a short copy, with a long one
+            continue
+        share = _share(points[0], parameters.mapped)
+        if 0 < share <= _MOST_SHARE:
+            found[share] = _factors(points, parameters)
+    if not found:
+        return None
+    shares = tuple(sorted(found))
+    copies, kernels = zip(*(found[share] for share in shares), strict=True)
+    return Paced(shares, copies, kernels)
+
+
+def _share(alone: Measured, mapped: Mapped) -> float:
+    writes = alone.point.d2h_bytes * mapped.write_per_byte.value
+    return writes / max(alone.whole.value - mapped.first.value, 1e-9)
+
+
+def _factors(points: Sequence[Measured], parameters: LinkParameters) -> tuple[Estimate, Estimate]:
+    """Return how many times as long copies and the kernel take beside each other.
+
+    The interval is that from all times at the end of theirs that makes both factors small to
+    all at the other.
+    """
+    alone, short, long = (m.whole for m in points)
+    known = parameters.mapped
+    first = 0.0 if known is None else known.first.value
+    per_byte = parameters.h2d.per_byte.value
+    copies = [m.point.h2d_bytes * per_byte for m in points[1:]]
+
+    def at(kernel: float, with_short: float, with_long: float) -> tuple[float, float]:
+        return _solved(kernel - first, (copies[0], copies[1]), with_short, with_long)
+
+    middle = at(alone.value, short.value, long.value)
+    low = at(alone.high, short.low, long.low)
+    high = at(alone.low, short.high, long.high)
+    copy, kernel = (
+        Estimate(b, min(a, b), max(b, c)) for a, b, c in zip(low, middle, high, strict=True)
+    )
+    return copy, kernel
+
+
+def _solved(
+    kernel: float, copies: tuple[float, float], with_short: float, with_long: float
+) -> tuple[float, float]:
+    """Return the factors of copies and of the kernel; all in seconds, `kernel` and `copies` alone.
+
+    The short copy ends before the kernel, which takes as long alone from then on; the long one
+    ends after it, and takes as long alone from then on. Each tells one factor from the other.
+    """
+    copy_factor = kernel_factor = 1.0
+    for _ in range(_STEPS):
+        # what the kernel did not do meanwhile is what it ended later
+        during_copies = copies[0] * copy_factor
+        kernel_factor = _slowed_by(1 - (with_short - kernel) / during_copies)
+        during_copies = kernel * kernel_factor
+        copy_factor = _slowed_by(1 - (with_long - copies[1]) / during_copies)
+    return copy_factor, kernel_factor
+
+
+def _slowed_by(pace: float) -> float:
+    return 1 / min(max(pace, 1 / _MOST_FACTOR), 1.0)
