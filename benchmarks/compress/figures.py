@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from lanescope.errors import InputError
-from lanescope.report.chart_files import FORMATS, write_chart
+from lanescope.report.charts import FORMATS, write_chart
 from lanescope.studies.compress.blocks import rate_charts
 from lanescope.studies.compress.compressed import read_crossings
 

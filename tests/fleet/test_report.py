@@ -9,7 +9,7 @@ from lanescope.codec.fields import decode
 from lanescope.fleet.compare import node_chart, pair_chart
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.report import FleetReport, fleet_report
-from lanescope.report.chart_files import chart_picture
+from lanescope.report.charts import chart_picture
 from lanescope.report.document_page import document_page
 from lanescope.studies.node_report import Fault, State, report_of_failure
 from tests.fleet.made_up import fleet, node

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.report.vega import specification
+from lanescope.report.charts import specification
 from lanescope.studies.pcie_thesis.document import (
     MOST_POINTS,
     chapters_page_html,

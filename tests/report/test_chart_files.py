@@ -10,7 +10,7 @@ import pytest
 
 from lanescope.document.contents import Axis, Chart, Curve
 from lanescope.errors import InputError
-from lanescope.report.chart_files import picture_svg, write_chart, write_charts
+from lanescope.report.charts import picture_svg, write_chart, write_charts
 from lanescope.store.store import read_run
 from lanescope.studies.runs.document import page_html, run_plots
 from tests.report import factory
@@ -100,7 +100,7 @@ def test_a_static_page_of_a_large_run_says_what_is_left_out(stored):
 
 def test_vl_convert_is_imported_only_when_used():
     code = (
-        "import sys, lanescope.studies.runs.document, lanescope.report.chart_files; "
+        "import sys, lanescope.studies.runs.document, lanescope.report.charts; "
         "sys.exit('vl_convert' in sys.modules)"
     )
     path = [p for p in sys.path if p]

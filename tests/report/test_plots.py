@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lanescope.document.contents import AnyChart, Bars, Chart, Curve
+from lanescope.report.charts import specification
 from lanescope.report.html import FROM_GPU, STATUS_COLOURS, TO_GPU
-from lanescope.report.vega import specification
 from lanescope.results import Status
 from lanescope.store.run import Run
 from lanescope.studies.runs.charts import bandwidth_chart, check_charts, sweep_series, time_chart

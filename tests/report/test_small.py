@@ -9,7 +9,7 @@ from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
 from lanescope.copies import Submission
-from lanescope.report.vega import specification
+from lanescope.report.charts import specification
 from lanescope.results import Status
 from lanescope.store.folder import State
 from lanescope.store.run import Manifest, rows_of

@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from lanescope.document.contents import EXTREMES, INTERVAL, PERCENTILES, Chart
+from lanescope.report.charts import specification
 from lanescope.report.html import COLOURS, DASHES, MARKERS
-from lanescope.report.vega import specification
 from lanescope.studies.taruc.charts import taruc_charts
 from lanescope.studies.taruc.views import MOST_CURVES
 from tests.report import factory

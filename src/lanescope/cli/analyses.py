@@ -165,7 +165,7 @@ def show(
     # What has been loaded stays to the end: the collector need not look at it again and again.
     gc.freeze()
     if plots is not None:
-        from lanescope.report.chart_files import require_folder
+        from lanescope.report.charts import require_folder
 
         require_folder(plots)
     with ExitStack() as stack:
@@ -184,7 +184,7 @@ def show(
     if plots is not None:
         write_plots(result, plots)
     if plot is not None:
-        from lanescope.report.chart_files import write_picture
+        from lanescope.report.charts import write_picture
 
         note("--plot FILE is now --plots DIR; the next version has no --plot")
         write_picture(result.picture(), plot)
@@ -202,7 +202,7 @@ def write_plots(result: AnalysisResult, folder: Path) -> int:
     InputError
         If it has none, or they cannot be written.
     """
-    from lanescope.report.chart_files import write_charts
+    from lanescope.report.charts import write_charts
 
     paths = write_charts(result.charts(), folder)
     if not paths:
@@ -244,7 +244,7 @@ def write_page(
 
 def _write_rates(result: AnalysisResult, plot: Path) -> None:
     """Write the data rates of 'bench compress' as --plot-rate named the pictures."""
-    from lanescope.report.chart_files import write_chart
+    from lanescope.report.charts import write_chart
 
     prefix = "compress-rate"
     charts = [one for one in result.charts() if one.key.startswith(prefix)]

@@ -164,7 +164,7 @@ def write_plots(run: Run) -> None:
 
     The run is stored and its page written: a picture that cannot be is no failure.
     """
-    from lanescope.report.chart_files import write_charts
+    from lanescope.report.charts import write_charts
     from lanescope.store.store import PLOTS
     from lanescope.studies.runs.document import run_plots
 

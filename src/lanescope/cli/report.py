@@ -244,7 +244,7 @@ def _report_run(
 
 
 def _write_plots(run: Run, folder: Path) -> None:
-    from lanescope.report.chart_files import write_charts
+    from lanescope.report.charts import write_charts
     from lanescope.studies.runs.document import run_plots
 
     paths = write_charts(run_plots(run), folder)

@@ -53,7 +53,7 @@ from lanescope.document.blocks import (
 from lanescope.document.contents import AnyChart, Finding
 from lanescope.errors import InputError
 from lanescope.report import html
-from lanescope.report.chart_files import chart_picture
+from lanescope.report.charts import chart_picture, height, specification, theme
 from lanescope.report.format import (
     cell_of,
     finding_blocks,
@@ -76,7 +76,6 @@ from lanescope.report.html import (
     time_element,
 )
 from lanescope.report.timeline_html import timeline_html
-from lanescope.report.vega import height, specification, theme
 
 #: Classes of headlines and banners; others are open.
 _KINDS = {Tone.GOOD: "good", Tone.BAD: "bad", Tone.PREDICTED: "guess"}

@@ -128,7 +128,7 @@ class AnalysisResult:
         InputError
             If it has none, or vl-convert is not installed.
         """
-        from lanescope.report.chart_files import picture_svg
+        from lanescope.report.charts import picture_svg
 
         if not (charts := self.charts()):
             raise InputError("this result has nothing to plot: none of its numbers has a chart")

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from lanescope.errors import InputError
-from lanescope.report.chart_files import write_chart
+from lanescope.report.charts import write_chart
 from lanescope.report.terminal import renderables
 from lanescope.studies.compress.blocks import compress_chart
 from lanescope.studies.compress.verdicts import Link

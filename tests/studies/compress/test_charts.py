@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.report.chart_files import write_chart
+from lanescope.report.charts import write_chart
 from lanescope.studies.compress.blocks import rate_charts
 from lanescope.studies.compress.compressed import read_crossings
 

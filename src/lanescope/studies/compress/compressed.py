@@ -101,7 +101,7 @@ class Compressed(AnalysisResult):
 
     def picture(self) -> str:
         """Return the ratio by GFC's dimensionality as SVG; see `AnalysisResult.picture`."""
-        from lanescope.report.chart_files import picture_svg
+        from lanescope.report.charts import picture_svg
 
         chart = compress_chart(self.arrays)
         return picture_svg([chart], chart.title, subtitle(chart), chart.notes)

@@ -214,7 +214,7 @@ class Validated(AnalysisResult):
 
     def picture(self) -> str:
         """Return a panel for each case as SVG."""
-        from lanescope.report.chart_files import picture_svg
+        from lanescope.report.charts import picture_svg
 
         first = self.compared[0]
         sides = " × ".join(map(str, self.validation.grid))

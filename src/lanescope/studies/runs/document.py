@@ -35,7 +35,7 @@ from lanescope.document.contents import AnyChart
 from lanescope.findings.machine import diagnose
 from lanescope.kinds import StrPath
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
-from lanescope.report.chart_files import chart_picture, write_charts
+from lanescope.report.charts import chart_picture, write_charts
 from lanescope.report.document_page import blocks_html, document_page
 from lanescope.report.format import MISSING, bytes_text, count_text, gbs_text, seconds_text
 from lanescope.report.html import text
