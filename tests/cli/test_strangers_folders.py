@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.codec.atomic import write_atomically
+from lanescope.codec.files import write_atomically
 from lanescope.prediction.stored_parameters import named_parameters, save
 from lanescope.store.folder import State
 from lanescope.store.store import RunWriter

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.codec.atomic import write_atomically, write_text
+from lanescope.codec.files import write_atomically, write_text
 from lanescope.errors import InputError
 from lanescope.units.values import File
 

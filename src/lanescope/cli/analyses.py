@@ -223,7 +223,7 @@ def write_page(
     Into its own folder: one that cannot be written is a note, as of `output.write_page`.
     """
     from lanescope.cli.output import no_page
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
     from lanescope.report.document_page import document_page
     from lanescope.store.store import PAGE
     from lanescope.studies.analysis import analysis_document

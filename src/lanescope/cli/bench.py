@@ -405,7 +405,7 @@ def params(
     Checks them on the way: what is wrong is named by line. Every parameter is written, with
     what it means, so that this also makes a file to begin with.
     """
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
     from lanescope.studies.taruc.parameters import parameters_named, parameters_text
 
     text = parameters_text(parameters_named(file).parameters)

@@ -140,6 +140,6 @@ def _tell(
 def _write(found: dict[str, object], path: Path) -> None:
     from json import dumps
 
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
 
     write_text(path, dumps(found, indent=2) + "\n")

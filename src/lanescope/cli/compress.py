@@ -142,7 +142,7 @@ def targets_of(files: list[Path], targets: list[Path], out: Path | None, force: 
     InputError
         If a file would be replaced without `force`, or two become one.
     """
-    from lanescope.codec.atomic import is_special
+    from lanescope.codec.files import is_special
 
     if out is not None:
         if len(files) > 1:
@@ -192,7 +192,7 @@ def say(source: Path, target: Path, index: Index, stored: int, json: bool) -> No
 
     On standard error where standard output has what was written.
     """
-    from lanescope.codec.atomic import is_standard_output
+    from lanescope.codec.files import is_standard_output
 
     aside = is_standard_output(target)
     if json:

@@ -264,7 +264,7 @@ def _show(
     if json:
         print(report.as_json(), end="")
     elif form is not None:
-        from lanescope.codec.atomic import write_text
+        from lanescope.codec.files import write_text
         from lanescope.operators import FleetFormat, fleet_text
 
         text = fleet_text(report, FleetFormat(form))

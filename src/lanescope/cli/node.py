@@ -143,7 +143,7 @@ def node(
     if to is None:
         print(text, end="")
     else:
-        from lanescope.codec.atomic import write_text
+        from lanescope.codec.files import write_text
 
         write_text(to, text)
         print(report)

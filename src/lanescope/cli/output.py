@@ -139,7 +139,7 @@ def write_page(run: Run, *, strict: bool) -> None:
     The run is stored: a page that cannot be written is no failure, and does not hide what the run
     comes to.
     """
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
     from lanescope.store.store import PAGE
     from lanescope.studies.runs.document import page_html
 

@@ -224,7 +224,7 @@ def _report_run(
     name: str, out: Path | None, plots: Path | None, *, json: bool, csv: bool, static: bool
 ) -> None:
     from lanescope.cli.output import print_run
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
     from lanescope.store.folder import find_run
     from lanescope.store.store import PAGE, read_run
 
@@ -273,7 +273,7 @@ def report_watch(
     """
     import json as encoder
 
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
     from lanescope.findings.trace import evaluate_watch
     from lanescope.studies.watch_report import summary_json, watch_page_html
 

@@ -113,7 +113,7 @@ def write_page(
     """
     import json
 
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
     from lanescope.store.store import PAGE
     from lanescope.studies.pcie_thesis.document import chapters_page_html
     from lanescope.studies.pcie_thesis.evaluate import evaluate

@@ -46,7 +46,7 @@ def topo(
     With --expect or --expect-gpus: exit code 4 where something is missing or different.
     """
     from lanescope.cli.output import console
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
     from lanescope.studies.running import machine_differences, resolve_machine
 
     if record is not None:

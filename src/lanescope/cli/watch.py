@@ -427,7 +427,7 @@ def _shown(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: b
 def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bool) -> None:
     """Write the page and the JSON, and the summary to standard error."""
     from lanescope.cli.output import console, no_page
-    from lanescope.codec.atomic import write_text
+    from lanescope.codec.files import write_text
     from lanescope.report.terminal import renderables
     from lanescope.store.store import PAGE
     from lanescope.studies.watch_report import (

@@ -13,8 +13,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.codec.atomic import write_named
-from lanescope.codec.files import open_file, reading
+from lanescope.codec.files import open_file, reading, write_named
 from lanescope.compression.array_files import (
     LONGEST_HEADER,
     NPY,

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.codec.atomic import write_named
 from lanescope.codec.fields import PositiveInt, build
-from lanescope.codec.files import fields_of, open_file, parse_json, reading
+from lanescope.codec.files import fields_of, open_file, parse_json, reading, write_named
 from lanescope.compression.array_values import cupy_type, numpy_type, value_bytes
 from lanescope.compression.codec import require_threads
 from lanescope.compression.container import KNOWN_TYPES

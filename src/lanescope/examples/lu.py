@@ -159,7 +159,7 @@ def _saving(folder: Path | None) -> Callable[[Any], None]:
     """Return what keeps a panel, those of the first turn only."""
     if folder is None:
         return lambda panel: None
-    from lanescope.codec.atomic import writing_to
+    from lanescope.codec.files import writing_to
 
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)

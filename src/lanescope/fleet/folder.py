@@ -18,9 +18,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lanescope._version import __version__
-from lanescope.codec.atomic import write_text
 from lanescope.codec.fields import Moment, build
-from lanescope.codec.files import fields_of, parse_json, read_json, read_text, require_version
+from lanescope.codec.files import (
+    fields_of,
+    parse_json,
+    read_json,
+    read_text,
+    require_version,
+    write_text,
+)
 from lanescope.errors import InputError
 from lanescope.fleet.exchange import PairRate, best_tries
 from lanescope.fleet.report import FleetReport

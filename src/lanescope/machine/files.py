@@ -17,9 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lanescope.codec.atomic import write_named
 from lanescope.codec.fields import FieldError, build, shown
-from lanescope.codec.files import line_of, parse_toml, read_text
+from lanescope.codec.files import line_of, parse_toml, read_text, write_named
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.machine.machine import Gpu, Link, LinkKind, Machine

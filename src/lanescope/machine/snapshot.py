@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from lanescope.codec.atomic import write_atomically
 from lanescope.codec.fields import Bound, FieldError, Positive, build
-from lanescope.codec.files import fields_of, read_json, read_text
+from lanescope.codec.files import fields_of, read_json, read_text, write_atomically
 from lanescope.machine import sysfs
 from lanescope.machine.machine import Gpu, Link, Machine, NvLink, Switch
 from lanescope.machine.nvml import Nvml

@@ -17,9 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from lanescope.calls import checked
-from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, build, shown
-from lanescope.codec.files import fields_of, parse_json, read_text, require_version
+from lanescope.codec.files import (
+    fields_of,
+    parse_json,
+    read_text,
+    require_version,
+    write_atomically,
+    writing_to,
+)
 from lanescope.errors import InputError, argument, command
 from lanescope.kinds import StrPath
 from lanescope.machine import HostBandwidth

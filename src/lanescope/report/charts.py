@@ -16,7 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from lanescope.codec.atomic import write_atomically, write_named
+from lanescope.codec.files import write_atomically, write_named
 from lanescope.document.contents import (
     AnyChart,
     Axis,

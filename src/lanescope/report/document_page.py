@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote
 
-from lanescope.codec.atomic import write_atomically
-from lanescope.codec.files import open_file
+from lanescope.codec.files import open_file, write_atomically
 from lanescope.document.blocks import (
     CHARTS,
     Badge,

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from lanescope.codec.atomic import replace_when_written, write_named, writing_to
+from lanescope.codec.files import replace_when_written, write_named, writing_to
 from lanescope.report.format import safe_cells
 from lanescope.report.perfetto_tracks import (
     CALL,

@@ -27,9 +27,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
-from lanescope.codec.atomic import PART, replace_when_written, writing_to
 from lanescope.codec.fields import FieldError, build, decode, shown
-from lanescope.codec.files import fields_of, read_json, require_version
+from lanescope.codec.files import (
+    PART,
+    fields_of,
+    read_json,
+    replace_when_written,
+    require_version,
+    writing_to,
+)
 from lanescope.errors import InputError, argument, command
 from lanescope.machine import Machine
 from lanescope.machine.files import dumps_machine, machine_in_folder

@@ -168,7 +168,7 @@ class Run:
         InputError
             If it cannot be written, or the run has no folder and no path is given.
         """
-        from lanescope.codec.atomic import write_text
+        from lanescope.codec.files import write_text
         from lanescope.store.folder import result_place
         from lanescope.store.store import PAGE
         from lanescope.studies.runs.document import page_html

@@ -23,8 +23,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lanescope.codec.atomic import sync_folder, writing_to
-from lanescope.codec.files import fields_of
+from lanescope.codec.files import fields_of, sync_folder, writing_to
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath
 from lanescope.results import Result, Source

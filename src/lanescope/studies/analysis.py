@@ -165,7 +165,7 @@ class PagedResult(AnalysisResult):
         InputError
             If it cannot be written.
         """
-        from lanescope.codec.atomic import write_text
+        from lanescope.codec.files import write_text
         from lanescope.report.document_page import document_page
 
         write_text(Path(path), document_page(self.page_document()))

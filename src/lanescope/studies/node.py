@@ -26,8 +26,8 @@ from typing import Annotated, ClassVar
 from lanescope import interruption
 from lanescope._version import __version__
 from lanescope.calls import checked
-from lanescope.codec.atomic import writing_to
 from lanescope.codec.fields import shown
+from lanescope.codec.files import writing_to
 from lanescope.copies import Copy, Experiment
 from lanescope.copies.experiment import experiment_of
 from lanescope.engine.sampling import Plan

@@ -93,7 +93,7 @@ class Watched(AnalysisResult):
         InputError
             If it cannot be written.
         """
-        from lanescope.codec.atomic import write_text
+        from lanescope.codec.files import write_text
 
         assert self.run.folder is not None, "a watch is always stored"
         page = self.run.folder / PAGE if path is None else Path(path)

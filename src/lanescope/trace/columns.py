@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from lanescope.codec.atomic import replace_when_written, write_atomically
 from lanescope.codec.fields import Bound, PositiveInt, decode
-from lanescope.codec.files import fields_of, read_json, reading
+from lanescope.codec.files import (
+    fields_of,
+    read_json,
+    reading,
+    replace_when_written,
+    write_atomically,
+)
 from lanescope.codec.tables import metadata_of, open_table, require_short, table_of
 from lanescope.errors import InputError
 from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range

@@ -8,9 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import build
-from lanescope.codec.files import fields_of, read_json, require_version
+from lanescope.codec.files import (
+    fields_of,
+    read_json,
+    require_version,
+    write_atomically,
+    writing_to,
+)
 from lanescope.machine import Machine
 from lanescope.machine.nvml import Nvml
 from lanescope.trace.limits import nvlinked

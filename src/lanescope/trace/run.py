@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lanescope.codec.atomic import write_atomically, writing_to
 from lanescope.codec.fields import FieldError, Positive, Signed, build
-from lanescope.codec.files import fields_of, read_json
+from lanescope.codec.files import fields_of, read_json, write_atomically, writing_to
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.results import median_interval

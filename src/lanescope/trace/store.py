@@ -32,9 +32,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lanescope.codec.atomic import sync_folder, writing_to
 from lanescope.codec.fields import shown
-from lanescope.codec.files import reading
+from lanescope.codec.files import reading, sync_folder, writing_to
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of

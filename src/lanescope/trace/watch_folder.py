@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lanescope.codec.atomic import writing_to
 from lanescope.codec.fields import Moment
-from lanescope.codec.files import opened_folder
+from lanescope.codec.files import opened_folder, writing_to
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
 from lanescope.machine.files import dumps_machine

@@ -393,7 +393,7 @@ def _why_not_written(path: Path) -> str | None:
     """Return why a file cannot be written, before minutes are spent on what goes into it."""
     import tempfile  # slow to load
 
-    from lanescope.codec.atomic import file_of
+    from lanescope.codec.files import file_of
 
     try:
         if path.is_dir():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lanescope._core import native
 from lanescope._version import __version__
-from lanescope.codec.atomic import writing_to
+from lanescope.codec.files import writing_to
 from lanescope.codec.prometheus import Sample, metric
 from lanescope.errors import InputError
 from lanescope.interruption import Interrupted

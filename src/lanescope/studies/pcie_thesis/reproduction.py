@@ -22,9 +22,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lanescope.codec.atomic import writing_to
 from lanescope.codec.fields import FieldError, Moment, build
-from lanescope.codec.files import fields_of
+from lanescope.codec.files import fields_of, writing_to
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, RunFolder, State, read_manifest, read_stored, verb_of

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lanescope._core import native
-from lanescope.codec.atomic import write_atomically
 from lanescope.codec.fields import from_attributes
+from lanescope.codec.files import write_atomically
 from lanescope.engine.core import reason_for
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Gpu, Machine
