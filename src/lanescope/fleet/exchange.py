@@ -203,7 +203,8 @@ def _followed(ranks: MpiRanks, exchange: Exchange, deadline: float) -> None:
         except (ValueError, FieldError):
             return  # of another version
         done = exchange.with_partner(order.partner)
-        ranks.answer(_encoded(done), time.monotonic() + exchange.seconds)
+        encoded = json.dumps(dataclasses.asdict(done)).encode()
+        ranks.answer(encoded, time.monotonic() + exchange.seconds)
 
 
 def _round(ranks: MpiRanks, exchange: Exchange, pairs: Sequence[Pair]) -> dict[int, Done]:
@@ -224,10 +225,6 @@ def _round(ranks: MpiRanks, exchange: Exchange, pairs: Sequence[Pair]) -> dict[i
         except (ValueError, FieldError):
             continue  # of another version: it has not answered
     return answers
-
-
-def _encoded(done: Done) -> bytes:
-    return json.dumps(dataclasses.asdict(done)).encode()
 
 
 def _rate(pair: Pair, hosts: Mapping[int, str], found: Sequence[Done]) -> PairRate:

@@ -83,7 +83,9 @@ def summary_sections(
         f"Watched {fmt.seconds_text(summary.seconds)}. GB/s are 1e9 bytes of payload a second."
     )
     moved = [
-        *_directions(summary.directions, most.directions),
+        _direction_table(RATES, summary.directions, most.directions)
+        if summary.directions
+        else Text(NOTHING),
         *_nvlink(summary, most.directions),
         *tables,
     ]
@@ -125,10 +127,6 @@ def _gpu_words(one: GpuTime) -> str:
         f"{fmt.seconds_text(one.seconds)} from its first to its last operation, and was idle "
         f"{idle}."
     )
-
-
-def _directions(directions: Sequence[DirectionSummary], most: int) -> list[Block]:
-    return [_direction_table(RATES, directions, most)] if directions else [Text(NOTHING)]
 
 
 def _nvlink(summary: Summary, most: int) -> list[Block]:

@@ -46,7 +46,7 @@ from lanescope.studies.watch_blocks import (
     summary_sections,
 )
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK
-from lanescope.trace.probe import Episode, ProbedDirection, Sign
+from lanescope.trace.probe import ProbedDirection, Sign
 from lanescope.trace.run import SourceRecord, Turns, WatchManifest, WatchRun
 from lanescope.trace.summary import DirectionSummary, Summary
 from lanescope.trace.timeline import CALL_TIMES, GPU_CLOCK, Process
@@ -79,6 +79,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
         "how much of that time they took.",
     ),
 )
+_DEFINITIONS = Details([Facts(_WORDS)], "Wire, mean and peak, hatched, GB/s, time")
 #: Of the values below; it changes when a key changes its meaning or goes.
 _SUMMARY_VERSION = 1
 _MOST_GROUPS = 100
@@ -116,7 +117,7 @@ def _watch_document(run: WatchRun, evaluation: Evaluation) -> Document:
         Section("processes", "Processes", _processes(run)),
         losses,
         Section("sources", "How it was watched", _sources(manifest.sources)),
-        Section("definitions", "What the timeline shows", _definitions() if timeline else ()),
+        Section("definitions", "What the timeline shows", (_DEFINITIONS,) if timeline else ()),
     )
     program = shlex.join(manifest.program)
     repeated = program == _heading(manifest)
@@ -178,10 +179,6 @@ def _nothing(manifest: WatchManifest) -> str:
     used = [source.name for source in manifest.sources if source.used]
     why = f"{', '.join(used)} saw nothing" if used else "no source could watch"
     return f"There is nothing to show: {why}."
-
-
-def _definitions() -> list[Block]:
-    return [Details([Facts(_WORDS)], "Wire, mean and peak, hatched, GB/s, time")]
 
 
 def _sources(sources: Sequence[SourceRecord]) -> list[Block]:
@@ -344,8 +341,5 @@ def _probed(one: ProbedDirection) -> dict[str, Any]:
         "delay_raised_episodes": one.count_of(Sign.DELAY),
         "delay_raised_seconds": one.seconds_of(Sign.DELAY),
     }
-    return {**asdict(one), **values, "episodes": [_episode(e) for e in longest]}
-
-
-def _episode(episode: Episode) -> dict[str, Any]:
-    return {**asdict(episode), "sign": episode.sign.value}
+    episodes = [{**asdict(episode), "sign": episode.sign.value} for episode in longest]
+    return {**asdict(one), **values, "episodes": episodes}

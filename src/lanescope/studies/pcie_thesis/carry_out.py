@@ -103,7 +103,8 @@ def carry_out(folder: ReproductionFolder, progress: Progress | None = None) -> i
                 folder.finish(over)
                 done.append(over)
         state = State.COMPLETE if stopped.signal is None else State.INTERRUPTED
-        folder.update(dataclasses.replace(request, state=state, notes=_failures(done)))
+        notes = tuple(dict.fromkeys(one.error for one in done if one.error is not None))
+        folder.update(dataclasses.replace(request, state=state, notes=notes))
     return stopped.signal
 
 
@@ -149,7 +150,3 @@ def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped
         return Done(turn, place, parse_steps(program.output))
     except InputError as error:
         return Done(turn, place, error=str(error))
-
-
-def _failures(done: Sequence[Done]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.error for one in done if one.error is not None))

@@ -269,17 +269,14 @@ def _row(row: PathRow) -> BarRow:
     guess = status is Status.PREDICTED
     low, high = (None, None) if guess else (row.low_gbs or value, row.high_gbs or value)
     bar = Bar(str(status), STATUS_COLOURS[status], value, low, high, _hint(row), guess)
-    limit = f"limit {gbs_text(row.limit_gbs)} GB/s: {_limit_reason(row)}"
+    reason = "" if row.measured is None else row.measured.limit_reason
+    limit = f"limit {gbs_text(row.limit_gbs)} GB/s: {reason}"
     return BarRow(row.label, (bar,), row.limit_gbs, limit, _bar_label(row))
 
 
 def _bar_label(row: PathRow) -> str:
     share = row.share_of_limit
     return gbs_text(row.gbs) + ("" if share is None else f"  ·  {percent_text(share)}")
-
-
-def _limit_reason(row: PathRow) -> str:
-    return "" if row.measured is None else row.measured.limit_reason
 
 
 def _hint(row: PathRow) -> str:
