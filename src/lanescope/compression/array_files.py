@@ -376,34 +376,28 @@ def safetensors_arrays(path: Path) -> Opened:
         with safe_open(path, framework="np"):  # refuses what is cut off, overlaps or has gaps
             pass
     except SafetensorError as error:
-        raise InputError(
-            f"{path} is no whole file of safetensors: {error}; copy or write it again"
-        ) from error
+        raise _damaged(path, str(error)) from error
     with path.open("rb") as file:
         length = int.from_bytes(file.read(LENGTH_BYTES), "little")
-        header = json.loads(file.read(length))
+        tensors = tensors_of(path, file.read(length))
     entries, left_out = [], []
-    for name, about in header.items():
-        if name == "__metadata__":
-            continue
-        dtype = _TAKEN.get(about["dtype"])
-        if dtype is None:
-            left_out.append(f"{name} holds {about['dtype']}, which no codec takes")
-        elif 0 in about["shape"]:
+    for name, (kind, shape, begin, _) in tensors.items():
+        if kind not in _TAKEN:
+            left_out.append(f"{name} holds {kind}, which no codec takes")
+        elif 0 in shape:
             left_out.append(f"{name} holds no values")
         else:
-            entries.append(_tensor_entry(path, name, dtype, about, LENGTH_BYTES + length))
+            entries.append(_tensor_entry(path, name, kind, shape, LENGTH_BYTES + length + begin))
     return Opened(tuple(entries), tuple(left_out))
 
 
-def _tensor_entry(path: Path, name: str, dtype: str, about: dict[str, Any], data: int) -> Entry:
-    shape = tuple(about["shape"])
-    begin = data + about["data_offsets"][0]
+def _tensor_entry(path: Path, name: str, kind: str, shape: tuple[int, ...], begin: int) -> Entry:
+    dtype = _TAKEN[kind]
 
     def load() -> Values:
         return read_values(path, storage(dtype), begin, shape)
 
-    note = "fp8 as bytes" if about["dtype"].startswith("F8") else ""
+    note = "fp8 as bytes" if kind.startswith("F8") else ""
     return Entry(f"{path}:{name}", dtype, shape, load, note=note)
 
 

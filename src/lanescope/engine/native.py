@@ -299,8 +299,9 @@ def busy_gpus(machine: Machine, nvml: Nvml) -> dict[int, BusyError]:
     for gpu in machine.gpus:
         load, others = nvml.busy(gpu.uuid) if gpu.uuid is not None else (None, [])
         if others and load is not None and load >= _BUSY_PERCENT:
+            listed = ", ".join(map(str, others))
             busy[gpu.index] = BusyError(
-                f"{gpu.id} is busy: {load} % load, used by process {_listed(others)}.",
+                f"{gpu.id} is busy: {load} % load, used by process {listed}.",
                 f"Wait for it to end, or measure all the same with {argument.allow_busy}.",
             )
     return busy
@@ -314,10 +315,6 @@ def _over_pcie(machine: Machine, experiment: Experiment) -> set[str]:
         for part in (copy.source.part, copy.destination.part)
         if any(link.kind is LinkKind.PCIE for link, _ in hops(machine, copy) or ())
     }
-
-
-def _listed(processes: list[int]) -> str:
-    return ", ".join(map(str, processes))
 
 
 def _there(shapes: Sequence[SmShape | None]) -> tuple[SmShape, ...]:

@@ -132,7 +132,8 @@ def resolve_command(
     path = (os.environ if environment is None else environment).get("PATH", os.defpath)
     if shutil.which(name, path=path) is not None:
         return tuple(command)
-    there = [folder for folder in path.split(os.pathsep) if os.path.isfile(_inside(folder, name))]
+    places = (os.path.join(folder, name) for folder in path.split(os.pathsep))
+    there = [place for place in places if os.path.isfile(place)]
     if os.path.isdir(name) and os.sep in name:
         raise CommandError(f"{name} is a folder; name a program", _NOT_EXECUTABLE)
     if os.sep in name and os.path.exists(name):
@@ -142,7 +143,7 @@ def resolve_command(
         )
     if os.sep not in name and there:
         raise CommandError(
-            f"{_inside(there[0], name)} may not be executed; make it executable (chmod +x)",
+            f"{there[0]} may not be executed; make it executable (chmod +x)",
             _NOT_EXECUTABLE,
         )
     where = "" if os.sep in name else " in PATH"
@@ -171,10 +172,6 @@ def launch(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
     killed_by = -code if code < 0 else None
     exit_code = code if killed_by is None else _KILLED + killed_by
     return Outcome(exit_code, start_ns, end_ns, program.pid, killed_by)
-
-
-def _inside(folder: str, name: str) -> str:
-    return os.path.join(folder, name)
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
