@@ -264,7 +264,12 @@ class _Event(IntEnum):
 
 
 class Simulation:
-    """Replays a graph once; `run` does it."""
+    """Replays a graph once, event by event; `run` does it.
+
+    Between two events every flow goes at a constant rate. An event is the end of a flow, or one of
+    three that are known in advance: a task becomes ready, its bytes begin to flow, its server is
+    free again.
+    """
 
     def __init__(self, graph: TaskGraph, rates: Rates, links: SharedLinks | None) -> None:
         self._graph, self._rates = graph, rates

@@ -464,6 +464,9 @@ class Compared:
 def compare(validation: Validation, parameters: LinkParameters, predictor: Predictor) -> Compared:
     """Predict all that was measured.
 
+    What is predicted from are a machine's link parameters, the bytes of a case, and the time of its
+    kernel alone. No time of a method goes into its prediction.
+
     Raises
     ------
     InputError
