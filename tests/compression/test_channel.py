@@ -12,8 +12,8 @@ from lanescope import InputError, LanescopeError
 from lanescope._core import native
 from lanescope.compression import channel as module
 from lanescope.compression import deciding
+from lanescope.compression.array_values import gpu_array
 from lanescope.compression.deciding import Decision, Sampled, Transfer
-from lanescope.compression.gpu_arrays import gpu_array
 from lanescope.compression.stream import Codec
 from lanescope.errors import MissingPartError
 from tests.compression.gpu_stand_ins import Core, stand_in

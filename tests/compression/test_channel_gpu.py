@@ -12,8 +12,8 @@ import pytest
 import lanescope
 from lanescope import LanescopeError
 from lanescope._core import native
+from lanescope.compression.array_values import current_stream
 from lanescope.compression.deciding import Decision
-from lanescope.compression.gpu_arrays import current_stream
 from lanescope.errors import InputError
 from tests.patience import PATIENCE_S
 

@@ -12,8 +12,8 @@ from lanescope import InputError, LanescopeError
 from lanescope.compression import channel as channel_module
 from lanescope.compression import deciding, page_copies, paging
 from lanescope.compression import pages as pages_module
+from lanescope.compression.array_values import gpu_array
 from lanescope.compression.deciding import Always
-from lanescope.compression.gpu_arrays import gpu_array
 from lanescope.compression.stream import Codec
 from tests.compression.gpu_stand_ins import stand_in
 from tests.compression.page_cores import Copier, HostCore, PeerCore, memory

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lanescope.boosting.running import LIBRARY, boost_library
-from lanescope.compression.gpu_arrays import (
+from lanescope.compression.array_values import (
     GpuArray,
     current_stream,
     dtype_name,

@@ -10,6 +10,13 @@ from typing import Any
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
+from lanescope.compression.array_values import (
+    GpuArray,
+    LookedAt,
+    current_stream,
+    gpu_array,
+    new_array,
+)
 from lanescope.compression.channel_setup import (
     AUTO,
     OVER_HOST,
@@ -35,13 +42,6 @@ from lanescope.compression.deciding import (
     Looks,
     Transfer,
     choose,
-)
-from lanescope.compression.gpu_arrays import (
-    GpuArray,
-    LookedAt,
-    current_stream,
-    gpu_array,
-    new_array,
 )
 from lanescope.compression.page_copies import coded
 from lanescope.compression.paging import PageTransfers

@@ -12,8 +12,8 @@ from typing import Any
 
 from lanescope._core import native
 from lanescope.calls import shown
+from lanescope.compression.array_values import GpuArray, LookedAt, gpu_array
 from lanescope.compression.deciding import Always, Decider, Decision, Transfer, decided, dtype_of
-from lanescope.compression.gpu_arrays import GpuArray, LookedAt, gpu_array
 from lanescope.compression.rule import CODECS_BY_DTYPE, CodecCost, LinkModel, Rule, takes
 from lanescope.compression.stream import Codec
 from lanescope.engine.core import reason_for

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from lanescope._core import native
 from lanescope.calls import checked
-from lanescope.compression.gpu_arrays import GpuArray, LookedAt
+from lanescope.compression.array_values import GpuArray, LookedAt
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 

@@ -12,14 +12,14 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from lanescope._core import native
-from lanescope.compression.deciding import Decision, Transfer, dtype_of
-from lanescope.compression.gpu_arrays import (
+from lanescope.compression.array_values import (
     GpuArray,
     LookedAt,
     current_stream,
     gpu_array,
     new_bytes,
 )
+from lanescope.compression.deciding import Decision, Transfer, dtype_of
 from lanescope.compression.pages import (
     ALIGNMENT,
     BLOCK_BYTES,

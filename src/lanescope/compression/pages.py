@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.calls import shown
-from lanescope.compression.deciding import Decision
-from lanescope.compression.gpu_arrays import (
+from lanescope.compression.array_values import (
     coded_dtype,
     framework_of_array,
     gpu_array,
     new_array,
 )
+from lanescope.compression.deciding import Decision
 from lanescope.compression.transfers import core_errors
 from lanescope.errors import InputError
 from lanescope.kinds import StrPath

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from lanescope.calls import checked
 from lanescope.compression import page_copies
+from lanescope.compression.array_values import GpuArray, current_stream, framework_of_array
 from lanescope.compression.deciding import Decision, Transfer
-from lanescope.compression.gpu_arrays import GpuArray, current_stream, framework_of_array
 from lanescope.compression.page_copies import (
     NoMemoryError,
     PageCopies,

@@ -26,11 +26,16 @@ from lanescope._core import native
 from lanescope.calls import checked, shown
 from lanescope.codec.fields import PositiveInt, build
 from lanescope.codec.files import fields_of, open_file, parse_json, reading, write_named
-from lanescope.compression.array_values import cupy_type, numpy_type, value_bytes
+from lanescope.compression.array_values import (
+    coded_dtype,
+    cupy_type,
+    dtype_name,
+    numpy_type,
+    value_bytes,
+)
 from lanescope.compression.codec import require_threads
 from lanescope.compression.container import KNOWN_TYPES
 from lanescope.compression.deciding import Decision, dtype_of
-from lanescope.compression.gpu_arrays import coded_dtype, dtype_name
 from lanescope.compression.pages import PageGroup, PageParcel, PageRun, offsets_of, padded
 from lanescope.compression.stream import as_bytes, input_errors, require_size
 from lanescope.compression.transfers import Parcel, core_errors

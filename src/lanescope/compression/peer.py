@@ -20,6 +20,13 @@ from lanescope._core import native
 from lanescope._version import __version__
 from lanescope.calls import checked
 from lanescope.compression import meeting
+from lanescope.compression.array_values import (
+    GpuArray,
+    current_stream,
+    dtype_name,
+    gpu_array,
+    new_array,
+)
 from lanescope.compression.channel_setup import (
     AUTO,
     TO_GPU,
@@ -40,13 +47,6 @@ from lanescope.compression.deciding import (
     choose,
     decided,
     dtype_of,
-)
-from lanescope.compression.gpu_arrays import (
-    GpuArray,
-    current_stream,
-    dtype_name,
-    gpu_array,
-    new_array,
 )
 from lanescope.compression.rule import AT_BEST
 from lanescope.compression.stream import Codec

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lanescope._core import native
-from lanescope.compression.array_values import cupy_type, meant, room_for_values
-from lanescope.compression.gpu_arrays import current_stream
+from lanescope.compression.array_values import cupy_type, current_stream, meant, room_for_values
 from lanescope.errors import InputError
 from lanescope.units.sizes import size_text
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from lanescope._core import native
+from lanescope.compression.array_values import current_stream, gpu_array
 from lanescope.compression.channel_setup import (
     AUTO,
     codec_of_transfers,
@@ -29,7 +30,6 @@ from lanescope.compression.deciding import (
     choose,
     dtype_of,
 )
-from lanescope.compression.gpu_arrays import current_stream, gpu_array
 from lanescope.compression.rule import AT_BEST, CodecCost, Rule
 from lanescope.compression.stream import Codec, describe
 from lanescope.torch.pieces import StreamEncoder, Tensor, numpy_of, room_for

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 from lanescope.calls import shown
+from lanescope.compression.array_values import coded_dtype
 from lanescope.compression.deciding import Transfer
-from lanescope.compression.gpu_arrays import coded_dtype
 from lanescope.errors import InputError, LanescopeError
 from lanescope.torch.deciding import Decisions, decisions, log_in_run, tag_name
 from lanescope.torch.pieces import Tensor

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import torch
 
 from lanescope._core import native
+from lanescope.compression.array_values import coded_dtype, current_stream
 from lanescope.compression.codec import AUTO, compress, decompress, most_bytes
 from lanescope.compression.deciding import dtype_of
-from lanescope.compression.gpu_arrays import coded_dtype, current_stream
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import core_errors
 from lanescope.errors import LanescopeError
