@@ -31,7 +31,7 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     monkeypatch.setattr(torch_copies, "GPU", "meta")
     monkeypatch.setattr(torch_copies, "require_library", lambda: None)
-    monkeypatch.setattr(torch_copies, "_is_captured", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch_copies, "_stream_of", lambda gpu: 0)
     monkeypatch.setattr(torch_copies, "copy_to_host", lambda *given: found.append(given[2]))
     monkeypatch.setattr(torch_copies, "copy_to_gpu", lambda *given: found.append(-given[2]))
@@ -187,7 +187,7 @@ def test_after_a_failure_pytorch_copies_by_itself(
 def test_what_is_captured_into_a_graph_is_left_to_pytorch(
     carried: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch_copies, "_is_captured", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with lanescope.boost(), pytest.raises(NotImplementedError, match="no data"):
         torch.zeros(COUNT, device="meta").cpu()
     assert carried == []
