@@ -346,8 +346,8 @@ def turns_text(turns: Turns) -> str:
     if len(turns.plain) == 1:
         watched = fmt.seconds_text(turns.watched[0])
         return (
-            f"Whole time of the program: {unwatched} unwatched, {watched} watched; one turn of each "
-            "does not tell what watching costs."
+            f"Whole time of the program: {unwatched} unwatched, {watched} watched; one turn of "
+            "each does not tell what watching costs."
         )
     median, low, high = (f"{100 * share:+.2f} %" for share in turns.slowdown)
     sure = "95 % interval" if len(turns.plain) >= FEWEST_FOR_INTERVAL else "range"

@@ -191,8 +191,8 @@ def test_small_copies_are_pinned_for_more_than_large_ones():
     )
     assert all(0.02 < change.effect < 0.03 for change in (small, large))
     assert large.worth
-    assert re.search("gains 2.*less than 5% is not worth", small.why)
-    _, found = changes_in(with_small_copies(200_000, 200.0), LINK)
+    assert re.search("gains 2.*less than 10% is not worth", small.why)
+    _, found = changes_in(with_small_copies(200_000, 50.0), LINK)
     assert found[Step.PIN,].worth
 
 

@@ -5,6 +5,7 @@ From a watch and the parameters of a link to advice.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
 from lanescope.errors import InputError, command
@@ -32,6 +33,8 @@ from lanescope.units.words import time_text
 LEAST_OF_WATCH = 0.001
 #: What ran once, as the start of a program, has to gain this share of the watched time.
 _LEAST_GAIN_ONCE = 0.02
+#: What repeats has to gain this share of the time of all that its process repeats.
+_LEAST_GAIN_OF_LOOPS = 0.005
 #: To read what copies carry is worth a note from this share of a round on.
 _LEAST_READING = 0.01
 #: Libraries that copy pageable data into pinned memory of their own before they submit a copy.
@@ -64,7 +67,13 @@ def advise(
     predict = predicting(predictor, parameters)
     found = [_of_phase(phase, predict, parameters) for phase in phases]
     found = _with_places(found, run, ceilings)
-    found = sorted((_if_it_matters(one, run.timeline.seconds) for one in found), key=_first_gain)
+    loops: dict[int, float] = defaultdict(float)
+    for one in found:
+        rounds = one.phase.rounds_in_run
+        loops[one.phase.pid] += one.base_seconds * rounds if rounds > 1 else 0.0
+    seconds = run.timeline.seconds
+    found = [_if_it_matters(one, seconds, loops[one.phase.pid]) for one in found]
+    found.sort(key=_first_gain)
     return Advice(
         {process.pid: process.command for process in run.timeline.processes},
         run.timeline.seconds,
@@ -150,21 +159,32 @@ def _of_phase(phase: Phase, predict: Predict, parameters: LinkParameters) -> Pha
     )
 
 
-def _if_it_matters(one: PhaseAdvice, watched_seconds: float) -> PhaseAdvice:
-    """Return the advice of a phase, of which nothing is worth it where the phase takes no time."""
+def _if_it_matters(one: PhaseAdvice, watched_seconds: float, loops_seconds: float) -> PhaseAdvice:
+    """Return the advice of a phase, of which nothing is worth it where it gains next to nothing.
+
+    Parameters
+    ----------
+    loops_seconds
+        Of all that the phase's process does more than once.
+    """
     share = one.phase.run_seconds / watched_seconds if watched_seconds > 0 else 1.0
     if share < LEAST_OF_WATCH:
         why = f"its phase has less than {LEAST_OF_WATCH:.1%} of the watched time"
         return replace(one, changes=tuple(replace(c, why=c.why or why) for c in one.changes))
     if one.phase.rounds_in_run > 1:
-        return one
-    why = f"it ran once, and gains less than {_LEAST_GAIN_ONCE:.0%} of the watched time"
-    least = _LEAST_GAIN_ONCE * watched_seconds
-    # where nobody knows what pinning takes the run gains no more than the round
+        least, seconds = _LEAST_GAIN_OF_LOOPS, loops_seconds
+        why = f"it gains less than {least:.1%} of all that the program repeats"
+    else:
+        least, seconds = _LEAST_GAIN_ONCE, watched_seconds
+        why = f"it ran once, and gains less than {least:.0%} of the watched time"
+    # where nobody knows what pinning takes the run gains no more than its rounds
     gains = (
-        (c, c.round_gain_seconds if c.gain_seconds is None else c.gain_seconds) for c in one.changes
+        (c, c.round_gain_seconds.value * one.phase.rounds_in_run)
+        if c.gain_seconds is None
+        else (c, c.gain_seconds.value)
+        for c in one.changes
     )
-    changes = (c if gain.value >= least else replace(c, why=c.why or why) for c, gain in gains)
+    changes = (c if gain >= least * seconds else replace(c, why=c.why or why) for c, gain in gains)
     return replace(one, changes=tuple(changes))
 
 

@@ -12,8 +12,10 @@ from lanescope.findings.advice.contents import AGAIN, NEEDLESS, Brings
 from lanescope.findings.advice.edits import (
     OF_DATA,
     PIECE_NS,
+    copies_before_kernels,
     is_pageable,
     look_later,
+    pin,
     wait_once,
 )
 from lanescope.findings.advice.lanes import IN
@@ -343,10 +345,15 @@ _OF_LOOKING_LATER = (
 )
 
 
-def looks_later(phase: Phase) -> bool:
-    """Whether `Step.DEFER` has the host look at results while the GPU makes the next ones."""
+def looks_later(phase: Phase, steps: Collection[Step]) -> bool:
+    """Whether `Step.DEFER`, one of the steps, has the host look at results a round later.
+
+    It does so while the GPU makes the next ones, and only at what comes to pinned memory.
+    """
     tasks = [] if phase.schedule is None else list(phase.schedule.tasks)
-    return look_later(tasks) != tasks
+    if Step.PIN in steps:
+        tasks = pin(tasks, lambda kind, size: 0.0)
+    return Step.DEFER in steps and look_later(tasks) != tasks
 
 
 def waited_once(steps: tuple[Step, ...], phase: Phase) -> int:
@@ -363,7 +370,7 @@ def waited_once(steps: tuple[Step, ...], phase: Phase) -> int:
 def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     """Return what has to hold for these steps, for a phase as it is."""
     waits = (Step.ASYNC,) if waited_once(steps, phase) else ()
-    of_steps = _OF_STEPS | ({Step.DEFER: _OF_LOOKING_LATER} if looks_later(phase) else {})
+    of_steps = _OF_STEPS | ({Step.DEFER: _OF_LOOKING_LATER} if looks_later(phase, steps) else {})
     of_steps |= {Step.KEEP: (*_unchanged(phase), _room(phase))}
     found = [sentence for step in (*steps, *waits) for sentence in of_steps[step]]
     if phase.rounds_in_run == 1:
@@ -417,7 +424,7 @@ def lines_of(steps: tuple[Step, ...], phase: Phase) -> list[str]:
         *((Step.KEEP,) if brought & {*AGAIN} or not brought & _OTHERWISE_KEPT else ()),
     ]
     lines = {Step.KEEP: of_keep}
-    if looks_later(phase):
+    if looks_later(phase, steps):
         lines[Step.DEFER] = ["defer-results"]
     return [what for step in steps for what in lines.get(step, [step])]
 
@@ -438,6 +445,9 @@ def _of_phase(steps: tuple[Step, ...], phase: Phase) -> list[str]:
         found.append("The host does not look at what comes back to be sent again.")
     if Step.DEFER in steps and Step.KEEP not in steps and may_feed_back(phase):
         found.append("What a round sends to the GPU does not come of what it has read back.")
+    tasks = () if phase.schedule is None else phase.schedule.tasks
+    if Step.BATCH in steps and copies_before_kernels(tasks) != [*tasks]:
+        found.append("What all of the copies send is there before the kernels between them run.")
     cut = Step.STREAMS in steps or Step.HYBRID in steps
     works = phase.kernel_seconds is not None and phase.kernel_seconds.value > 0
     if cut and works:

@@ -68,6 +68,7 @@ _TRIED = (
     (Step.BATCH,),
     (Step.PIN, Step.BATCH),
     (Step.DEFER,),
+    (Step.PIN, Step.DEFER),
     (Step.KEEP,),
     (Step.KEEP, Step.PIN),
     (Step.KEEP, Step.DEFER),
@@ -107,6 +108,8 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
             continue
         if steps[-1] is Step.ASYNC and phase.synchronous:
             continue  # the model tells of all calls that wait
+        if steps == (Step.PIN, Step.DEFER) and not looks_later(phase, steps):
+            continue  # few bytes are left on the GPU, wherever they would come to
         try:
             before, after = round_seconds(schedule, edit_of(steps), parameters)
             if Step.KEEP in steps and comes_back(phase):  # perhaps the host needs what comes back
@@ -226,7 +229,7 @@ def _host_ns(tasks: Sequence[Task]) -> float:
 def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:
     is_staged = any(task.staged for task in schedule.tasks)
     words = _REMEDIES | ({Step.PIN: _UNSTAGED} if is_staged else {})
-    words |= {Step.DEFER: _LOOKING_LATER} if looks_later(phase) else {}
+    words |= {Step.DEFER: _LOOKING_LATER} if looks_later(phase, steps) else {}
     words |= {Step.BATCH: gathering(phase) or _REMEDIES[Step.BATCH]}
     if Step.BATCH in steps and _pins_all(schedule):  # the buffer is all that has to be pinned
         steps = tuple(step for step in steps if step is not Step.PIN)

@@ -27,6 +27,8 @@ Lasts = Callable[[int, int], float]
 _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 #: Copies are gathered where so many follow each other, smaller than this in the mean.
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
+#: Copies between which a short kernel or two run are gathered, too, if there are so many of them.
+_LEAST_BETWEEN_KERNELS, _FEW_KERNELS, _SHORT_KERNEL_NS = 8, 2, 20_000
 #: So many rounds on streams of their own show that they take turns.
 _LEAST_TURNS = 4
 #: To gather: nanoseconds for a copy, besides those for its bytes.
@@ -248,7 +250,8 @@ def _number(round_: int, place: int) -> int:
 def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) -> list[Task]:
     """Return tasks whose small copies that follow each other in a round are one copy.
 
-    They are gathered in a buffer of their own, which is pinned.
+    They are gathered in a buffer of their own, which is pinned. Short kernels between many copies
+    to the GPU run behind that copy.
 
     Parameters
     ----------
@@ -257,7 +260,8 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
     """
     found: list[Task] = []
     becomes: dict[int, int] = {}  # numbers of copies that are gathered
-    for _, same in groupby(tasks, key=lambda t: (t.kind, t.stream, t.round, t.memory)):
+    ordered = copies_before_kernels(tasks)
+    for _, same in groupby(ordered, key=lambda t: (t.kind, t.stream, t.round, t.memory)):
         run = list(same)
         total = sum(task.bytes for task in run)
         if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * most_bytes:
@@ -284,6 +288,44 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
             )
         )
     return [_renumbered(task, becomes) for task in found] if becomes else found
+
+
+def copies_before_kernels(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks in which copies to the GPU stand before the short kernels between them."""
+    found: list[Task] = []
+    run: list[Task] = []
+
+    def end_run() -> None:
+        copies = [task for task in run if task.kind == IN]
+        if len(copies) >= _LEAST_BETWEEN_KERNELS:
+            found.extend(copies + [task for task in run if task.kind == WORK])
+        else:
+            found.extend(run)
+        run.clear()
+
+    for task in tasks:
+        if run and not _goes_on(run, task):
+            end_run()
+        if run or task.kind == IN:
+            run.append(task)
+        else:
+            found.append(task)
+    end_run()
+    return found
+
+
+def _goes_on(run: Sequence[Task], task: Task) -> bool:
+    """Whether a task goes on with copies between which short kernels run."""
+    first, kernels = run[0], 0
+    for before in reversed(run):
+        if before.kind == IN:
+            break
+        kernels += 1
+    if (task.round, task.stream) != (first.round, first.stream):
+        return False
+    if task.kind == WORK:
+        return kernels < _FEW_KERNELS and task.lasts <= _SHORT_KERNEL_NS
+    return task.kind == IN and task.memory is first.memory
 
 
 def _renumbered(task: Task, becomes: Mapping[int, int]) -> Task:

@@ -19,6 +19,9 @@ from lanescope.trace.rectangles import covered_ns, union
 _ODD_TIME, _ODD_COUNT, _ODD_TOGETHER = 0.005, 0.1, 0.05
 #: A program that returns results in fewer rounds than this share is cut where data goes in.
 _LEAST_RETURNING = 0.125
+#: Where data goes in piece by piece, each smaller than this and behind it a kernel or two, for
+#: half of all rounds or more, they are cut where results come back all the same, if so often.
+_SMALL_PIECE, _FEW_KERNELS, _PIECEMEAL, _FEWEST_RETURNING = 64 << 10, 2, 0.5, 8
 #: Among copies of one direction a pause this long begins a round if it is also longer
 #: than all that was done since the last one.
 _PAUSE_NS = 50_000
@@ -92,9 +95,24 @@ def _starts(lane: Lane, regular: BoolArray) -> IntArray:
     after = rows[1:][(kind[1:] != OUT) & (kind[:-1] == OUT)]
     most = max(into, after, key=len)
     often = returned.size and returned.size >= _LEAST_RETURNING * most.size
-    chosen = returned if often else most
+    piecemeal = returned.size >= _FEWEST_RETURNING and _is_piecemeal(lane, most)
+    chosen = returned if often or piecemeal else most
     starts = np.concatenate(([0], chosen[chosen > 0])).astype(np.int64)
     return _with_pauses(lane, starts)
+
+
+def _is_piecemeal(lane: Lane, starts: IntArray) -> bool:
+    """Whether most of the rounds that begin there are a small copy to the GPU and little work."""
+    if not starts.size:
+        return False
+    behind = lane.rows(slice(int(starts[0]), len(lane)))
+    at = starts - starts[0]
+    copies, kernels = (
+        np.add.reduceat((behind.kind == kind).astype(np.int64), at) for kind in (IN, WORK)
+    )
+    moved = np.add.reduceat(np.where(behind.kind == IN, behind.bytes, 0), at)
+    small = (copies == 1) & (moved < _SMALL_PIECE) & (kernels > 0) & (kernels <= _FEW_KERNELS)
+    return bool(small.mean() >= _PIECEMEAL)
 
 
 def _passed_on(lane: Lane, back: IntArray, into: IntArray) -> BoolArray:
