@@ -138,7 +138,7 @@ def test_pageable_results_are_pinned_and_looked_at_while_the_gpu_goes_on():
     for _ in range(40):
         program.kernel(1000.0)
         program.copy(20 * MB, down=False, host=PAGEABLE, wait=True)
-        program.host(900.0)
+        program.host(900.0)  # of 3.9 ms, more than 10 % besides what pinned memory gains
     phase = only(program)
     both = change(phase, "pin+defer")
     assert both is phase.advised[0]

@@ -97,10 +97,12 @@ class Change(Finding):
         """What it asks of the program: as much as the step that asks most.
 
         Where many launches have to be right for a part of the data, one more: steps of a loop may
-        need all of what the one before them made.
+        need all of what the one before them made. One more, too, where results that become pinned
+        are looked at a round later, as the loop is another one then.
         """
         many = self.kernels >= MANY_KERNELS and bool(IN_PARTS & set(self.steps))
-        return max(ASKS[step] for step in self.steps) + many
+        later = {Step.PIN, Step.DEFER} <= set(self.steps)
+        return max(ASKS[step] for step in self.steps) + many + later
 
     @property
     def worth(self) -> bool:
