@@ -52,7 +52,7 @@ def advise(
         option(
             Unread("--what-if"),
             "Replay the measured rounds under edits: pin, async, prefetch, batch[=SIZE], defer, "
-            "keep, copies=FACTOR, kernels=FACTOR, joined by commas.",
+            "keep, mapped, copies=FACTOR, kernels=FACTOR, joined by commas.",
             metavar="EDITS",
         ),
     ] = None,

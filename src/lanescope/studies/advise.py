@@ -84,7 +84,7 @@ class Advise(Analysis):
     what_if
         Edits in place of advice, such as ``"pin,prefetch"``: what the measured rounds would take.
         One or several of ``pin``, ``async``, ``prefetch``, ``batch``, ``batch=SIZE``, ``defer``,
-        ``keep``, ``copies=FACTOR``, ``kernels=FACTOR``.
+        ``keep``, ``mapped``, ``copies=FACTOR``, ``kernels=FACTOR``.
     """
 
     verb: ClassVar[str] = "advise"

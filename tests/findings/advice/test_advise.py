@@ -159,6 +159,36 @@ def test_few_bytes_that_come_back_are_left_on_the_gpu_without_pinned_memory():
     assert "pin+defer" not in kinds
 
 
+def test_kernels_read_and_write_the_few_bytes_of_a_round_in_place():
+    program = Program()
+    for _ in range(60):
+        program.copy(512, down=True, host=PAGEABLE, wait=True)
+        program.kernel(10.0)
+        program.copy(256, down=False, host=PAGEABLE, wait=True)
+        program.host(3.0)
+    phase = only(program)
+    mapped = change(phase, "pin+mapped")
+    assert mapped.evidence[0].startswith("replay of")
+    # a launch of 3 µs, the kernel, 4 lines read and one written of 1.2 µs each, to wake up from the
+    # wait 6, and 3 of the host
+    assert mapped.seconds.value == pytest.approx(28e-6, rel=0.1)
+
+
+def test_larger_copies_or_many_kernels_are_not_replayed_in_place():
+    def mapped(size, kernels):
+        program = Program()
+        for _ in range(60):
+            program.copy(size, down=True, wait=True)
+            for _ in range(kernels):
+                program.kernel(10.0)
+            program.copy(256, down=False, wait=True)
+        return [one for one in only(program).changes if Step.MAPPED in one.steps]
+
+    assert all("model of Implicit" in one.evidence[0] for one in mapped(1 * MB, 1))
+    assert all("model of Implicit" in one.evidence[0] for one in mapped(512, 8))
+    assert [one.evidence[0][:9] for one in mapped(512, 1)] == ["replay of"]
+
+
 def piecemeal(kernel: float = 2.0) -> Program:
     """A loop of 40 small copies, a kernel behind each, then a long one and what it returns."""
     program = Program()

@@ -36,7 +36,8 @@ def changes(parameters, *, rounds=20, size=100 * MB):
 
 
 def changes_in(program, parameters, language=CUDA):
-    (found,) = find_phases(program.operations(), kernels=True)
+    contents = program.contents() if isinstance(program, Carrying) else Contents.none()
+    (found,) = find_phases(program.operations(), contents, kernels=True)
     phase = in_language(found, language)
     predict = predicting(Simple(), parameters)
     found = changes_of(phase, calibrate(phase, predict), predict, parameters)
@@ -210,3 +211,38 @@ def test_keeping_data_and_pinning_small_copies_has_to_gain_more():
     (both,) = (one for one in found if one.steps == (Step.KEEP, Step.PIN))
     assert both.why == "keep alone gains as much, within 5% of a round"
     assert found[0].steps == (Step.KEEP,)
+
+
+@pytest.mark.parametrize(
+    ("sent", "answers"),
+    [
+        pytest.param(lambda number: 1_000 + number, True, id="new"),
+        pytest.param(lambda number: 1_000, False, id="the same"),
+        pytest.param(lambda number: 1_000 + number % 4, False, id="by turns"),
+        pytest.param(lambda number: None, False, id="not read"),
+    ],
+)
+def test_what_the_host_may_decide_by_is_not_left_on_the_gpu(sent, answers):
+    program = Carrying()
+    for number in range(60):
+        program.carry(512, sent(number), down=True)
+        program.kernel(10.0)
+        program.carry(256, 5_000 + number, down=False)
+        program.host(3.0)
+    _, found = changes_in(program, LINK)
+    why = found[Step.DEFER,].why
+    assert (why or "").startswith("what the host sends is little and new each time") == answers
+    assert (why is None) == (not answers)
+    assert "What a round sends to the GPU does not come" in " ".join(found[Step.DEFER,].conditions)
+
+
+def test_much_new_data_does_not_come_of_what_the_host_reads():
+    program = Carrying()
+    for number in range(60):
+        program.carry(200_000, 1_000 + number, down=True)
+        program.kernel(10.0)
+        program.carry(256, 5_000 + number, down=False)
+        program.host(3.0)
+    phase, found = changes_in(program, LINK)
+    assert phase.new_bytes == 200_000
+    assert not (found[Step.DEFER,].why or "").startswith("what the host sends")

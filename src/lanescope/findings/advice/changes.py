@@ -415,6 +415,17 @@ def may_feed_back(phase: Phase) -> bool:
     return 0 < sent <= _MOST_FED_BACK
 
 
+def feeds_back(steps: Collection[Step], phase: Phase) -> bool:
+    """Whether steps have to know before what the host sends, though it may come of results.
+
+    A round sends little, new each time, and reads as little.
+    """
+    if not {Step.DEFER, Step.PREFETCH} & {*steps} or Step.KEEP in steps:
+        return False
+    read = sum(copy.bytes for copy in phase.copies if copy.direction is Direction.D2H)
+    return may_feed_back(phase) and phase.new_bytes > 0 and 0 < read <= _MOST_FED_BACK
+
+
 def lines_of(steps: tuple[Step, ...], phase: Phase) -> list[str]:
     """Return of what lines of code are shown with these steps."""
     brought = _brought(phase)

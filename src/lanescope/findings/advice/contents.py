@@ -88,11 +88,14 @@ class Sends:
         Whether all that a round sends is the same in each round.
     resident
         What stays on the GPU where nothing is sent again; None where nothing is.
+    new_bytes
+        That each round sends at places where nearly nothing has been sent before.
     """
 
     tasks: tuple[Task, ...]
     constant: bool = False
     resident: Resident | None = None
+    new_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +249,21 @@ def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntA
     found, in_part = _in_part(found, [place for _, place in placed], shares)
     again = {place for task, (_, place) in zip(found, placed, strict=True) if task.brings in AGAIN}
     whole = (one for one in read if one.place in again and one.brings in AGAIN)
-    return Sends(tuple(_passed_on(found)), constant, _resident(whole, in_part))
+    new_bytes = _new_bytes(read)
+    return Sends(tuple(_passed_on(found)), constant, _resident(whole, in_part), new_bytes)
+
+
+def _new_bytes(read: Iterable[_Read]) -> int:
+    """Return how much of what each round sends has not been sent before, nearly ever."""
+    contents: dict[_Place, list[int]] = defaultdict(list)
+    for one in read:
+        if one.place[0] == IN:
+            contents[one.place].append(one.content)
+    return sum(
+        place[1]
+        for place, mine in contents.items()
+        if len(mine) >= _FEWEST and len(set(mine)) >= _MOST * len(mine)
+    )
 
 
 def _is_constant(read: Iterable[_Read], places: Mapping[_Place, Counter[Brings]]) -> bool:

@@ -10,7 +10,7 @@ from functools import cache, lru_cache, partial
 import numpy as np
 
 from lanescope.errors import NotMeasuredError, argument
-from lanescope.findings.advice.advice import Step
+from lanescope.findings.advice.advice import MANY_KERNELS, Step
 from lanescope.findings.advice.changes import (
     comes_back,
     gathering,
@@ -72,6 +72,8 @@ _TRIED = (
     (Step.KEEP,),
     (Step.KEEP, Step.PIN),
     (Step.KEEP, Step.DEFER),
+    (Step.MAPPED,),
+    (Step.PIN, Step.MAPPED),
 )
 #: As `EDITS`, but copies back stay whose data need not be sent again.
 KEEPS_SENDING: Mapping[str, Edit] = {**EDITS, "keep": partial(keep, back=False)}
@@ -85,6 +87,7 @@ _REMEDIES = {
     Step.DEFER: "leave the few bytes that each round reads back on the GPU, and read those of "
     "many rounds together",
     Step.KEEP: "keep on the GPU what is there already, in place of sending it again",
+    Step.MAPPED: "let the kernels read and write mapped host memory, and copy nothing",
 }
 _LOOKING_LATER = (
     "look at a round's results while the GPU makes the next ones (two pinned buffers, copies that "
@@ -108,6 +111,8 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
             continue
         if steps[-1] is Step.ASYNC and phase.synchronous:
             continue  # the model tells of all calls that wait
+        if Step.MAPPED in steps and phase.launches >= MANY_KERNELS:
+            continue  # nobody knows which of them read it
         if steps == (Step.PIN, Step.DEFER) and not looks_later(phase, steps):
             continue  # few bytes are left on the GPU, wherever they would come to
         try:

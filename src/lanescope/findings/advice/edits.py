@@ -29,6 +29,10 @@ _SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: Copies between which a short kernel or two run are gathered, too, if there are so many of them.
 _LEAST_BETWEEN_KERNELS, _FEW_KERNELS, _SHORT_KERNEL_NS = 8, 2, 20_000
+#: Where a round sends no more bytes kernels can read them in the host's memory: a read of a line
+#: over the link takes so long (`bench latency`), and one thread reads so many one by one; more are
+#: read by many.
+_MOST_IN_PLACE, _LINE_NS, _LINE_BYTES, _MOST_LINES = 64 << 10, 1_200.0, 128, 4
 #: So many rounds on streams of their own show that they take turns.
 _LEAST_TURNS = 4
 #: To gather: nanoseconds for a copy, besides those for its bytes.
@@ -429,6 +433,52 @@ def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task
     return found
 
 
+def read_in_place(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+    """Return tasks without copies: kernels read and write the few bytes in pinned host memory.
+
+    The kernel behind what is no longer sent takes longer by a read over the link for each line of
+    it, as far as one thread reads them one by one, and the one before what no longer comes back by
+    a write; the host waits for that kernel where it waited for the copy. Not where a round sends
+    more, or more comes back, which may be data that kernels add up there, or pageable memory.
+    """
+    if not _is_little(tasks):
+        return list(tasks)
+    found: list[Task] = []
+    left: list[Task] = []  # out since the last task that stays
+    for task in tasks:
+        if task.kind == OUT and found:
+            found[-1] = _written_in_place(found[-1], task)
+        if task.kind != WORK:
+            left.append(task)
+            continue
+        sent = [one.bytes for one in left if one.kind == IN]
+        reads = sum(min(-(-size // _LINE_BYTES), _MOST_LINES) for size in sent)
+        waits = task.waits or any(one.waits for one in left)
+        gap = task.gap + sum(one.gap for one in left)
+        found.append(replace(task, lasts=task.lasts + reads * _LINE_NS, waits=waits, gap=gap))
+        left = []
+    return found
+
+
+def _is_little(tasks: Sequence[Task]) -> bool:
+    """Whether no round copies more than its kernels can read and write in pinned host memory."""
+    moved: dict[tuple[int, int], int] = defaultdict(int)
+    for task in tasks:
+        if task.kind == WORK:
+            continue
+        if task.memory is not MemoryKind.PINNED:
+            return False
+        moved[task.kind, task.round] += task.bytes
+    most = {IN: _MOST_IN_PLACE, OUT: LOOKED_AT}
+    return all(size <= most[kind] for (kind, _), size in moved.items())
+
+
+def _written_in_place(kernel: Task, copy: Task) -> Task:
+    """Return a kernel that writes what a copy behind it has brought back."""
+    kernel = replace(kernel, lasts=kernel.lasts + _LINE_NS)
+    return replace(kernel, blocks=True, hold=_WAKES_NS) if copy.blocks else kernel
+
+
 def faster_copies(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:
     """Return tasks whose copies run so many times as fast, as over another link."""
     return [
@@ -452,4 +502,5 @@ EDITS: dict[str, Edit] = {
     "batch": batch,
     "defer": defer,
     "keep": keep,
+    "mapped": read_in_place,
 }

@@ -13,6 +13,7 @@ from lanescope.findings.advice.changes import (
     REUSED,
     candidates,
     conditions,
+    feeds_back,
     lines_of,
     pins_small_copies,
     present,
@@ -43,7 +44,7 @@ _LEAST_GAIN_OF_CALLS = 0.03
 #: the host's time alone, which differs from run to run by as much (`BETWEEN_RUNS`), and is longer
 #: while it is traced.
 _LEAST_GAIN_OF_HOST = 0.1
-#: The same where they are gathered, too; and of pinning them, besides what else is done.
+#: The same where there are fewer copies then, or none; and of pinning, besides what else is done.
 _LEAST_GAIN_OF_SMALL_PINS = 0.05
 #: Rounds take so much longer or shorter in another run: this and `edited._REPLAY_ERROR` are what
 #: benchmarks/advise/intervals.py finds in the gains that were measured.
@@ -131,9 +132,11 @@ def changes_of(
             lambda state: middle_after(state, predict.value(state)),
             lambda state: middle_after(state, predict.least(state)),
         )
+        in_place = any(Step.MAPPED in one.steps for one in found)  # the replay has it already
         found += [
             _judged(phase, error, candidate, state, after(state), launching)
             for candidate, state in candidates(phase, predict_after)
+            if not (in_place and Step.MAPPED in candidate.steps)
         ]
     found = [with_pinning(one, phase, parameters) for one in found]
     return in_order(simplest(found, phase))
@@ -403,6 +406,12 @@ def _change(
         waits_once=waited_once(candidate.steps, phase) > 0,
     )
     why = why_not(of_this_run, before, _least_gain(change, phase), once=phase.rounds == 1)
+    if why is None and feeds_back(candidate.steps, phase):
+        share = gain.value / before
+        why = (
+            "what the host sends is little and new each time, and may come of what it has read "
+            f"just before; if it does not, this gains {share:.0%}"
+        )
     return replace(change, why=why)
 
 
@@ -412,7 +421,8 @@ def _least_gain(change: Change, phase: Phase) -> float:
     if Step.DEFER in steps and Step.KEEP not in steps:
         return _LEAST_GAIN_OF_HOST
     if pins_small_copies(steps, phase):
-        return _LEAST_GAIN_OF_SMALL_PINS if Step.BATCH in steps else _LEAST_GAIN_OF_HOST
+        fewer = {Step.BATCH, Step.MAPPED} & steps
+        return _LEAST_GAIN_OF_SMALL_PINS if fewer else _LEAST_GAIN_OF_HOST
     return _LEAST_GAIN_OF_CALLS if change.asks else LEAST_GAIN
 
 

@@ -111,6 +111,8 @@ class Phase:
         Whether all that a round sends is the same in each round, as far as it was read.
     resident
         What stays on the GPU where nothing is sent again; None where nothing is.
+    new_bytes
+        That each round sends, and nearly none sent before; as far as copies were read.
     language
         ``PyTorch``, ``CuPy`` or ``CUDA C++``, by the names of its kernels.
     """
@@ -144,6 +146,7 @@ class Phase:
     kernels: Kernels | None = None
     constant_input: bool = False
     resident: Resident | None = None
+    new_bytes: int = 0
     language: str = "CUDA C++"
 
     @property

@@ -171,6 +171,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
         schedule=schedule,
         constant_input=sends.constant,
         resident=sends.resident,
+        new_bytes=sends.new_bytes,
         call_gap_seconds=call_gap_seconds(lane, number),
         slowed_by_kernels=slowed_by_kernels(lane),
         part_seconds=part_seconds(lane, int(number[-1]) + 1, parts),

@@ -29,7 +29,9 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Size, quoted
 
-NAMES = "pin, async, prefetch, batch, batch=SIZE, defer, keep, copies=FACTOR, kernels=FACTOR"
+NAMES = (
+    "pin, async, prefetch, batch, batch=SIZE, defer, keep, mapped, copies=FACTOR, kernels=FACTOR"
+)
 _MOST_TIMES = 1_000_000
 _PREDICTING = ("pin", "batch", "defer")
 
