@@ -82,6 +82,19 @@ def test_a_run_is_judged_by_its_own_past(history):
     assert "without a certain loss" in comparison_headline(found)
 
 
+def test_later_runs_are_no_past_of_an_earlier_one(history):
+    runs = [record(day, **({"g3": 0.9} if day >= 6 else {})) for day in range(16)]
+    for one in runs:
+        history.add(one)
+    first_slow = against_history(runs[6], history, 0.02)
+    slower = {one.observation.label for one in first_slow if one.slower}
+    assert slower
+    assert all("g3" in label for label in slower)
+    last_sound = against_history(runs[5], history, 0.02)
+    assert {one.runs for one in last_sound} == {5}
+    assert "without a certain loss" in comparison_headline(last_sound)
+
+
 def test_too_few_runs_are_said(history):
     history.add(record(0))
     new = record(1)

@@ -50,12 +50,12 @@ def test_what_goes_in_comes_out_by_series_and_day(path):
         name, point = next((n, p) for n, p in first.items() if p.devices)
         assert set(point.devices) <= set(wanted.devices)
         assert point.software == dict(wanted.software)
-        one = history.values([name], wanted.id)
-        assert list(one) == [name]
-        assert one[name] == [
-            (p.observation.unit, p.observation.value) for p in found_by(found, name)[1:]
+        before = history.values([name], record(2))
+        assert list(before) == [name]
+        assert before[name] == [
+            (p.observation.unit, p.observation.value) for p in found_by(found, name)[:2]
         ]
-        assert history.values(["nothing"] * 2000, "") == {}
+        assert history.values(["nothing"] * 2000, record(2)) == {}
 
 
 def test_a_gpu_takes_its_history_along_and_a_host_keeps_its_own():

@@ -191,7 +191,7 @@ def devices_text(point: Point) -> str:
 def against_history(record: Record, history: History, least_effect: float) -> list[Comparison]:
     """Return each path of a run with its own history, the worst first."""
     names = [one.series for one in record.observations]
-    earlier = history.values(names, without=record.id)
+    earlier = history.values(names, record)
     share = FALSE_ALARMS / max(len(names), 1)
     found = [
         _compared(one, earlier.get(one.series, ()), least_effect, share)

@@ -233,8 +233,8 @@ class History:
             for _, group in itertools.groupby(rows, key=lambda row: row[5]):
                 yield [self._point(*row) for row in group]
 
-    def values(self, names: Sequence[str], without: str) -> dict[str, list[tuple[Unit, float]]]:
-        """Return the values of some series without those of one run, the oldest first."""
+    def values(self, names: Sequence[str], before: Record) -> dict[str, list[tuple[Unit, float]]]:
+        """Return the values of some series in runs before one, the oldest first."""
         found: dict[str, list[tuple[Unit, float]]] = defaultdict(list)
         with self._explained():
             for begin in range(0, len(names), _MOST_NAMES):
@@ -242,8 +242,8 @@ class History:
                 rows = self._database.execute(
                     "SELECT o.series, o.unit, o.value FROM observations o JOIN runs r "
                     f"ON r.id = o.run WHERE o.series IN ({', '.join('?' * len(some))}) "
-                    "AND o.run != ? ORDER BY r.began, r.id",
-                    (*some, without),
+                    "AND r.began <= ? AND o.run != ? ORDER BY r.began, r.id",
+                    (*some, before.began, before.id),
                 )
                 for name, unit, value in rows:
                     found[name].append((Unit(unit), value))
