@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from lanescope.cli.stored import Stored, stored_runs
 from lanescope.store.folder import lock_folder
 from tests.cli.command_lines import run
 
@@ -121,6 +125,29 @@ def test_only_old_runs_are_removed(store: Path):
     assert (store / "b").exists()
 
 
+def _began(folder: Path, moment: str, written: int) -> None:
+    manifest = folder / "manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(content | {"started": moment}))
+    os.utime(manifest, (written, written))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("2026-10-25T02:30:00+02:00", "2026-10-25T02:10:00+01:00"),
+        ("2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+02:00"),
+    ],
+    ids=["as summer time ends", "in the same second"],
+)
+def test_the_run_that_began_last_is_the_latest(store: Path, older: str, newer: str):
+    _began(store / "a", older, 1_000)
+    _began(store / "b", newer, 2_000)
+    assert [one["name"] for one in json.loads(run(["runs", "--json"]).stdout)] == ["b", "a"]
+    assert run(["rm", "--keep", "1"]).code == 0
+    assert sorted(p.name for p in store.iterdir()) == ["b", "notes"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [[], ["notes"], ["nothing"], ["../runs/a"], ["a", "--keep", "1"]],
@@ -135,9 +162,45 @@ def test_nothing_else_is_removed(store: Path, arguments: list[str]):
     assert sorted(p.name for p in store.iterdir()) == ["a", "b", "notes"]
 
 
+def test_what_stays_keeps_no_other_run(store: Path, tmp_path: Path):
+    shutil.copytree(store / "b", tmp_path / "elsewhere")
+    (store / "linked").symlink_to(tmp_path / "elsewhere")
+    lock = lock_folder(store / "b")
+    done = run(["rm", "--keep", "0"])
+    lock.release()
+    assert done.code == 0
+    assert "b stays: another lanescope writes to" in done.stderr
+    assert "linked stays: " in done.stderr
+    assert done.stdout == f"removed {store / 'a'}\n"
+    assert sorted(p.name for p in store.iterdir()) == ["b", "linked", "notes"]
+
+
+def test_a_run_that_goes_meanwhile_is_no_error(store: Path, monkeypatch: pytest.MonkeyPatch):
+    def listed_then_gone() -> Iterator[Stored]:
+        yield from list(stored_runs())
+        shutil.rmtree(store / "b")
+
+    monkeypatch.setattr("lanescope.cli.stored.stored_runs", listed_then_gone)
+    done = run(["rm", "--keep", "0"])
+    assert (done.code, done.stdout, done.stderr) == (0, f"removed {store / 'a'}\n", "")
+
+
+def test_files_that_go_meanwhile_are_left_out(store: Path, monkeypatch: pytest.MonkeyPatch):
+    def gone(*_: object) -> NoReturn:
+        raise FileNotFoundError
+
+    (one,) = (one for one in stored_runs() if one.name == "a")
+    assert one.bytes > 0
+    monkeypatch.setattr("os.lstat", gone)
+    assert one.bytes == 0
+
+
 def test_a_run_that_is_written_and_a_link_stay(store: Path, tmp_path: Path):
     lock = lock_folder(store / "a")
-    assert "another lanescope writes to" in run(["rm", "a"]).stderr
+    done = run(["rm", "a"])
+    assert done.code == 2
+    assert "another lanescope writes to" in done.stderr
+    assert "--out" not in done.stderr
     lock.release()
     (store / "a").rename(tmp_path / "elsewhere")
     (store / "a").symlink_to(tmp_path / "elsewhere")

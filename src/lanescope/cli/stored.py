@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json as encoder
+import os
 import shutil
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -49,8 +53,30 @@ class Stored:
 
     @property
     def bytes(self) -> int:
-        """What its files take on the disk."""
-        return sum(path.lstat().st_size for path in self.folder.rglob("*"))
+        """What its files take on the disk, but for those that go meanwhile."""
+        total = 0
+        for place, _, names in os.walk(self.folder):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += os.lstat(os.path.join(place, name)).st_size
+        return total
+
+    @property
+    def moment(self) -> datetime | None:
+        """When it began; None where its manifest does not tell."""
+        try:
+            return datetime.fromisoformat(self.started).astimezone()
+        except (ValueError, OverflowError):
+            return None
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """Grows from run to run: when it began, and of one second when it was written last."""
+        began = -inf if self.moment is None else self.moment.timestamp()
+        try:
+            return began, os.lstat(self.folder / "manifest.json").st_mtime
+        except OSError:  # removed meanwhile
+            return began, -inf
 
 
 def runs(json: JsonOption = False) -> None:
@@ -63,7 +89,7 @@ def runs(json: JsonOption = False) -> None:
     from lanescope.report.terminal import TableOrLines
     from lanescope.store.folder import default_runs_folder
 
-    found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
+    found = _latest_first()
     if json:
         print(encoder.dumps([{**_fields(one), "folder": str(one.folder)} for one in found]))
         return
@@ -188,12 +214,19 @@ def rm(
 
     Runs elsewhere, and runs that are still written, stay.
     """
-    chosen = list(_chosen(run or [], keep, older))
-    for one in chosen:
-        if not dry_run:
-            _remove(one.folder)
+    removed = False
+    for one in list(_chosen(run or [], keep, older)):
+        try:
+            if not _remove(one.folder, dry_run=dry_run):
+                continue  # by another process meanwhile
+        except _StaysError as error:
+            if run:
+                raise
+            print(f"{one.folder.name} stays: {error}", file=sys.stderr)
+            continue
+        removed = True
         print(f"{'would remove' if dry_run else 'removed'} {one.folder}")
-    if not chosen:
+    if not removed:
         print("nothing to remove")
 
 
@@ -249,6 +282,10 @@ def stored_runs() -> Iterator[Stored]:
         yield Stored(path.parent.name, verb, started, state, machine, path.parent)
 
 
+def _latest_first() -> list[Stored]:
+    return sorted(stored_runs(), key=lambda one: one.order, reverse=True)
+
+
 def _fields(one: Stored) -> dict[str, Any]:
     return {n: getattr(one, n) for n in ("name", "verb", "started", "state", "machine", "bytes")}
 
@@ -266,15 +303,13 @@ def _machine_name(folder: Path) -> str:
 
 
 def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterator[Stored]:
-    from datetime import UTC, datetime
-
     from lanescope.store.folder import find_run
 
     if not names and keep is None and older_ns is None:
         raise InputError(
             "rm takes names of runs, --keep or --older-than; 'lanescope runs' lists them"
         )
-    found = sorted(stored_runs(), key=lambda one: one.started, reverse=True)
+    found = _latest_first()
     known = {one.name for one in found}
     for name in names:
         if name == "latest" and found and name not in known:
@@ -288,27 +323,39 @@ def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterato
     for one in candidates[keep or 0 :]:
         if older_ns is None:
             yield one
-            continue
-        try:
-            age = datetime.now(UTC) - datetime.fromisoformat(one.started)
-        except ValueError:  # of a damaged run nobody knows it
-            continue
-        if age.total_seconds() * 1e9 > older_ns:
-            yield one
+        elif one.moment is not None:  # of a damaged run nobody knows it
+            age = datetime.now(UTC) - one.moment
+            if age.total_seconds() * 1e9 > older_ns:
+                yield one
 
 
-def _remove(folder: Path) -> None:
-    from lanescope.store.folder import lock_folder
+class _StaysError(InputError):
+    """A run that is not removed: it is still written, or a link."""
+
+
+def _remove(folder: Path, *, dry_run: bool) -> bool:
+    """Remove a run; whether it was still there."""
+    from lanescope.store.folder import HeldError, lock_folder
 
     if folder.is_symlink():
-        raise InputError(f"{folder} is a link; remove it yourself")
-    lock = lock_folder(folder)
+        raise _StaysError(f"{folder} is a link; remove it yourself")
     try:
-        shutil.rmtree(folder)
+        lock = lock_folder(folder)
+    except HeldError:
+        why = f"another lanescope writes to {folder}; remove it when that has ended"
+        raise _StaysError(why) from None
+    except FileNotFoundError:
+        return False
+    try:
+        if not dry_run:
+            shutil.rmtree(folder)
+    except FileNotFoundError:
+        return False
     except OSError as error:
         raise InputError(f"cannot remove {folder}: {error.strerror}") from error
     finally:
         lock.release()
+    return True
 
 
 def _watch_named(name: str) -> WatchRun | None:

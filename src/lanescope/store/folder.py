@@ -391,6 +391,10 @@ def read_stored(kind: type[T], folder: Path, name: str) -> T:
         return build(kind, read_json(path, inner=len(Path(name).parts)))
 
 
+class HeldError(InputError):
+    """Another process writes the folder."""
+
+
 class FolderLock:
     """Held until released, or until the process ends, however it does."""
 
@@ -417,8 +421,8 @@ def lock_folder(folder: Path) -> FolderLock:
 
     Raises
     ------
-    InputError
-        If another process holds it.
+    HeldError
+        If another process has it.
     """
     return lock_opened(os.open(folder, os.O_RDONLY), folder)
 
@@ -429,7 +433,7 @@ def lock_opened(descriptor: int, path: Path) -> FolderLock:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise InputError(
+        raise HeldError(
             f"another lanescope writes to {path}; wait for its end, or name another with "
             f"{argument.out}" + one_for_each_process(path)
         ) from None
