@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +104,23 @@ def test_a_fleet_is_judged_by_its_own_history(checks: Path, monkeypatch: pytest.
     assert [one["kind"] for one in suspects] == ["slower-than-before"]
     assert "GPU-3" in suspects[0]["part"]
     assert run(["history", "add", str(checks / "day-0")]).stdout.startswith("0 new, 1 known, 7")
+
+
+def test_runs_that_are_removed_meanwhile_are_left_out(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shutil.copytree(RESULTS / "h100-x2" / "check", stored / "runs" / "b")
+    scandir = os.scandir
+
+    def without_a(folder: str | Path) -> Any:
+        if str(folder).endswith("runs/a"):
+            raise FileNotFoundError(2, "No such file or directory", str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr("os.scandir", without_a)
+    done = run(["history", "add"])
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.startswith("1 new, 0 known, 1 in ")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -261,8 +262,10 @@ def stored_below(folder: Path) -> Iterator[Path]:
 
     The nodes of a fleet's check are part of it; watches, fits and so on are no runs of paths.
     """
-    fleets = {path.parent for path in folder.rglob(MANIFEST)}
-    runs = {path.parent for path in folder.rglob(RUN_MANIFEST) if _has_paths(path.parent)}
+    # a walk goes on where rm takes away what it is in
+    files = {Path(place): names for place, _, names in os.walk(folder)}
+    fleets = {place for place, names in files.items() if MANIFEST in names}
+    runs = {p for p, names in files.items() if RUN_MANIFEST in names and _has_paths(p)}
     yield from sorted(fleets | {run for run in runs if fleets.isdisjoint(run.parents)})
 
 

@@ -190,8 +190,8 @@ def find_run(name: str, made_by: str = "check") -> Path:
         If there is none.
     """
     runs = default_runs_folder()
-    if name == "latest" and not is_there(Path(name) / MANIFEST) and (newest := _newest(runs)):
-        return newest
+    if name == "latest" and not is_there(Path(name) / MANIFEST) and (found := newest_first(runs)):
+        return found[0]
     # whatever it is: it is refused where it is read
     for folder in (Path(name), runs / name):
         if is_there(folder / MANIFEST):
@@ -224,14 +224,14 @@ def is_there(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _newest(runs: Path) -> Path | None:
-    """Return the run whose manifest was written last; None where there is none."""
+def newest_first(runs: Path) -> list[Path]:
+    """Return the folders of runs below one, by when their manifests were written."""
     times = {}
     with suppress(OSError):
         for folder in runs.iterdir():
             with suppress(OSError):  # no run, or removed meanwhile
                 times[folder] = os.lstat(folder / MANIFEST).st_mtime
-    return max(times, key=lambda folder: times[folder], default=None)
+    return sorted(times, key=lambda folder: times[folder], reverse=True)
 
 
 class State(StrEnum):

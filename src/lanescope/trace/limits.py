@@ -14,7 +14,7 @@ from lanescope.copies import Copy, Engine, Memory, Route
 from lanescope.errors import InputError
 from lanescope.machine import Link, LinkKind, Machine
 from lanescope.results import Result, Source
-from lanescope.store.folder import MANIFEST, default_runs_folder, read_manifest
+from lanescope.store.folder import default_runs_folder, newest_first, read_manifest
 from lanescope.store.run import Manifest, Run
 from lanescope.store.store import read_run
 
@@ -193,14 +193,12 @@ def measured_nodes(runs: Iterable[tuple[Run, str]]) -> dict[tuple[int, str, int]
 
 def runs_of(machine: Machine, runs: Path | None = None) -> Iterator[tuple[Run, str]]:
     """Yield runs of the same GPUs, told by their UUIDs, with their names, the newest first."""
-    folder = runs or default_runs_folder()
-    manifests = folder.glob(f"*/{MANIFEST}") if folder.is_dir() else ()
-    newest = sorted(manifests, key=lambda path: path.stat().st_mtime, reverse=True)
-    looked_at = [p for p in newest if any(f"-{verb}" in p.parent.name for verb in _VERBS)]
-    for path in looked_at[:_MOST_RUNS]:
+    newest = newest_first(runs or default_runs_folder())
+    looked_at = [p for p in newest if any(f"-{verb}" in p.name for verb in _VERBS)]
+    for folder in looked_at[:_MOST_RUNS]:
         try:
-            if _same_gpus(read_manifest(Manifest, path.parent).machine, machine):
-                yield read_run(path.parent), path.parent.name
+            if _same_gpus(read_manifest(Manifest, folder).machine, machine):
+                yield read_run(folder), folder.name
         except InputError:
             continue  # damaged, or of another version
 
