@@ -75,6 +75,14 @@ def test_the_whole_machine_is_watched_for_some_time(lanescope, tmp_path):
     assert lanescope("report", out, "--json").returncode == 0
 
 
+@pytest.mark.skipif(COUNTED == 0, reason="counters work here")
+def test_that_nothing_will_be_counted_is_said_before(lanescope, tmp_path):
+    done = lanescope("watch", "--all", "--seconds", 0.2, "--out", tmp_path / "run")
+    assert done.stderr.startswith("no counters work here: nothing will be counted; ")
+    quiet = lanescope("watch", "--all", "--seconds", 0.2, "--quiet", "--out", tmp_path / "quiet")
+    assert (quiet.returncode, quiet.stderr) == (COUNTED, "")
+
+
 def test_a_process_that_runs_is_watched_until_it_ends(lanescope, tmp_path):
     out = tmp_path / "run"
     with (

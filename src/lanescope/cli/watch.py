@@ -264,6 +264,8 @@ def watch(
             needed_later=_MAKES_THE_SUMMARY,
             in_hurry=not (conditions or turns or json is not None),
         )
+        if not (waited.traceable or names or quiet):
+            _warn_without_counters(request)
     with reporting_interruptions():
         try:
             run = run_watch(what)
@@ -369,6 +371,16 @@ def _require_effect(names: Sequence[str] | None, request: SourceRequest) -> None
             raise InputError(
                 f"{changed[0]} is of source {source}; give --source {source}, too, or leave it out"
             )
+
+
+def _warn_without_counters(request: SourceRequest) -> None:
+    """Say before a watch of hours that it will count nothing."""
+    from lanescope.machine import discover
+    from lanescope.watching.source_choice import counters_work
+
+    if not counters_work(discover(), request):
+        said = "no counters work here: nothing will be counted; see 'lanescope doctor'"
+        print(said, file=sys.stderr, flush=True)
 
 
 @contextmanager
