@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from lanescope.copies.copy import Copy, Engine
 from lanescope.report.terminal import renderables
+from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies.runs import compare
 from lanescope.studies.runs.compare import changes, comparison, headline
@@ -78,6 +80,35 @@ def test_what_only_one_has_is_said():
     assert "Only A measured" in text(before, after)
     assert "Only B measured" in text(after, before)
     assert headline([], 0.02) == "The runs have no measured path in common."
+
+
+def _with_sizes(run: Run, of_gpus: int, of_host: int) -> Run:
+    """Return a run of the same rates, with copies of other sizes."""
+
+    def sized(copy: Copy) -> Copy:
+        on_host = copy.source.is_host and copy.destination.is_host
+        return replace(copy, bytes=of_host if on_host else of_gpus)
+
+    def resized(result: Result) -> Result:
+        experiment = result.experiment
+        experiment = replace(experiment, copies=tuple(map(sized, experiment.copies)))
+        copies = tuple(replace(one, copy=sized(one.copy)) for one in result.copies)
+        return replace(result, experiment=experiment, copies=copies)
+
+    return replace(run, results=tuple(map(resized, run.results)))
+
+
+def test_copies_of_other_sizes_are_other_paths():
+    run = factory.check_run()
+    small, large = (_with_sizes(run, size, 1 << 30) for size in (1 << 20, 1 << 29))
+    found = changes(small, large)
+    assert found
+    assert all(c.after.copy.engine is Engine.CPU for c in found)
+    said = text(small, large)
+    assert "Only A measured h0 → g0, 1 MiB; " in said
+    assert "Only B measured h0 → g0, 512 MiB; " in said
+    same = _with_sizes(run, 1 << 20, 1 << 31)  # of the host: the machine decides
+    assert len(changes(small, same)) == len(changes(run, run))
 
 
 def test_rates_of_copies_in_turns_are_none_of_copies_without():

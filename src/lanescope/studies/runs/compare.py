@@ -92,10 +92,19 @@ def changes(before: Run, after: Run) -> list[Change]:
 
 def unmatched(before: Run, after: Run) -> list[str]:
     """Return what only one of the runs has, a sentence for each run."""
-    keys = [{_key(row): row.label for row in _measured(run.results)} for run in (before, after)]
+    rows = [{_key(row): row for row in _measured(run.results)} for run in (before, after)]
     sentences = []
-    for name, mine, other in (("A", keys[0], keys[1]), ("B", keys[1], keys[0])):
-        if alone := [label for key, label in mine.items() if key not in other]:
+    for name, mine, other in (("A", rows[0], rows[1]), ("B", rows[1], rows[0])):
+        alike = {(row.label, row.copy.bytes) for row in other.values()}
+        labels = {label for label, _ in alike}
+        alone = [
+            f"{row.label}, {bytes_text(row.copy.bytes)}"
+            if row.label in labels and (row.label, row.copy.bytes) not in alike
+            else row.label
+            for key, row in mine.items()
+            if key not in other
+        ]
+        if alone:
             more = f" and {len(alone) - 3} more" if len(alone) > 3 else ""
             sentences.append(f"Only {name} measured {'; '.join(alone[:3])}{more}.")
     return sentences
@@ -163,14 +172,17 @@ def _half_width(row: PathRow) -> float | None:
     return None if row.measured is None else row.measured.statistics.half_width
 
 
-def _key(row: PathRow) -> tuple[str, int, tuple[int, ...]]:
-    """Return what tells a path from others: its experiment, its copy, and who took turns with it.
+def _key(row: PathRow) -> tuple[str, int, int, tuple[int, ...]]:
+    """Return what tells a path from others: experiment, copy, size, and who took turns with it.
 
-    Where an engine took it in turns in one run alone, its rates are not of the same.
+    Where an engine took it in turns in one run alone, its rates are not of the same. Arrays of
+    host memory are as large as the machine makes them.
     """
     copies = row.result.copies
     number = next(n for n, c in enumerate(copies) if c is row.measured)
-    return row.result.experiment.name, number, copies[number].in_turns_with
+    on_host = row.copy.source.is_host and row.copy.destination.is_host
+    size = 0 if on_host else row.copy.bytes
+    return row.result.experiment.name, number, size, copies[number].in_turns_with
 
 
 def _change(before: PathRow, after: PathRow) -> Change:
