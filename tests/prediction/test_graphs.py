@@ -112,7 +112,7 @@ def test_a_direction_without_bytes_has_no_copies():
 
 
 def test_the_same_for_several_gpus():
-    graph = on_gpus(graph_for(BUOYDIFF, Method.STREAMS, 3), 2)
+    graph = on_gpus(graph_for(BUOYDIFF, Method.STREAMS, 3), (0, 1))
     for gpu in (0, 1):
         own = [t for t in graph.tasks if t.gpu == gpu]
         assert len(own) == 15

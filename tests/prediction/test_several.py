@@ -48,6 +48,19 @@ def test_slow_memory_is_shared(ranking, two_gpus):
     assert min(p.seconds.value for p in slow.predictions) > 1.2 / 40
 
 
+def test_the_numbers_of_gpus_do_not_matter(ranking, two_gpus):
+    slow = with_memory(two_gpus, 40.0)
+    numbers = {"g0": 3, "g1": 7}
+    gpus = tuple(replace(gpu, index=numbers[gpu.id]) for gpu in slow.gpus)
+    names = {old: f"g{new}" for old, new in numbers.items()}
+    links = tuple(
+        replace(link, a=names.get(link.a, link.a), b=names.get(link.b, link.b))
+        for link in slow.links
+    )
+    others = on_several(ranking, 2, replace(slow, gpus=gpus, links=links))
+    assert others == on_several(ranking, 2, slow)
+
+
 def test_not_so_many_gpus(ranking, two_gpus):
     with pytest.raises(InputError, match="gpus 3: two-gpus has 2; name a machine that has"):
         on_several(ranking, 3, two_gpus)

@@ -148,12 +148,12 @@ def graph_for(
     return make.breadth_first() if order is Order.BREADTH else make.depth_first()
 
 
-def on_gpus(graph: TaskGraph, gpus: int) -> TaskGraph:
-    """Return the same tasks for each of so many GPUs, handed over in turn by one thread."""
+def on_gpus(graph: TaskGraph, gpus: Sequence[int]) -> TaskGraph:
+    """Return the same tasks for each of these GPUs, handed over in turn by one thread."""
     tasks: list[Task] = []
     for task in graph.tasks:
-        for gpu in range(gpus):
-            after = tuple(before * gpus + gpu for before in task.after)
+        for place, gpu in enumerate(gpus):
+            after = tuple(before * len(gpus) + place for before in task.after)
             tasks.append(replace(task, gpu=gpu, after=after))
     return TaskGraph(tuple(tasks))
 

@@ -218,7 +218,7 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
     for best in ranking.best:
         graph = graph_for(ranking.workload, best.method, best.streams, order=order_for(known))
         band = error_band(known, ranking.workload, best.method, best.streams)
-        seconds, replayed = interval(on_gpus(graph, gpus), known, band, links=links)
+        seconds, replayed = interval(on_gpus(graph, [*nodes]), known, band, links=links)
         busiest = replayed.busiest
         predictions.append(Prediction(best.method, best.streams, seconds, "replay", busiest))
     alone = Replay()
