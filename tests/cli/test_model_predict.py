@@ -123,7 +123,8 @@ def test_several_gpus_share_what_their_machine_file_tells(capsys, tmp_path):
     assert one == pytest.approx(alone)
     text = predicted(capsys, *WORK, "h200", *more, "h200-x2")
     assert "On 2 GPUs at once (predicted by replay)" in text
-    assert "give the nodes' memory_gbs" in text
+    assert "they share nothing whose speed is known; the memory of h0, which they share," in text
+    assert "give memory_gbs of nodes" in text
     # the method, its time and interval on two, then on one
     row = re.search(r"On 2 GPUs.*\n.*\n.*one GPU alone.*\n.*\n(.*)", text)[1].split()
     assert float(row[-1]) >= 1

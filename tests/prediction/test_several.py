@@ -11,6 +11,7 @@ from lanescope.prediction.predictor import Method, Workload
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, on_several
 from lanescope.prediction.stored_parameters import named_parameters
+from lanescope.studies.predicted import several_text
 from tests.studies.link_parameters import fitted
 
 WORK = Workload(400_000_000, 200_000_000, 0.001)
@@ -27,13 +28,28 @@ def with_memory(machine, gbs):
 
 def test_gpus_with_links_of_their_own_take_about_as_long_as_one(ranking, two_gpus):
     both = on_several(ranking, 2, with_memory(two_gpus, None))
-    assert both.shared == ()
+    assert (both.shared, both.unknown) == ((), ("the memory of h0",))
     alone = {one.method: one.seconds.value for one in ranking.best}
     for one in both.predictions:
         if one.method is Method.PAGEABLE:  # one thread stages one copy after the other
             assert one.seconds.value == pytest.approx(2 * alone[one.method], rel=0.05)
         else:
             assert one.seconds.value == pytest.approx(alone[one.method], rel=0.05)
+
+
+def test_gpus_of_different_nodes_share_nothing(ranking, two_gpus):
+    (node,) = two_gpus.nodes
+    one, other = two_gpus.gpus
+    links = [link for link in two_gpus.links if link.b in ("g0", "g1") and link.a == node.id]
+    apart = replace(
+        two_gpus,
+        nodes=(node, replace(node, index=1)),
+        gpus=(one, replace(other, node=1)),
+        links=(links[0], replace(links[1], a="h1")),
+    )
+    both = on_several(ranking, 2, with_memory(apart, None))
+    assert (both.shared, both.unknown) == ((), ())
+    assert several_text(both).endswith("they share nothing on their way to the host's memory.")
 
 
 def test_slow_memory_is_shared(ranking, two_gpus):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -57,6 +57,8 @@ class SharedLinks:
         where both wait for what is contended. 1 where nothing is said.
     spread
         By which share the rates of `contended` may be off.
+    unknown
+        What is shared, too, with a speed that nobody knows; taken for endless.
     """
 
     capacity: Mapping[Hashable, float]
@@ -64,6 +66,7 @@ class SharedLinks:
     contended: Mapping[Hashable, Capacity] = field(default_factory=dict)
     weights: Mapping[int, float] = field(default_factory=dict)
     spread: float = 0.0
+    unknown: tuple[Hashable, ...] = ()
 
     def __post_init__(self) -> None:
         contended = (one.rate for one in self.contended.values())
@@ -102,20 +105,27 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
             for resource in taken:
                 users.setdefault(resource, set()).add(gpu)
     shared = [resource for resource, by in users.items() if len(by) > 1]
+    known = capacities(machine)
+    rates = {resource: one for resource, one in contended(machine).items() if resource in shared}
+    measured = {("memory", part_name("h", one.node)) for one in machine.host_bandwidth}
     return SharedLinks(
-        _known(capacities(machine), shared),
+        _known(known, shared),
         uses,
-        {
-            resource: replace(one, rate=bytes_a_second(one.rate))
-            for resource, one in contended(machine).items()
-            if resource in shared
-        },
+        {resource: replace(one, rate=bytes_a_second(one.rate)) for resource, one in rates.items()},
         {
             gpu: contention_weight(machine, host_copy(gpu, node, Direction.D2H))
             for gpu, node in nodes.items()
         },
         max((one.spread for one in machine.host_bandwidth), default=0.0),
+        tuple(one for one in shared if not _is_known(one, known.keys() | measured)),
     )
+
+
+def _is_known(resource: Hashable, known: Collection[Hashable]) -> bool:
+    match resource:
+        case ("contention", _, _):
+            return True  # a measurement that leaves it out saw nobody held up
+    return resource in known
 
 
 def _known(gbs: Mapping[Hashable, float], shared: Sequence[Hashable]) -> dict[Hashable, float]:

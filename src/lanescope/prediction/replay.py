@@ -178,6 +178,8 @@ class Several:
     shared
         What its GPUs share on their way to host memory, in words; empty: nothing whose speed is
         known.
+    unknown
+        The same of what has a speed that the machine file does not tell; taken for endless.
     predictions
         Of the methods of a ranking, with the numbers of streams that are best on one GPU.
     one_gpu
@@ -188,6 +190,7 @@ class Several:
     gpus: int
     machine: str
     shared: tuple[str, ...]
+    unknown: tuple[str, ...]
     predictions: tuple[Prediction, ...]
     one_gpu: tuple[Prediction, ...]
 
@@ -226,6 +229,7 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
         gpus,
         machine.name,
         _words([*links.capacity, *links.contended], machine),
+        _words(links.unknown, machine),
         tuple(predictions),
         tuple(
             alone.predict(ranking.workload, best.method, best.streams, known)

@@ -166,13 +166,18 @@ def workload_text(ranking: Ranking) -> str:
 
 def several_text(several: Several) -> str:
     """Return what the GPUs share, in a sentence."""
-    began = f"One thread of {several.machine} begins a round on each GPU; "
-    if not several.shared:
-        return (
-            f"{began}that they share anything whose speed is known, its machine file does not "
-            "tell: give the nodes' memory_gbs where the host's memory may be the limit."
+    said = "they share nothing on their way to the host's memory"
+    if several.shared:
+        said = f"they share {', '.join(several.shared)}, max-min fairly"
+    elif several.unknown:
+        said = "they share nothing whose speed is known"
+    if several.unknown:
+        what = ", ".join(several.unknown)
+        said += (
+            f"; {what}, which they share, is taken for endless, as the machine file does not "
+            "tell its speed: give memory_gbs of nodes and payload_gbs of links"
         )
-    return f"{began}they share {', '.join(several.shared)}, max-min fairly."
+    return f"One thread of {several.machine} begins a round on each GPU; {said}."
 
 
 def _methods(ranking: Ranking) -> Table:
