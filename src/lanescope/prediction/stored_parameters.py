@@ -176,10 +176,10 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
         others.append((file, parameters))
     file, other = others[0]
     here = "a machine without a GPU" if key is None else key
+    refit = f", or run {command('model fit')}" if machine.gpus else ""
     raise InputError(
         f"the newest fit, {file}, is of another machine ({other.machine_key or other.name}), not "
-        f"of this one ({here}); name it with {argument.parameters} to use it all the same, or run "
-        f"{command('model fit')}"
+        f"of this one ({here}); name it with {argument.parameters} to use it all the same{refit}"
     )
 
 
