@@ -159,6 +159,22 @@ def test_few_bytes_that_come_back_are_left_on_the_gpu_without_pinned_memory():
     assert "pin+defer" not in kinds
 
 
+@pytest.mark.parametrize("sizes", [(8, 256), (256, 256)])
+def test_of_two_results_the_host_may_decide_by_the_smaller_one(sizes):
+    program = Program()
+    for _ in range(60):
+        program.kernel(10.0)
+        for size in sizes:
+            program.copy(size, down=False, host=PAGEABLE, wait=True)
+        program.host(3.0)
+    defer = change(only(program), "defer")
+    said = [one for one in defer.conditions if one.startswith("Where the host decides by")]
+    assert len(said) == (sizes[0] != sizes[1])
+    for one in said:
+        gain = float(re.search(r"by the 8 B alone, .* gains ([\d.]+) µs of a round", one)[1])
+        assert 5 < gain < 0.7e6 * defer.round_gain_seconds.value
+
+
 def test_kernels_read_and_write_the_few_bytes_of_a_round_in_place():
     program = Program()
     for _ in range(60):

@@ -23,7 +23,9 @@ from lanescope.findings.advice.edits import (
     Edit,
     Lasts,
     batch,
+    defer,
     is_pageable,
+    is_small_back,
     keep,
 )
 from lanescope.findings.advice.lanes import IN, OUT, WORK
@@ -41,6 +43,7 @@ from lanescope.prediction.costs import single_seconds
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import size_text
+from lanescope.units.words import time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Edited:
     rounds: int
     before: float
     after: Estimate
+    conditions: tuple[str, ...] = ()
 
 
 #: Gains differ by so much of them from the prediction, besides what rounds differ from run to run
@@ -122,7 +126,25 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
                 after = replace(after, high=max(after.high, least.high))
         except NotMeasuredError:
             continue
-        yield Edited(steps, _remedy(steps, phase, schedule), schedule.rounds, before, after)
+        needs = _but_for_one(schedule, parameters) if steps == (Step.DEFER,) else ()
+        yield Edited(steps, _remedy(steps, phase, schedule), schedule.rounds, before, after, needs)
+
+
+def _but_for_one(schedule: Schedule, parameters: LinkParameters | None) -> tuple[str, ...]:
+    """Return what is gained where the host decides by the smallest of the results that it reads."""
+    sizes = {task.bytes for task in schedule.tasks if is_small_back(task)}
+    if len(sizes) < 2:
+        return ()
+    least = min(sizes)
+    edit: Edit = partial(defer, but=least)
+    if edit(schedule.tasks, lambda kind, size: 0.0) == [*schedule.tasks]:
+        return ()
+    before, after = round_seconds(schedule, edit, parameters)
+    gain = time_text(max(before - after.value, 0.0))
+    return (
+        f"Where the host decides by the {size_text(least)} alone, read that each time: to leave "
+        f"the rest on the GPU gains {gain} of a round.",
+    )
 
 
 def base_seconds(phase: Phase) -> float:

@@ -341,20 +341,25 @@ def _renumbered(task: Task, becomes: Mapping[int, int]) -> Task:
     return replace(task, needs=needs, awaits=awaits)
 
 
-def defer(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+def defer(tasks: Sequence[Task], lasts: Lasts, *, but: int = 0) -> list[Task]:
     """Return tasks without the few bytes that each round reads back: they are read at the end.
 
     Small pieces of more than `LOOKED_AT` in a round are data, which stay; so do long pauses of the
     host before what is not read. What more comes back is looked at later, see `look_later`.
+
+    Parameters
+    ----------
+    but
+        Pieces of so many bytes or fewer are read as before.
     """
     small: dict[int, int] = defaultdict(int)
     for task in tasks:
-        small[task.round] += task.bytes if _is_small_back(task) else 0
+        small[task.round] += task.bytes if is_small_back(task) else 0
     found: list[Task] = []
     total = 0
     left: list[Task] = []  # out since the last task that stays
     for task in tasks:
-        if _is_small_back(task) and small[task.round] <= LOOKED_AT:
+        if is_small_back(task) and small[task.round] <= LOOKED_AT and task.bytes > but:
             total += task.bytes
             left.append(task)
             continue
@@ -404,7 +409,8 @@ def _without(left: Sequence[Task], behind: Task) -> Task:
     )
 
 
-def _is_small_back(task: Task) -> bool:
+def is_small_back(task: Task) -> bool:
+    """Whether it brings back few bytes, as numbers that the host looks at."""
     return task.kind == OUT and task.bytes <= LOOKED_AT
 
 

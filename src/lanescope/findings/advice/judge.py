@@ -250,7 +250,8 @@ def _replayed(phase: Phase, edited: Edited) -> Change:
     gain = gained(Estimate(before, before - less, before + more), after)
     rounds = "1 measured round" if edited.rounds == 1 else f"{edited.rounds} measured rounds"
     basis = f"replay of {rounds}, in which only the copies that change are predicted"
-    candidate = Candidate(edited.steps, edited.remedy, conditions(edited.steps, phase))
+    needs = (*conditions(edited.steps, phase), *edited.conditions)
+    candidate = Candidate(edited.steps, edited.remedy, needs)
     return _change(phase, candidate, (None, 1), after, gain, basis)
 
 
