@@ -205,11 +205,11 @@ def test_larger_copies_or_many_kernels_are_not_replayed_in_place():
     assert [one.evidence[0][:9] for one in mapped(512, 1)] == ["replay of"]
 
 
-def piecemeal(kernel: float = 2.0) -> Program:
-    """A loop of 40 small copies, a kernel behind each, then a long one and what it returns."""
+def piecemeal(kernel: float = 2.0, pieces: int = 40) -> Program:
+    """A loop of small copies, a kernel behind each, then a long one and what it returns."""
     program = Program()
     for number in range(30):
-        for piece in range(40):
+        for piece in range(pieces):
             size = 20_000 + 100 * ((7 * piece + number) % 50)
             program.copy(size, down=True, host=PAGEABLE, wait=True)
             program.kernel(kernel)
@@ -229,6 +229,11 @@ def test_small_copies_between_short_kernels_are_gathered():
     assert any("before the kernels between them run" in one for one in batch.conditions)
     # 39 waits of 7 µs and calls; the kernels' launches and the host's pauses stay
     assert 39 * 5e-6 < batch.round_gain_seconds.value < 39 * 15e-6
+
+
+def test_a_round_is_each_small_copy_where_very_many_follow_each_other():
+    found = advice_of(piecemeal(pieces=600)).phases
+    assert max(one.phase.rounds for one in found) > 30 * 500
 
 
 def test_copies_stay_where_they_are_between_long_kernels():

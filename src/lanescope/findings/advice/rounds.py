@@ -20,8 +20,10 @@ _ODD_TIME, _ODD_COUNT, _ODD_TOGETHER = 0.005, 0.1, 0.05
 #: A program that returns results in fewer rounds than this share is cut where data goes in.
 _LEAST_RETURNING = 0.125
 #: Where data goes in piece by piece, each smaller than this and behind it a kernel or two, for
-#: half of all rounds or more, they are cut where results come back all the same, if so often.
+#: half of all rounds or more, they are cut where results come back all the same, if so often, and
+#: with no more operations in the middle one.
 _SMALL_PIECE, _FEW_KERNELS, _PIECEMEAL, _FEWEST_RETURNING = 64 << 10, 2, 0.5, 8
+_MOST_PIECEMEAL = 1_000
 #: Among copies of one direction a pause this long begins a round if it is also longer
 #: than all that was done since the last one.
 _PAUSE_NS = 50_000
@@ -95,8 +97,8 @@ def _starts(lane: Lane, regular: BoolArray) -> IntArray:
     after = rows[1:][(kind[1:] != OUT) & (kind[:-1] == OUT)]
     most = max(into, after, key=len)
     often = returned.size and returned.size >= _LEAST_RETURNING * most.size
-    piecemeal = returned.size >= _FEWEST_RETURNING and _is_piecemeal(lane, most)
-    chosen = returned if often or piecemeal else most
+    short = returned.size >= _FEWEST_RETURNING and np.median(np.diff(returned)) <= _MOST_PIECEMEAL
+    chosen = returned if often or (short and _is_piecemeal(lane, most)) else most
     starts = np.concatenate(([0], chosen[chosen > 0])).astype(np.int64)
     return _with_pauses(lane, starts)
 
