@@ -19,6 +19,7 @@ from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, W
 
 if TYPE_CHECKING:
     from lanescope.findings.trace import Evaluation
+    from lanescope.machine import Machine
     from lanescope.studies.watched import BoostedLaunch
     from lanescope.trace.run import WatchRun
     from lanescope.trace.summary import Assertion
@@ -265,7 +266,7 @@ def watch(
             in_hurry=not (conditions or turns or json is not None),
         )
         if not (waited.traceable or names or quiet):
-            _warn_without_counters(request)
+            _warn_without_counters(what.machine, request)
     with reporting_interruptions():
         try:
             run = run_watch(what)
@@ -373,12 +374,11 @@ def _require_effect(names: Sequence[str] | None, request: SourceRequest) -> None
             )
 
 
-def _warn_without_counters(request: SourceRequest) -> None:
+def _warn_without_counters(machine: Machine, request: SourceRequest) -> None:
     """Say before a watch of hours that it will count nothing."""
-    from lanescope.machine import discover
     from lanescope.watching.source_choice import counters_work
 
-    if not counters_work(discover(), request):
+    if not counters_work(machine, request):
         said = "no counters work here: nothing will be counted; see 'lanescope doctor'"
         print(said, file=sys.stderr, flush=True)
 

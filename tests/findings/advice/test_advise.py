@@ -185,6 +185,7 @@ def test_kernels_read_and_write_the_few_bytes_of_a_round_in_place():
     phase = only(program)
     mapped = change(phase, "pin+mapped")
     assert mapped.evidence[0].startswith("replay of")
+    assert any("no more than 512 bytes" in condition for condition in mapped.conditions)
     # a launch of 3 µs, the kernel, 4 lines read and one written of 1.2 µs each, to wake up from the
     # wait 6, and 3 of the host
     assert mapped.seconds.value == pytest.approx(28e-6, rel=0.1)

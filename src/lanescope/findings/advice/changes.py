@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
-from lanescope.findings.advice.advice import Candidate, Step
+from lanescope.findings.advice.advice import MANY_KERNELS, Candidate, Step
 from lanescope.findings.advice.contents import AGAIN, NEEDLESS, Brings
 from lanescope.findings.advice.edits import (
     OF_DATA,
@@ -15,12 +15,14 @@ from lanescope.findings.advice.edits import (
     copies_before_kernels,
     is_pageable,
     look_later,
+    no_time,
     pin,
+    read_in_place,
     wait_once,
 )
 from lanescope.findings.advice.lanes import IN
 from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
-from lanescope.findings.advice.schedule import BYTE_NS, LEAST_ROUNDS
+from lanescope.findings.advice.schedule import BYTE_NS, LEAST_ROUNDS, Task
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.predictor import Method, Workload
 from lanescope.trace.codes import MemoryKind
@@ -338,6 +340,12 @@ _OF_STEPS = {
 }
 
 
+#: Of `Step.MAPPED` where a round copies little.
+_OF_FEW_BYTES = (
+    "The kernels write each byte of the results once: what they add up there crosses the link each "
+    "time.",
+    "One thread reads no more than 512 bytes of what is sent one after the other.",
+)
 #: Of `Step.DEFER` where results are looked at while the GPU makes the next ones.
 _OF_LOOKING_LATER = (
     "Nothing that the GPU does next depends on what the host makes of the results.",
@@ -350,10 +358,26 @@ def looks_later(phase: Phase, steps: Collection[Step]) -> bool:
 
     It does so while the GPU makes the next ones, and only at what comes to pinned memory.
     """
+    return Step.DEFER in steps and _changes(look_later, steps, phase)
+
+
+def in_place(phase: Phase, steps: Collection[Step]) -> bool:
+    """Whether `Step.MAPPED`, one of the steps, has kernels read and write a few bytes in place.
+
+    Of many kernels nobody knows which of them read what was sent.
+    """
+    few = Step.MAPPED in steps and phase.launches < MANY_KERNELS
+    return few and _changes(lambda tasks: read_in_place(tasks, no_time), steps, phase)
+
+
+def _changes(
+    edit: Callable[[Sequence[Task]], list[Task]], steps: Collection[Step], phase: Phase
+) -> bool:
+    """Whether an edit changes the schedule of a phase, pinned if that is one of the steps."""
     tasks = [] if phase.schedule is None else list(phase.schedule.tasks)
     if Step.PIN in steps:
-        tasks = pin(tasks, lambda kind, size: 0.0)
-    return Step.DEFER in steps and look_later(tasks) != tasks
+        tasks = pin(tasks, no_time)
+    return edit(tasks) != tasks
 
 
 def waited_once(steps: tuple[Step, ...], phase: Phase) -> int:
@@ -371,6 +395,7 @@ def conditions(steps: tuple[Step, ...], phase: Phase) -> tuple[str, ...]:
     """Return what has to hold for these steps, for a phase as it is."""
     waits = (Step.ASYNC,) if waited_once(steps, phase) else ()
     of_steps = _OF_STEPS | ({Step.DEFER: _OF_LOOKING_LATER} if looks_later(phase, steps) else {})
+    of_steps |= {Step.MAPPED: _OF_FEW_BYTES} if in_place(phase, steps) else {}
     of_steps |= {Step.KEEP: (*_unchanged(phase), _room(phase))}
     found = [sentence for step in (*steps, *waits) for sentence in of_steps[step]]
     if phase.rounds_in_run == 1:

@@ -10,10 +10,11 @@ from functools import cache, lru_cache, partial
 import numpy as np
 
 from lanescope.errors import NotMeasuredError, argument
-from lanescope.findings.advice.advice import MANY_KERNELS, Step
+from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import (
     comes_back,
     gathering,
+    in_place,
     looks_later,
     waited_once,
 )
@@ -27,6 +28,7 @@ from lanescope.findings.advice.edits import (
     is_pageable,
     is_small_back,
     keep,
+    no_time,
 )
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phase import Phase
@@ -115,8 +117,8 @@ def edits_of(phase: Phase, parameters: LinkParameters) -> Iterator[Edited]:
             continue
         if steps[-1] is Step.ASYNC and phase.synchronous:
             continue  # the model tells of all calls that wait
-        if Step.MAPPED in steps and phase.launches >= MANY_KERNELS:
-            continue  # nobody knows which of them read it
+        if Step.MAPPED in steps and not in_place(phase, steps):
+            continue  # the model tells of more bytes
         if steps == (Step.PIN, Step.DEFER) and not looks_later(phase, steps):
             continue  # few bytes are left on the GPU, wherever they would come to
         try:
@@ -137,7 +139,7 @@ def _but_for_one(schedule: Schedule, parameters: LinkParameters | None) -> tuple
         return ()
     least = min(sizes)
     edit: Edit = partial(defer, but=least)
-    if edit(schedule.tasks, lambda kind, size: 0.0) == [*schedule.tasks]:
+    if edit(schedule.tasks, no_time) == [*schedule.tasks]:
         return ()
     before, after = round_seconds(schedule, edit, parameters)
     gain = time_text(max(before - after.value, 0.0))
@@ -200,7 +202,7 @@ def round_seconds(
         return max(each * schedule.rounds, _busiest_ns(tasks), _host_ns(tasks))
 
     value, low, high = (after(predicted_lasts(parameters, end)) for end in _ENDS)
-    least = min(_busiest_ns(edit(schedule.tasks, lambda kind, size: 0.0)), low, value)
+    least = min(_busiest_ns(edit(schedule.tasks, no_time)), low, value)
     wider = abs(before - schedule.measured_ns) + _REPLAY_ERROR * abs(before - value)
     found = Estimate(value, max(min(low, value) - wider, least, 0.0), max(high, value) + wider)
     scale = 1 / (schedule.rounds * 1e9)
@@ -335,7 +337,7 @@ def predicted_lasts(
 def _pins_all(schedule: Schedule) -> bool:
     """Whether to gather small copies leaves no pageable memory: that is to pin and to gather."""
     pageable = [task for task in schedule.tasks if is_pageable(task)]
-    left = batch(schedule.tasks, lambda kind, size: 0.0)
+    left = batch(schedule.tasks, no_time)
     return bool(pageable) and not any(is_pageable(t) and t.bytes > LOOKED_AT for t in left)
 
 
@@ -343,7 +345,7 @@ def _is_alone(schedule: Schedule, steps: tuple[Step, ...]) -> bool:
     """Whether each step changes something, also after the steps before it."""
     tasks = list(schedule.tasks)
     for step in steps:
-        edited = EDITS[step](tasks, lambda kind, size: 0.0)
+        edited = EDITS[step](tasks, no_time)
         into = sum(task.kind == IN for task in tasks)  # and something to hide it behind
         if edited == tasks or (step is Step.PREFETCH and into in (0, len(tasks))):
             return False
