@@ -4,7 +4,8 @@ The peer is named by path and never shipped::
 
     python benchmarks/nvbandwidth/side_by_side.py --peer PATH --turns 5 --out FOLDER
 
-Both copy 512 MiB, verify the bytes and take as many samples as they do by themselves.
+Both copy 512 MiB, verify the bytes and take as many samples as they do by themselves; with
+``--only CASE ...`` both run these cases alone.
 FOLDER gets what both printed in each turn (JSON in nvbandwidth's shape) and
 ``cells.csv``: for each cell the median over the turns, the spread over the turns
 ((most - least) / median), and the ratio of the medians. Latencies are compared as
@@ -100,7 +101,9 @@ def show(rows: list[dict[str, object]], seconds: dict[str, list[float]]) -> None
 def main() -> None:
     arguments = _arguments()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    commands = {"lanescope": OURS, "nvbandwidth": (str(arguments.peer), "-j")}
+    only = ("-t", *arguments.only) if arguments.only else ()
+    ours = (*OURS, *(word for case in arguments.only for word in ("-t", case)))
+    commands = {"lanescope": ours, "nvbandwidth": (str(arguments.peer), "-j", *only)}
     found, seconds = defaultdict(list), defaultdict(list)
     for turn in range(1, arguments.turns + 1):
         for name, command in commands.items():
@@ -121,6 +124,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", type=Path, required=True, help="nvbandwidth's binary")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--only", nargs="+", default=[], metavar="CASE", help="default: all")
     parser.add_argument("--out", type=Path, required=True)
     return parser.parse_args()
 
