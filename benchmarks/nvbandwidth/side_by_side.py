@@ -6,7 +6,7 @@ The peer is named by path and never shipped::
 
 Both copy 512 MiB, verify the bytes and take as many samples as they do by themselves; with
 ``--only CASE ...`` both run these cases alone.
-FOLDER gets what both printed in each turn (JSON in nvbandwidth's shape) and
+FOLDER gets, turn by turn, what both printed (JSON in nvbandwidth's shape) and
 ``cells.csv``: for each cell the median over the turns, the spread over the turns
 ((most - least) / median), and the ratio of the medians. Latencies are compared as
 theirs / ours, so that above 1 lanescope is the better one everywhere.
@@ -111,13 +111,18 @@ def main() -> None:
             (arguments.out / f"{name}-{turn}.json").write_text(json.dumps(report, indent=1))
             found[name].append(cells(report))
             seconds[name].append(took)
-    rows = compare(found["lanescope"], found["nvbandwidth"])
-    with (arguments.out / "cells.csv").open("w", newline="") as file:
+        rows = compare(found["lanescope"], found["nvbandwidth"])
+        store(rows, seconds, arguments.out)
+    show(rows, seconds)
+
+
+def store(rows: list[dict[str, object]], seconds: dict[str, list[float]], out: Path) -> None:
+    """Write what the turns so far found, so that it is there however this ends."""
+    with (out / "cells.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    (arguments.out / "seconds.json").write_text(json.dumps(seconds, indent=1))
-    show(rows, seconds)
+    (out / "seconds.json").write_text(json.dumps(seconds, indent=1))
 
 
 def _arguments() -> argparse.Namespace:

@@ -13,13 +13,14 @@ from lanescope.findings.advice.edits import (
     defer,
     pin,
     prefetch,
+    read_sooner_seconds,
     staged,
     wait_later,
     wait_once,
 )
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
-from lanescope.findings.advice.schedule import Task, ends_after, replayed
+from lanescope.findings.advice.schedule import Schedule, Task, ends_after, replayed
 from lanescope.trace.codes import MemoryKind
 from tests.findings.advice.programs import Program, looped
 
@@ -101,6 +102,25 @@ def test_pinning_changes_pageable_copies_alone():
     assert {one.memory for one in edited if one.kind == IN} == {MemoryKind.PINNED}
     assert {one.lasts for one in edited if one.kind == IN} == {1e6}
     assert pin(serial(), lasts) == serial()
+
+
+@pytest.mark.parametrize(
+    ("size", "pause", "left"),
+    [
+        (4_000_000, 1e6, 1e6 - 4e6 * 0.044),  # as much as lies in the cache
+        (4_000_000, 1e5, 5e4),  # half of the pause at most
+        (4_000_000, 1e4, 1e4),  # the host has not read them
+        (64 << 20, 1e7, 1e7),  # nothing stays in the cache until it is read
+    ],
+)
+def test_results_in_pinned_memory_are_read_from_the_cache(size, pause, left):
+    back = task(OUT, 1e6, size=size, blocks=True, memory=PAGEABLE)
+    work = task(WORK, 1e6, gap=pause)
+    edited = pin([back, work], lasts)
+    assert edited[1].gap == pytest.approx(left)
+    assert pin([replace(back, memory=MemoryKind.PINNED), work], lasts)[1] == work
+    sooner = read_sooner_seconds(Schedule((back, work), 1, 2e6))
+    assert sooner == pytest.approx((pause - left) * 1e-9)
 
 
 def test_a_pause_as_long_as_a_copy_in_memory_is_staging():

@@ -14,6 +14,7 @@ from lanescope.findings.advice.schedule import (
     BYTE_NS,
     STAGED_BYTES,
     STAGED_RATES,
+    Schedule,
     Task,
     changed_part,
     is_staged,
@@ -47,6 +48,9 @@ _PAUSE_NS = 50_000
 #: The host has done nothing with data that came back where it goes on sooner than this and than
 #: one thread reads them.
 _TOUCHES_NS = 20_000
+#: Results in pinned memory are read faster than those in pageable memory, by so many nanoseconds a
+#: byte; of more than these bytes less stays in the cache, and of as many as the others nothing.
+_CACHED_NS, _CACHED_BYTES, _UNCACHED_BYTES = 0.044, 16 << 20, 64 << 20
 #: Where large copies show that a library stages, these smaller ones are, too.
 _STAGED_WITH = 64 << 10
 
@@ -98,8 +102,36 @@ def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
         )
         if is_pageable(task)
         else task
-        for task in _waits_in_turns(tasks)
+        for task in _waits_in_turns(_read_from_cache(tasks))
     ]
+
+
+def _read_from_cache(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks whose host reads results of pageable copies as it would those of pinned ones.
+
+    The library stores results past the host's caches, while a GPU writes into the last level of
+    them. So what the host does behind copies back takes less, by `_CACHED_NS` a byte for as much as
+    stays in the cache, and by half of it at most.
+    """
+    found: list[Task] = []
+    unread = 0
+    for task in tasks:
+        if unread and task.gap >= _TOUCHES_NS:
+            left = 1 - max(unread - _CACHED_BYTES, 0) / (_UNCACHED_BYTES - _CACHED_BYTES)
+            sooner = _CACHED_NS * min(unread, _CACHED_BYTES) * max(left, 0)
+            task = replace(task, gap=task.gap - min(sooner, task.gap / 2))
+            unread = 0
+        if task.kind == OUT and is_pageable(task):
+            unread += task.bytes
+        found.append(task)
+    return found
+
+
+def read_sooner_seconds(schedule: Schedule) -> float:
+    """Return how much less of a round the host takes for results that it reads of its cache."""
+    tasks = schedule.tasks
+    less = sum(one.gap - new.gap for one, new in zip(tasks, _read_from_cache(tasks), strict=True))
+    return less * 1e-9 / schedule.rounds
 
 
 def _waits_in_turns(tasks: Sequence[Task]) -> list[Task]:

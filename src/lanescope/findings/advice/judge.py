@@ -22,6 +22,7 @@ from lanescope.findings.advice.changes import (
 )
 from lanescope.findings.advice.contents import NEEDLESS
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
+from lanescope.findings.advice.edits import read_sooner_seconds
 from lanescope.findings.advice.kernels import launch_of
 from lanescope.findings.advice.lanes import IN, OUT
 from lanescope.findings.advice.phase import Phase, Predict, State
@@ -353,10 +354,13 @@ def _judged(
     )
     if state.streams > 1 and state.method in STREAMED and state.rounds == 1:
         basis += _of_launches(phase, state, launching)
-    share = 1.0 if phase.schedule is None else phase.schedule.unread_share
-    gain = gained(phase.seconds, after).map(lambda seconds: seconds * share)
+    share, sooner = 1.0, 0.0
+    if phase.schedule is not None:
+        share = phase.schedule.unread_share
+        sooner = read_sooner_seconds(phase.schedule) if Step.PIN in candidate.steps else 0.0
+    gain = gained(phase.seconds, after).map(lambda seconds: seconds * share + sooner)
     between = base_seconds(phase) - phase.seconds.value * share  # from round to round, as it is
-    after = after.map(lambda seconds: max(seconds * share + between, 0.0))
+    after = after.map(lambda seconds: max(seconds * share + between - sooner, 0.0))
     return _change(phase, candidate, (state.method, state.streams), after, gain, basis)
 
 
