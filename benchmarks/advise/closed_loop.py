@@ -15,7 +15,7 @@ sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu
 ninth.cu, ``--programs tenth`` those of tenth.py and tenth.cu, ``--programs eleventh`` those of
 eleventh.py and eleventh.cu, ``--programs twelfth`` those of twelfth.py and twelfth.cu,
 ``--programs thirteenth`` those of thirteenth.py and thirteenth.cu, ``--programs fourteenth`` those
-of fourteenth.py and fourteenth.cu.
+of fourteenth.py and fourteenth.cu, ``--programs fifteenth`` those of fifteenth.py and fifteenth.cu.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from types import ModuleType
 import blind
 import eighth
 import eleventh
+import fifteenth
 import fourteenth
 import fresh
 import later
@@ -137,6 +138,7 @@ SETS = {
         twelfth,
         thirteenth,
         fourteenth,
+        fifteenth,
     )
 }
 
