@@ -441,3 +441,39 @@ def test_work_on_each_stream_waits_for_the_copies_before_it():
     works = [one.start for one in placed if one.task.kind == WORK]
     assert all(start >= end for start, end in zip(works, copies, strict=True))
     assert works[0] < copies[1]  # and for no copy behind it
+
+
+def test_threads_of_a_round_submit_at_the_same_time():
+    def rounds(threads):
+        return [
+            replace(task(IN, 10.0, number, gap=5.0, blocks=True), stream=thread, thread=new)
+            for number in range(2)
+            for thread in range(threads)
+            for new in [number * threads + thread + 1]  # made anew for each round
+        ]
+
+    assert ends_after(rounds(1)) == 30.0
+    ended = [one.end for one in replayed(rounds(3))]
+    assert ended == [15.0, 25.0, 35.0, 50.0, 60.0, 70.0]  # one engine, and rounds are joined
+
+
+def test_threads_that_are_made_anew_each_round_copy_at_the_same_time():
+    program = Program()
+    for number in range(10):
+        begin, ends = program.now, []
+        for stream in range(1, 5):
+            program.now = begin
+            program.copy(4 * MB, down=True, host=int(PAGEABLE), wait=True, stream=stream)
+            program.rows[-1]["thread"] = 10 * number + stream
+            program.kernel(5.0, stream=stream)
+            program.copy(8192, down=False, wait=True, stream=stream)
+            program.rows[-1]["thread"] = 10 * number + stream
+            ends.append(program.now)
+        program.now = max(ends)
+        program.host(500.0)
+    (phase,) = find_phases(program.operations(), kernels=True)
+    schedule = phase.schedule
+    assert len({one.thread for one in schedule.tasks}) == 4 * schedule.rounds
+    assert ends_after(schedule.tasks) == pytest.approx(schedule.measured_ns, rel=1e-3)
+    pinned = ends_after(pin(schedule.tasks, lasts))
+    assert pinned < 0.6 * schedule.measured_ns  # four copies of 80 µs for 1.6 ms

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
+from itertools import pairwise
 from math import inf
 from statistics import median
 
@@ -21,9 +22,9 @@ from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import with_addresses
 from lanescope.trace.timeline import Timeline
 
-#: A place that brings so many contents at most all the time holds one set of data of a test, and
-#: what the test warmed up with.
-_FEW_CONTENTS = 2
+#: A place at which contents change no more often holds one set of data of a test, and what the test
+#: warmed up with before.
+_CHANGES_OF_TESTS = 1
 #: Of fewer copies of a place in the rounds, or of a size, nothing is said.
 _FEWEST = 3
 #: From this share on all copies of a place count, below the other none, between as many of them.
@@ -268,13 +269,14 @@ def _new_bytes(read: Iterable[_Read]) -> int:
 
 def _is_constant(read: Iterable[_Read], places: Mapping[_Place, Counter[Brings]]) -> bool:
     """Return whether all that rounds send is the same in each, or what has come back before."""
-    contents: dict[_Place, set[int]] = defaultdict(set)
+    contents: dict[_Place, list[int]] = defaultdict(list)
     for one in read:
-        contents[one.place].add(one.content)
+        contents[one.place].append(one.content)
     inputs = (place for place in places if place[0] == IN)
     sent = [place for place in inputs if places[place].total() >= _FEWEST]
     of_one = [
-        _share(places[place], (Brings.SENT,)) >= _MOST and len(contents[place]) <= _FEW_CONTENTS
+        _share(places[place], (Brings.SENT,)) >= _MOST
+        and sum(one != other for one, other in pairwise(contents[place])) <= _CHANGES_OF_TESTS
         for place in sent
     ]
     come_back = (_share(places[place], (Brings.RETURNED,)) >= _MOST for place in sent)

@@ -251,8 +251,11 @@ def _busiest_ns(tasks: Sequence[Task]) -> float:
 
 
 def _host_ns(tasks: Sequence[Task]) -> float:
-    """Return what the host takes for itself, as if it waited for nothing."""
-    return sum(task.gap + max(task.hold, 0.0) for task in tasks)
+    """Return what the busiest thread takes for itself, as if it waited for nothing."""
+    spent: dict[int, float] = defaultdict(float)
+    for task in tasks:
+        spent[task.thread] += task.gap + max(task.hold, 0.0)
+    return max(spent.values(), default=0.0)
 
 
 def _remedy(steps: tuple[Step, ...], phase: Phase, schedule: Schedule) -> str:

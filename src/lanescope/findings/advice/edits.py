@@ -114,15 +114,16 @@ def _read_from_cache(tasks: Sequence[Task]) -> list[Task]:
     stays in the cache, and by half of it at most.
     """
     found: list[Task] = []
-    unread = 0
+    all_unread: dict[int, int] = defaultdict(int)  # by thread
     for task in tasks:
+        unread = all_unread[task.thread]
         if unread and task.gap >= _TOUCHES_NS:
             left = 1 - max(unread - _CACHED_BYTES, 0) / (_UNCACHED_BYTES - _CACHED_BYTES)
             sooner = _CACHED_NS * min(unread, _CACHED_BYTES) * max(left, 0)
             task = replace(task, gap=task.gap - min(sooner, task.gap / 2))
-            unread = 0
+            all_unread[task.thread] = 0
         if task.kind == OUT and is_pageable(task):
-            unread += task.bytes
+            all_unread[task.thread] += task.bytes
         found.append(task)
     return found
 

@@ -33,6 +33,8 @@ _LEAST_READ, _READS_NS = 64 << 10, 0.1
 _FEWEST_READ, _MOST_ALIKE = 3, 256
 #: A thread with less of the copied time has no rounds of its own.
 _LEAST_SHARE = 0.05
+#: Threads copy at the same time where more of the calls begin while another lasts.
+_LEAST_AT_ONCE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,6 +241,8 @@ class Lane:
         0 where not known.
     name
         Of a kernel, as in `Operations`.
+    thread
+        A number of each thread where several copy at the same time; 0 everywhere where one does.
     content
         A number of what a copy carried, which others with the same bytes have, too; 0 where it
         was not read.
@@ -259,6 +263,7 @@ class Lane:
     call_start_ns: IntArray
     call_end_ns: IntArray
     name: IntArray
+    thread: IntArray
     content: IntArray
     same_bytes: IntArray
     reading_ns: IntArray
@@ -302,6 +307,8 @@ def lanes(
     stream = (rows.context << 32) + rows.stream
     threads = _threads(rows, over, stream)
     lane = _lane(rows, over, stream, contents)
+    if not threads.any():
+        lane = replace(lane, thread=_at_the_same_time(rows, over, stream))
     if not knows_reading and lane.content.any():
         lane = replace(lane, reading_ns=_reading_ns(lane))
     found = np.unique(threads[over])
@@ -324,6 +331,27 @@ def _threads(rows: Operations, over: BoolArray, stream: IntArray) -> IntArray:
     return threads
 
 
+def _at_the_same_time(rows: Operations, over: BoolArray, stream: IntArray) -> IntArray:
+    """Return the thread of each row where threads copy at once, as those made anew each round.
+
+    No thread is in two calls at a time, so calls that overlap are of several. A kernel is of the
+    thread that copies next on its stream, or else did so last.
+    """
+    found = np.zeros(len(rows), np.int64)
+    copies = np.flatnonzero(over & (rows.call_start_ns > 0))
+    copies = copies[np.argsort(rows.call_start_ns[copies], kind="stable")]
+    ended = np.maximum.accumulate(rows.call_end_ns[copies])[:-1]
+    if np.count_nonzero(rows.call_start_ns[copies][1:] < ended) <= _LEAST_AT_ONCE * copies.size:
+        return found
+    for one in np.unique(stream).tolist():
+        mine = np.flatnonzero(stream == one)
+        of_stream = mine[over[mine]]
+        if of_stream.size:
+            behind = np.searchsorted(of_stream, mine).clip(max=of_stream.size - 1)
+            found[mine] = rows.thread[of_stream[behind]]
+    return found
+
+
 def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers) -> Lane:
     down = rows.direction == Direction.H2D
     kind = np.where(over, np.where(down, IN, OUT), WORK).astype(np.int8)
@@ -338,6 +366,7 @@ def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers
         rows.call_start_ns,
         rows.call_end_ns,
         rows.name,
+        np.zeros(len(rows), np.int64),
         *contents(rows),
         np.zeros(len(rows), np.int64),
     )

@@ -83,6 +83,9 @@ class Task:
         Of a copy: what it brings, as in `contents.Brings`; 0 where that is not known.
     fresh
         Of one that brings little that is new: how many bytes are in parts that changed.
+    thread
+        Which submits it; one that submits nothing before begins when all have ended the rounds
+        before.
     """
 
     kind: int
@@ -106,6 +109,7 @@ class Task:
     awaits: tuple[int, ...] = ()
     brings: int = 0
     fresh: int = 0
+    thread: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,14 +222,20 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
     engines: dict[int, float] = {}
     first = min(lane.start_ns[0], lane.call_start_ns[0] or lane.start_ns[0])
     zero = float(min(max(first, before_ns), lane.start_ns[0]))
-    host = latest = 0.0
+    hosts: dict[int, float] = {}
+    latests: dict[int, float] = {}
+    joined, several = 0.0, bool(lane.thread.any())
     behind = _copies_behind(lane)
     for row in range(len(lane)):
+        thread = int(lane.thread[row])
+        if row and number[row] > number[row - 1]:
+            joined = max(hosts.values())
+        host, latest = hosts.get(thread, joined), latests.get(thread, 0.0)
         start, end = float(lane.start_ns[row]) - zero, float(lane.end_ns[row]) - zero
         stream = int(lane.stream[row])
         kind = int(lane.kind[row])
         ready = max(free.get(stream, 0.0), engines.get(kind, 0.0))
-        launch = _launch_ns(lane, row, behind, zero, host)
+        launch = _LAUNCH_NS if several else _launch_ns(lane, row, behind, zero, host)
         called, returned = _call(lane, row, zero, host, ready, launch)
         went_on, returned = returned, returned - float(lane.reading_ns[row])
         # Between kernels nothing tells a wait from a launch that comes late, which is common.
@@ -250,17 +260,19 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
                 name=int(lane.name[row]),
                 queued=bool(kind != WORK and lane.asynchronous[row]),
                 late=called >= ready and start >= ready + _BETWEEN_NS,
+                thread=thread,
             )
         )
-        host = max(host, went_on)
+        hosts[thread] = max(host, went_on)
         free[stream] = max(ready, end)
         if kind != WORK:
             engines[kind] = free[stream]
-        latest = max(latest, end)
+        latests[thread] = max(latest, end)
+    last = max(latests.values())
     if not lane.reading_ns.any():
-        return Schedule(tuple(tasks), rounds, latest)
-    unread = min(ends_after(tasks), latest)
-    return Schedule(tuple(tasks), rounds, unread, latest - unread)
+        return Schedule(tuple(tasks), rounds, last)
+    unread = min(ends_after(tasks), last)
+    return Schedule(tuple(tasks), rounds, unread, last - unread)
 
 
 def _copies_behind(lane: Lane) -> IntArray:
@@ -299,29 +311,42 @@ def _call(
     return called, called + (min(launch_ns, _LAUNCH_NS) if held_up else launch_ns)
 
 
+@dataclass(slots=True)
+class _Thread:
+    """Of a thread: since when it can go on, the task that it waited for, and its latest end."""
+
+    time: float = 0.0
+    after: int | None = None
+    latest: int | None = None
+
+
 def replayed(tasks: Sequence[Task]) -> list[Placed]:
     """Return when each task would be submitted, start and end, and what it waits for."""
     placed: list[Placed] = []
     last_of: dict[object, int] = {}  # by stream, engine and number: the last task there
-    latest: int | None = None
-    host, host_after = 0.0, None
+    threads: dict[int, _Thread] = {}
+    joined, round_ = _Thread(), None
     for place, task in enumerate(tasks):
+        if task.round != round_:
+            joined = replace(max(threads.values(), key=lambda one: one.time, default=joined))
+            round_ = task.round
+        own = threads.setdefault(task.thread, _Thread(joined.time, joined.after))
         awaited = [last_of[key] for n in task.awaits if (key := ("copy", n)) in last_of]
-        if task.waits and latest is not None:
-            awaited.append(latest)
+        if task.waits and own.latest is not None:
+            awaited.append(own.latest)
         for other in awaited:
-            if placed[other].end > host:
-                host, host_after = placed[other].end, other
-        one = _placed(task, host, host_after, placed, last_of)
+            if placed[other].end > own.time:
+                own.time, own.after = placed[other].end, other
+        one = _placed(task, own.time, own.after, placed, last_of)
         placed.append(one)
         returns = one.submitted + (0.0 if task.blocks else task.hold)
-        host, host_after = returns, None
+        own.time, own.after = returns, None
         if task.blocks:
-            host, host_after = max(one.end + task.hold, returns), place
+            own.time, own.after = max(one.end + task.hold, returns), place
         for key in (("stream", task.stream), ("engine", task.kind), ("copy", task.number)):
             last_of[key] = place
-        if not task.ahead and (latest is None or one.end > placed[latest].end):
-            latest = place
+        if not task.ahead and (own.latest is None or one.end > placed[own.latest].end):
+            own.latest = place
     return placed
 
 

@@ -264,10 +264,12 @@ def _through_host(
     placed: Sequence[Placed], place: int, segments: list[Segment], until: float
 ) -> tuple[int | None, float]:
     """Go back through the host's calls to a task that it waited for; None at the begin."""
-    first = place
-    while place > 0 and placed[place].host_after is None:
-        place -= 1
+    first, thread = place, placed[place].task.thread
     other = placed[place].host_after
+    while other is None and place > 0:
+        place -= 1
+        if placed[place].task.thread == thread:
+            other = placed[place].host_after
     begin = 0.0 if other is None else min(placed[other].end, until)
     return other, _add_segment(segments, Activity.HOST, begin, until, first)
 
