@@ -782,3 +782,19 @@ def test_what_ran_once_has_to_gain_two_percent_of_the_watch_whatever_pinning_tak
     assert pin.gain_seconds is None
     assert pin.effect > 0.2
     assert "2% of the watched time" in pin.why
+
+
+def test_what_gains_nearly_as_much_as_reading_results_later_comes_first():
+    """It asks nothing of what the host does with the results."""
+    program = Program()
+    for _ in range(20):
+        program.copy(90_000, down=True, wait=True)
+        program.kernel(3.0)
+        for _ in range(100):
+            program.copy(32, down=False, host=PAGEABLE, wait=True)
+        program.host(40.0)
+    kinds = [one.kind for one in only(program).changes if one.worth]
+    batch, later = (change(only(program), kind) for kind in ("pin+batch", "defer"))
+    gains = [one.round_gain_seconds.value for one in (batch, later)]
+    assert 0.8 * gains[1] < gains[0] < gains[1]
+    assert kinds.index("pin+batch") < kinds.index("defer")

@@ -345,6 +345,20 @@ def test_of_data_that_hardly_ever_changes_nothing_is_said_of_parts():
     assert set(chain.from_iterable(brought(phase))) == {Brings.UNKNOWN}
 
 
+def test_two_sets_of_data_that_are_sent_many_times_each_stay_on_the_gpu():
+    """They take turns again and again, so that neither is what a test warmed up with."""
+    program = Carrying()
+    for number in range(60):
+        program.carry(32 * MB, 1 + number // 12 % 2, down=True)
+        program.kernel(200.0)
+        program.carry(1 * MB, 500 + number, down=False)
+        program.wait()
+    phase = program.phase()
+    assert not phase.constant_input
+    assert Brings.SENT in chain.from_iterable(brought(phase))
+    assert (Step.KEEP,) in {one.steps for one in edits_of(phase, LINK)}
+
+
 @pytest.mark.parametrize(("host", "least"), [(PINNED, 0.93), (PAGEABLE, 0.7)])
 def test_a_part_that_takes_longer_to_gather_than_all_to_copy_hides_no_other_advice(host, least):
     """There is a table, too, which never changes."""

@@ -47,7 +47,7 @@ _LEAST_GAIN_OF_CALLS = 0.03
 _LEAST_GAIN_OF_HOST = 0.1
 #: The same where there are fewer copies then, or none; and of pinning, besides what else is done.
 _LEAST_GAIN_OF_SMALL_PINS = 0.05
-#: Of what is gained where results are looked at later.
+#: Of what is gained where results stay on the GPU.
 _NEARLY_AS_MUCH = 0.8
 #: Rounds take so much longer or shorter in another run: this and `edited._REPLAY_ERROR` are what
 #: benchmarks/advise/intervals.py finds in the gains that were measured.
@@ -281,12 +281,13 @@ def _against(change: Change, others: list[Change], phase: Phase) -> Change:
 def in_order(changes: list[Change]) -> tuple[Change, ...]:
     """Return changes by what they gain; those for which kernels are rewritten come after others.
 
-    To look at results later asks that nothing depends on them: what does without that comes first
-    if it gains `_NEARLY_AS_MUCH`.
+    To leave results on the GPU asks that nothing depends on them: what does without that comes
+    first if it gains `_NEARLY_AS_MUCH`.
     """
 
     def gain(change: Change) -> float:
-        return _worth(change) * (_NEARLY_AS_MUCH if Step.DEFER in change.steps else 1)
+        leaves = Step.DEFER in change.steps and Step.PIN not in change.steps
+        return _worth(change) * (_NEARLY_AS_MUCH if leaves else 1)
 
     return tuple(
         sorted(changes, key=lambda c: (not c.worth, bool(KERNELS & set(c.steps)), -gain(c)))

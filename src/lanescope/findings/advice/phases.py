@@ -143,8 +143,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
     )
     parts = _parts(one, copies, (h2d, d2h, work), hidden)
     lane, number = _rows_of(one)
-    can_replay = kernels and (parts == 1 or bool(lane.thread.any()))
-    schedule, sends = _schedule(one) if can_replay else (None, Sends(()))
+    schedule, sends = _schedule(one) if kernels and parts == 1 else (None, Sends(()))
     lasted = np.array([t.end - t.begin for t in times]) * 1e-9
     return Phase(
         pid=one.pid,
