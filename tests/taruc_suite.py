@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from lanescope.copies import (
     Caches,
@@ -80,8 +81,17 @@ def suite_run(
     parts: tuple[Callable[[Machine], Iterator[Experiment]], ...] = PARTS,
     missing: str = "",
 ) -> Run:
-    """A suite; experiments with `missing` in their name are not measured."""
-    machine = machine or paper_machine()
+    """A suite, made once for all tests; experiments named with `missing` are not measured."""
+    return _suite_run(machine or paper_machine(), speeds, parts, missing)
+
+
+@cache
+def _suite_run(
+    machine: Machine,
+    speeds: Speeds,
+    parts: tuple[Callable[[Machine], Iterator[Experiment]], ...],
+    missing: str,
+) -> Run:
     results: list[Result] = []
     for experiment in itertools.chain.from_iterable(part(machine) for part in parts):
         backend = FakeBackend(_player(machine, experiment, speeds, missing))

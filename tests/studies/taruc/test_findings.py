@@ -15,16 +15,19 @@ from tests.taruc_suite import FLAT, PLANTED, Speeds, suite_run
 
 
 @cache
-def planted() -> Run:
-    return suite_run()
+def planted_findings() -> tuple[Finding, ...]:
+    run = suite_run()
+    return tuple(findings(run.manifest.machine, run.results))
 
 
-def found(run: Run, kind: str) -> list[Finding]:
-    return [f for f in findings(run.manifest.machine, run.results) if f.kind == kind]
+def found(kind: str, run: Run | None = None) -> list[Finding]:
+    """Those of a kind; of the suite with everything planted where no run is named."""
+    all_found = findings(run.manifest.machine, run.results) if run else planted_findings()
+    return [f for f in all_found if f.kind == kind]
 
 
 def first(kind: str, run: Run | None = None) -> str:
-    return found(run or planted(), kind)[0].sentence
+    return found(kind, run)[0].sentence
 
 
 @pytest.mark.parametrize(
@@ -42,16 +45,15 @@ def test_a_flat_machine_has_none(machine):
 
 @pytest.mark.native  # five seconds
 def test_each_kind_comes_before_the_second_of_any():
-    kinds = [f.kind for f in findings(planted().manifest.machine, planted().results)]
+    kinds = [f.kind for f in planted_findings()]
     assert kinds[0] == "far-host-memory"
     assert len(set(kinds[:12])) == 12
 
 
 @pytest.mark.native
 def test_every_finding_has_numbers_evidence_and_a_command():
-    run = planted()
-    names = {r.experiment.name for r in run.results}
-    for one in findings(run.manifest.machine, run.results):
+    names = {r.experiment.name for r in suite_run().results}
+    for one in planted_findings():
         assert any(unit in one.sentence for unit in (" GB/s", " ns", " µs", " ms")), one.sentence
         assert one.evidence
         assert set(one.evidence) <= names
@@ -60,7 +62,7 @@ def test_every_finding_has_numbers_evidence_and_a_command():
 
 @pytest.mark.native  # four seconds
 def test_far_memory_costs_pageable_copies_alone():
-    sentences = sorted(f.sentence for f in found(planted(), "far-host-memory"))
+    sentences = sorted(f.sentence for f in found("far-host-memory"))
     assert len(sentences) == 2
     assert sentences[1] == (
         "Memory of node 1 costs 38 % of copy bandwidth from socket 0: 12.0 GB/s to 7.43 GB/s with "
@@ -79,7 +81,7 @@ def test_pinned_memory_takes_longer_to_allocate_and_less_to_touch():
 def test_the_tlb_has_its_share_at_random_alone():
     assert "145 ns and not 100 ns a load" in first("tlb-random-chase")
     assert "31 % of the time is the TLB's" in first("tlb-random-chase")
-    assert found(planted(), "tlb-chase") == []
+    assert found("tlb-chase") == []
 
 
 def test_random_loads_against_loads_in_order():
@@ -97,7 +99,7 @@ def test_directions_of_copying_to_gpus():
 
 
 def test_a_pair_shares_the_link_that_saturates_first():
-    pairs = found(planted(), "shared-link")
+    pairs = found("shared-link")
     assert [p.evidence[0].split("/")[2] for p in pairs] == ["g2+g3"]
     assert "get 12.5 GB/s (to the GPU, near memory" in pairs[0].sentence
     assert "48 % less than alone in sum (24.0 GB/s)" in pairs[0].sentence
@@ -109,7 +111,7 @@ def test_far_memory_of_gpus():
 
 
 def test_an_unfair_thread_is_named():
-    unfair = [f.sentence for f in found(planted(), "unfair") if "on h0 (" in f.sentence]
+    unfair = [f.sentence for f in found("unfair") if "on h0 (" in f.sentence]
     assert unfair == [
         "4 threads on h0 (triad) share unfairly, Jain's index 0.86: the thread on CPU 3 gets "
         "2.50 GB/s, the others 9.99 GB/s on average."
@@ -128,12 +130,12 @@ def test_threads_that_fill_the_memory():
 @pytest.mark.parametrize("cost", [0.029, 0.05])
 def test_differences_up_to_three_percent_are_not_told(cost: float):
     run = suite_run(paper_machine(2, 0), Speeds(remote=((Memory.PINNED, cost),)), (host,))
-    assert bool(found(run, "far-host-memory")) == (cost > 0.03)
+    assert bool(found("far-host-memory", run)) == (cost > 0.03)
 
 
 def test_differences_within_the_intervals_are_not_told():
     run = suite_run(paper_machine(2, 0), Speeds(remote=((Memory.PINNED, 0.1),)), (host,))
-    assert found(run, "far-host-memory")
+    assert found("far-host-memory", run)
     wide = [
         replace(
             r,
@@ -147,6 +149,6 @@ def test_differences_within_the_intervals_are_not_told():
 
 
 def test_predictions_are_no_findings():
-    run = planted()
+    run = suite_run()
     predicted = [replace(r, source=Source.PREDICTED) for r in run.results]
     assert findings(run.manifest.machine, predicted) == ()
