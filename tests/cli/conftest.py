@@ -69,10 +69,12 @@ class CommandLine:
 class CommandLineHere(CommandLine):
     """Runs lanescope in this process where a test asks for no settings of a process of its own."""
 
-    def __call__(self, *arguments, **options):
+    def __call__(self, *arguments, cwd=None, **options):
         if options:
-            return super().__call__(*arguments, **options)
+            return super().__call__(*arguments, cwd=cwd, **options)
         with pytest.MonkeyPatch.context() as patch:
+            if cwd is not None:
+                patch.chdir(cwd)
             for name in ("LANESCOPE_RUNS", "COLUMNS"):
                 patch.setenv(name, self.environment[name])
             return run([str(one) for one in arguments])

@@ -13,7 +13,8 @@ import pytest
 from lanescope.prediction.stored_parameters import save
 from lanescope.store.folder import State
 from lanescope.store.store import RunWriter
-from tests.findings.advice.made_up import LINK
+from lanescope.studies import advise
+from tests.findings.advice.made_up import LINK, Simple
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
 from tests.report import factory
@@ -37,7 +38,18 @@ main()
 
 
 @pytest.fixture
-def told(tmp_path):
+def told(lanescope_here, monkeypatch):
+    """The same in this process."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(advise, "link_parameters", lambda name: LINK)
+    monkeypatch.setattr(advise, "predictor_named", lambda name: Simple())
+    return lambda *words: lanescope_here("advise", *words)
+
+
+@pytest.fixture
+def told_of_a_program(tmp_path):
+    """In a process of its own, which a program has its output from."""
+
     def run(*words):
         environment = os.environ | {"LANESCOPE_RUNS": str(tmp_path / "runs"), "COLUMNS": "200"}
         return subprocess.run(
@@ -153,17 +165,17 @@ def test_a_capture_of_nsys_is_a_watch_too(told, tmp_path):
 
 
 @no_gpu
-def test_a_program_keeps_its_output_and_its_exit_code(told, tmp_path):
+def test_a_program_keeps_its_output_and_its_exit_code(told_of_a_program, tmp_path):
     out = tmp_path / "run"
-    done = told("--out", out, "--", "sh", "-c", "echo mine; echo too >&2; exit 9")
+    done = told_of_a_program("--out", out, "--", "sh", "-c", "echo mine; echo too >&2; exit 9")
     assert (done.returncode, done.stdout) == (9, "mine\n")
     assert done.stderr.startswith("too\n")
     assert "holds no copies: nothing was traced" in done.stderr
     assert (out / "manifest.json").is_file()
     # a program that ended well does not hide that there is no advice
-    assert told("--", "true").returncode == 2
+    assert told_of_a_program("--", "true").returncode == 2
     # its own options are its own
-    assert told("--", "sh", "-c", 'test "$1" = --json', "sh", "--json").returncode == 2
+    assert told_of_a_program("--", "sh", "-c", 'test "$1" = --json', "sh", "--json").returncode == 2
 
 
 def test_bad_input_is_one_sentence(told, tmp_path):
@@ -184,8 +196,8 @@ def test_bad_input_is_one_sentence(told, tmp_path):
 
 
 @no_gpu
-def test_a_program_that_is_not_there_is_told_as_watch_does(told):
-    done = told("--", "nosuch")
+def test_a_program_that_is_not_there_is_told_as_watch_does(told_of_a_program):
+    done = told_of_a_program("--", "nosuch")
     assert (done.returncode, done.stdout) == (127, "")
     assert "there is no program nosuch in PATH" in done.stderr
 
