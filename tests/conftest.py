@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from lanescope._core import native
 from lanescope.copies import Copy, Engine, Experiment, Memory, Place, Timing
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode, NvLink, PcieLink, Switch
 
@@ -54,6 +56,25 @@ def results_folder() -> Path:
 @pytest.fixture
 def source_folder() -> Path:
     return Path(__file__).parents[1] / "src" / "lanescope"
+
+
+@pytest.fixture(scope="session")
+def small_cache_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This machine as hwloc describes it, but with caches of 1 MiB."""
+    path = tmp_path_factory.mktemp("hwloc") / "machine.xml"
+    text = native.Topology().xml()
+    path.write_text(re.sub(r'cache_size="\d+"', f'cache_size="{1 << 20}"', text))
+    return path
+
+
+@pytest.fixture
+def small_arrays(monkeypatch: pytest.MonkeyPatch, small_cache_file: Path) -> None:
+    """Have 64 MiB measured in host memory, here and in processes that are started.
+
+    It is four times the last-level cache else, of which virtual machines may show hundreds of MiB:
+    to allocate that takes seconds.
+    """
+    monkeypatch.setenv("HWLOC_XMLFILE", str(small_cache_file))
 
 
 @pytest.fixture

@@ -110,6 +110,7 @@ def test_threads_measure_one_after_the_other(monkeypatch):
     assert alone == [True] * 4
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_check_and_read_back():
     run = lanescope.check(cases=["host-copy/h0/1-core"], plan=Plan(0.5, 0.1))
     assert lanescope.read_run(run.folder) == run
@@ -271,6 +272,7 @@ def test_a_machine_is_shown():
     assert repr(lanescope.topo()).startswith("machine ")
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_a_node_is_checked_by_a_process_of_its_own(tmp_path):
     report = lanescope.node(within="20s", out=tmp_path / "run")
     assert report.state in ("healthy", "not measured", "sick")

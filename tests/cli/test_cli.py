@@ -117,6 +117,7 @@ def test_output_that_nobody_takes(lanescope, arguments):
     assert "No space left" in done.stderr
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_progress_on_a_terminal_only(lanescope, tmp_path):
     def stderr_of(arguments):
         ours, theirs = pty.openpty()
@@ -142,11 +143,11 @@ def test_help_joins_the_lines_of_a_docstring(lanescope_here):
     assert "in" not in map(str.strip, lines)  # the word that its third line began with
 
 
-def test_help_is_quick(lanescope_here):
+def test_help_is_quick(lanescope):
     def seconds():
         """Of a CPU: a process that has one to itself lasts as long."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        lanescope_here("--help")
+        lanescope("--help")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
@@ -159,6 +160,7 @@ def test_import_is_light():
     assert not {"numpy", "pyarrow", "scipy", "rich", "lanescope._native"} & set(loaded)
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_check_measures_this_machine(lanescope_here, tmp_path):
     out = tmp_path / "run"
     done = lanescope_here("check", "host-copy/h0/1-core", "--budget", "0.2", "--out", out)
@@ -170,6 +172,7 @@ def test_check_measures_this_machine(lanescope_here, tmp_path):
     assert (out / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_json_is_json_and_nothing_else(lanescope_here):
     done = lanescope_here("check", "host-triad/h0/1-core", "--budget", "0.1", "--json")
     (row,) = json.loads(done.stdout)["results"]
@@ -211,6 +214,7 @@ def test_topo(lanescope_here, tmp_path):
     assert "h0" in lanescope_here("topo").stdout  # this machine
 
 
+@pytest.mark.usefixtures("small_arrays")
 @directions_to_end
 def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
     arguments = ("check", "host-*", "--budget", "1", "--target", "0.000001%")

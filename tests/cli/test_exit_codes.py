@@ -47,6 +47,7 @@ def test_what_a_described_machine_lacks_is_bad_input(lanescope_here):
     assert (done.returncode, "this machine has no g5" in done.stderr) == (2, True)
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_strict_does_not_pass_a_machine_without_its_gpus(lanescope_here, no_gpus):
     done = lanescope_here("check", "--strict", "--budget", "0.02")
     assert done.returncode == 3

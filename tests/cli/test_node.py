@@ -10,6 +10,7 @@ from lanescope.operators import SNIPPETS, snippet_text
 from tests.patience import PATIENCE_S, until
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_a_node_without_the_gpus_that_it_should_have_is_missing_them(
     lanescope_here, tmp_path, no_gpus
 ):
@@ -49,6 +50,7 @@ def test_the_command_line_prints_each(lanescope_here, name):
     assert "lanescope" in done.stdout
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_an_interrupted_run_that_is_not_stored_promises_none(lanescope, tmp_path):
     lanescope.environment["TMPDIR"] = str(tmp_path)
     process = lanescope.start("check", "host-*", "--no-store")

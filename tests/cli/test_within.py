@@ -32,6 +32,7 @@ def test_cases_without_time_are_reported_stored_and_measured_by_resume(lanescope
     assert (tmp_path / "run" / "report.html").is_file()
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_much_time_changes_nothing(lanescope_here):
     arguments = ("check", "host-copy/h0/1-core", "--budget", "0.1", "--json")
     (row,) = json.loads(lanescope_here(*arguments, "--within", "1h").stdout)["results"]

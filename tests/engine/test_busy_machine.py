@@ -8,6 +8,8 @@ import sys
 import time
 from contextlib import contextmanager
 
+import pytest
+
 import lanescope
 from lanescope._core import native
 from lanescope.engine.sampling import PATIENCE_SECONDS
@@ -53,6 +55,7 @@ def test_one_pass_is_made_however_little_time_there_is():
     assert len(spans) == 1
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_a_check_ends_a_while_after_its_budget(tmp_path):
     plan = lanescope.Plan(target=1e-9, budget_seconds=0.1)
     with busy_cores():
@@ -62,6 +65,7 @@ def test_a_check_ends_a_while_after_its_budget(tmp_path):
     assert result.stop.spent_seconds < 0.1 + PATIENCE_SECONDS + BATCH_S
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_a_check_ends_within_the_time_it_is_given(tmp_path):
     """And a second or two, of which as many are made here as there are processes for a core."""
     begin = time.monotonic()

@@ -78,6 +78,7 @@ def test_a_job_that_was_ended_has_the_report_of_its_files(launched, tmp_path):
     assert found.exit_code(strict=True) == 3
 
 
+@pytest.mark.usefixtures("small_arrays")
 def test_the_launcher_ends_with_the_exit_code_of_the_first_rank(tmp_path):
     """Of a rank whose MPI has not ended with it the launcher of MPICH 5 kills all others."""
     folder = tmp_path / "fleet"
