@@ -40,6 +40,9 @@ _MINOR = 10
 #: What minor usage leaves to the others is found by passes, until rates change by this share.
 _SETTLED, _MOST_PASSES = 1e-9, 50
 
+#: Routes between parts of the machine that was asked for last: each copy's limit needs some.
+_last_routes: tuple[Machine | None, dict[tuple[str, str], tuple[Hop, ...] | None]] = None, {}
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -90,6 +93,8 @@ def limits(machine: Machine, experiment: Experiment) -> tuple[Limit, ...]:
 def _without_measured(machine: Machine) -> Machine:
     """Leave out what was measured of memory whose modules tell their speed: that is the limit."""
     kept = [one for one in machine.host_bandwidth if machine.node(one.node).memory_gbs is None]
+    if len(kept) == len(machine.host_bandwidth):
+        return machine
     return replace(machine, host_bandwidth=tuple(kept))
 
 
@@ -116,6 +121,18 @@ def route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | 
     """
     if source == destination:
         return ()
+    global _last_routes
+    of, routes = _last_routes
+    if of is not machine:
+        routes = {}
+        _last_routes = machine, routes
+    ends = source, destination
+    if ends not in routes:
+        routes[ends] = _route(machine, source, destination)
+    return routes[ends]
+
+
+def _route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | None:
     kinds: tuple[set[LinkKind], ...] = (
         {LinkKind.NVLINK},
         {LinkKind.PCIE, LinkKind.SOCKET},

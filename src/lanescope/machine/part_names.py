@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 from lanescope.errors import InputError
 
 #: A NUMA node (h) or a GPU (g), perhaps of one of several nodes.
 PART = r"(?:n(?:0|[1-9][0-9]{0,2})\.)?[hg][0-9]+"
 _STRIDE = 1000
+#: Names whose meaning is remembered: more than any machine has.
+_NAMES = 4096
 #: Which the driver reads at the first call of CUDA.
 ORDER_VARIABLE = "CUDA_DEVICE_ORDER"
 _BY_ADDRESS = "PCI_BUS_ID"
@@ -31,6 +34,7 @@ def part_name(kind: str, number: int) -> str:
     return f"{kind}{own}" if node == 0 else f"n{node - 1}.{kind}{own}"
 
 
+@lru_cache(maxsize=_NAMES)
 def part_number(name: str) -> int:
     """Return the number of a part in its machine.
 
@@ -59,6 +63,7 @@ def own_number(number: int) -> int:
     return number % _STRIDE
 
 
+@lru_cache(maxsize=_NAMES)
 def node_of(name: str) -> int | None:
     """Return which of several nodes a part is of; None for the only one.
 
@@ -69,6 +74,7 @@ def node_of(name: str) -> int | None:
     return int(node[1:]) if dot else None
 
 
+@lru_cache(maxsize=_NAMES)
 def is_gpu(name: str) -> bool:
     """Whether a part is a GPU."""
     return name.rpartition(".")[2].startswith("g")
