@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import signal
 import sys
@@ -11,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import typer
 
-from lanescope.cli.app import GROUPS, VERBS, main
+from lanescope.cli import app as command_line
+from lanescope.cli.app import GROUPS, VERBS, app, main
 from lanescope.cli.bench import bench
 from lanescope.cli.studies import command_named
 from lanescope.units.values import Value
@@ -92,6 +95,12 @@ class Done:
         return self.code
 
 
+@functools.cache
+def _commands() -> Any:
+    """All commands, made once: that takes longer than most command lines."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> Done:
     """Run a command line in this process, as its entry point does."""
     out, err = (
@@ -100,8 +109,9 @@ def run(arguments: Sequence[str]) -> Done:
     )
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before, sys.argv = sys.argv, ["lanescope", *arguments]
+    made = patch.object(command_line, "app", _commands())
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with made, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
                 main()
             except SystemExit as end:
