@@ -216,7 +216,7 @@ def test_topo(lanescope_here, tmp_path):
 
 @pytest.mark.usefixtures("small_arrays")
 @directions_to_end
-def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
+def test_what_was_measured_survives(lanescope, lanescope_here, tmp_path, sent, code, state):
     arguments = ("check", "host-*", "--budget", "1", "--target", "0.000001%")
     process = lanescope.start(*arguments, "--out", tmp_path / "run")
     wait_for_a_result(tmp_path / "run")
@@ -229,5 +229,5 @@ def test_what_was_measured_survives(lanescope, tmp_path, sent, code, state):
     run = read_run(tmp_path / "run")
     assert run.manifest.state is state
     assert run.results[0].copies[0].statistics.n >= 6
-    assert lanescope("report", tmp_path / "run", cwd=tmp_path).returncode == 0
+    assert lanescope_here("report", tmp_path / "run", cwd=tmp_path).returncode == 0
     assert (tmp_path / "run.report.html").is_file()

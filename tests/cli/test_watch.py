@@ -28,7 +28,7 @@ def test_the_program_keeps_its_output_and_its_exit_code(lanescope, tmp_path):
     assert not (out / "spool").exists()
 
 
-def test_a_program_that_is_over_at_once_is_not_waited_for(lanescope, tmp_path):
+def test_a_program_that_is_over_at_once_is_not_waited_for(lanescope, lanescope_here, tmp_path):
     out = tmp_path / "run"
     done = lanescope("watch", "--out", out, "--", "sh", "-c", "echo mine; exit 9")
     assert (done.returncode, done.stdout) == (9, "mine\n")
@@ -40,7 +40,7 @@ def test_a_program_that_is_over_at_once_is_not_waited_for(lanescope, tmp_path):
     assert (
         "Made by lanescope"
         in Path(
-            lanescope("report", out, "--out", tmp_path / "page.html").stdout.strip()
+            lanescope_here("report", out, "--out", tmp_path / "page.html").stdout.strip()
         ).read_text()
     )
     records = [s for s in read_watch(out).manifest.sources if s.name == "counters"]
@@ -67,13 +67,13 @@ def test_the_program_has_the_environment_of_its_user(lanescope, tmp_path, locale
     assert not any(word.startswith(b"CUDA_DEVICE_ORDER") for word in injected)
 
 
-def test_an_argument_and_a_folder_may_be_any_bytes(lanescope, tmp_path):
+def test_an_argument_and_a_folder_may_be_any_bytes(lanescope, lanescope_here, tmp_path):
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     program = [sys.executable, "-c", "import os, sys; sys.exit(os.fsencode(sys.argv[1])[-1] - 250)"]
     done = lanescope("watch", "--out", folder, "--", *program, os.fsdecode(b"a\xff"))
     assert done.returncode == 5, done.stderr
     assert "Traceback" not in done.stderr
-    again = lanescope("report", folder, "--json")
+    again = lanescope_here("report", folder, "--json")
     assert again.returncode == 0, again.stderr
 
 
@@ -82,7 +82,7 @@ def test_an_argument_and_a_folder_may_be_any_bytes(lanescope, tmp_path):
     [("[][0]", "a fault of lanescope's own (IndexError"), ("bytes(1 << 62)", "enough memory")],
 )
 def test_a_summary_that_fails_is_one_sentence_and_the_exit_code_stays(
-    lanescope, tmp_path, broken_by, words
+    lanescope, lanescope_here, tmp_path, broken_by, words
 ):
     # the module that makes the summary is replaced by one that has a fault
     broken = tmp_path / "sitecustomize.py"
@@ -104,7 +104,7 @@ def test_a_summary_that_fails_is_one_sentence_and_the_exit_code_stays(
         assert words in done.stderr
         assert f"stored in {out}" in done.stderr
         assert len(done.stderr.splitlines()) == 1
-        assert lanescope("report", out, "--out", tmp_path / f"{code}.html").returncode == 0
+        assert lanescope_here("report", out, "--out", tmp_path / f"{code}.html").returncode == 0
 
 
 @pytest.mark.parametrize(("name", "code"), [("KILL", 137), ("INT", 130), ("TERM", 143)])
@@ -129,8 +129,8 @@ def test_a_signal_that_ends_it_is_told_as_shells_do(lanescope, name, code):
         (("--assert", "h2d.p51 > 1GB/s", "--", "true"), 2, "'p51'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(lanescope, arguments, code, part):
-    done = lanescope("watch", *arguments)
+def test_what_cannot_be_done_is_one_sentence(lanescope_here, arguments, code, part):
+    done = lanescope_here("watch", *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert part in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -159,36 +159,40 @@ def test_what_cannot_be_written_leaves_the_programs_exit_code(lanescope, tmp_pat
 
 
 @no_gpu
-def test_doctor_says_what_stands_in_the_direction(lanescope):
-    done = lanescope("doctor")
+def test_doctor_says_what_stands_in_the_direction(lanescope_here):
+    done = lanescope_here("doctor")
     assert done.returncode == 4
-    assert "works, 4 otherwise." in lanescope("doctor", "--help").stdout
+    assert "works, 4 otherwise." in lanescope_here("doctor", "--help").stdout
     assert "trace" in done.stdout
     assert "does not work." in done.stdout
-    (trace,) = (s for s in json.loads(lanescope("doctor", "--json").stdout) if s["name"] == "trace")
+    (trace,) = (
+        s for s in json.loads(lanescope_here("doctor", "--json").stdout) if s["name"] == "trace"
+    )
     assert not trace["works"]
     assert trace["remedy"]
 
 
 @pytest.mark.native  # six seconds
-def test_a_stored_watch_makes_its_page_again(lanescope, tmp_path):
+def test_a_stored_watch_makes_its_page_again(lanescope, lanescope_here, tmp_path):
     out = tmp_path / "run"
     lanescope("watch", "-q", "--json", tmp_path / "told.json", "--out", out, "--", "true")
     (out / "report.html").unlink()
     page = tmp_path / "again.html"
-    assert lanescope("report", out, "--out", page).stdout.strip() == str(page)
+    assert lanescope_here("report", out, "--out", page).stdout.strip() == str(page)
     assert "Made by lanescope" in page.read_text()
-    assert json.loads(lanescope("report", out, "--json").stdout)["version"] == 1
-    assert "a watch has a page, --json and --export" in lanescope("report", out, "--csv").stderr
+    assert json.loads(lanescope_here("report", out, "--json").stdout)["version"] == 1
+    assert (
+        "a watch has a page, --json and --export" in lanescope_here("report", out, "--csv").stderr
+    )
 
 
-def test_a_home_that_cannot_be_written_costs_no_watch(lanescope, tmp_path):
+def test_a_home_that_cannot_be_written_costs_no_watch(lanescope, lanescope_here, tmp_path):
     home = tmp_path / "home"
     home.write_text("no folder")
     done = lanescope("watch", "--", "true", env={"HOME": str(home), "TMPDIR": str(tmp_path)})
     assert done.returncode == 0
     (folder,) = tmp_path.glob("lanescope-watch-*")
-    assert f"The run is stored in {folder}: cannot write" in lanescope("show", folder).stdout
+    assert f"The run is stored in {folder}: cannot write" in lanescope_here("show", folder).stdout
 
 
 def test_turns_tell_what_watching_costs(lanescope, tmp_path):
@@ -223,14 +227,14 @@ def test_turns_before_one_that_fails_are_told(lanescope, tmp_path):
 
 
 @pytest.mark.native  # four seconds
-def test_a_watch_compares_with_a_watch_alone(lanescope, results_folder):
+def test_a_watch_compares_with_a_watch_alone(lanescope_here, results_folder):
     watches = results_folder / "h100-x1/advise"
     first, second = (watches / name / "watches/train-pageable" for name in ("first", "second"))
-    assert lanescope("compare", first, first).returncode == 0
-    back = lanescope("compare", second, first, "--json")
+    assert lanescope_here("compare", first, first).returncode == 0
+    back = lanescope_here("compare", second, first, "--json")
     assert back.returncode == 1
     assert any(change["slower"] for change in json.loads(back.stdout)["changes"])
     check = results_folder / "h200-x1/check"
-    done = lanescope("compare", first, check)
+    done = lanescope_here("compare", first, check)
     assert done.returncode == 2
     assert "name two runs of one kind" in done.stderr

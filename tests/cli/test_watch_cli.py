@@ -57,13 +57,13 @@ def ended(start, folder, end):
     ],
     ids=str,
 )
-def test_wrong_combinations_are_one_sentence(lanescope, tmp_path, arguments, words):
-    done = lanescope("watch", *arguments, cwd=tmp_path)
+def test_wrong_combinations_are_one_sentence(lanescope_here, tmp_path, arguments, words):
+    done = lanescope_here("watch", *arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert words in done.stderr
 
 
-def test_the_whole_machine_is_watched_for_some_time(lanescope, tmp_path):
+def test_the_whole_machine_is_watched_for_some_time(lanescope, lanescope_here, tmp_path):
     out = tmp_path / "run"
     done = lanescope("watch", "--all", "--seconds", 0.2, "--out", out)
     assert (done.returncode, done.stdout) == (COUNTED, ""), done.stderr
@@ -72,7 +72,7 @@ def test_the_whole_machine_is_watched_for_some_time(lanescope, tmp_path):
     assert (told["program"], told["exit_code"], told["state"]) == ([], None, "complete")
     assert 0.2e9 <= told["end_ns"] - told["start_ns"] < PATIENCE_S * 1e9
     assert not [source for source in told["sources"] if source["name"] == "trace"]
-    assert lanescope("report", out, "--json").returncode == 0
+    assert lanescope_here("report", out, "--json").returncode == 0
 
 
 @pytest.mark.skipif(COUNTED == 0, reason="counters work here")

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.taruc_plan import contention, host, paper_machine
 from tests.taruc_suite import FLAT, PLANTED, suite_run
 
 
+@cache
 def scalings(speeds=FLAT, machine=None):
     run = suite_run(machine or paper_machine(), speeds, (contention,))
     return {s.contention: s for s in suite_of(run.manifest.machine, run.results).scalings}
