@@ -331,7 +331,12 @@ _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true o
 
 
 def _plain_decoder(hint: type[Any], bound: Bound) -> Decode:
+    holds = bound.holds
+
     def decoded(value: Any) -> Any:
+        # most values of most files: samples
+        if hint is float and type(value) is float and _is_quantity(value) and holds(value):
+            return value
         if hint is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value) if abs(value) <= _MOST_WHOLE else value
         if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
@@ -353,8 +358,12 @@ def _require_quantity(value: float) -> None:
             raise _WrongError(f"is {shown(value)}, which is too large")
     elif not math.isfinite(value):
         raise _WrongError(f"is {value!r}, not a finite number")
-    elif value and not _SMALLEST <= abs(value) <= _LARGEST:
+    elif value and not _is_quantity(value):
         raise _WrongError(f"is {value!r}, which no quantity is")
+
+
+def _is_quantity(value: float) -> bool:
+    return _SMALLEST <= abs(value) <= _LARGEST
 
 
 def _require_text(value: str) -> None:
