@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from lanescope.copies import Copy, Engine, Experiment
 from lanescope.copies.limit import limits
@@ -122,6 +123,7 @@ def run_of(results: list[Result], machine: Machine, **more: object) -> Run:
     return Run(replace(manifest, **more), tuple(results))  # type: ignore[arg-type]
 
 
+@cache
 def check_run(machine: Machine | None = None, slow: str = "", missing: str = "") -> Run:
     """A check; paths to the part `slow` get half, those to `missing` are not measured."""
     machine = machine or two_gpus()
@@ -158,6 +160,7 @@ def _player(
     return seconds
 
 
+@cache
 def bench_run(
     machine: Machine | None = None,
     cases: tuple[str, ...] = (),
@@ -176,6 +179,7 @@ def bench_run(
     return run_of(results, machine, verb="bench", command="lanescope bench", cases=built.cases)
 
 
+@cache
 def sweep_run(machine: Machine | None = None, points: int = 28) -> Run:
     machine = machine or two_gpus()
     sizes = rising_sizes(16, 16 << (points - 1))
@@ -196,6 +200,7 @@ def sweep_run(machine: Machine | None = None, points: int = 28) -> Run:
     return run_of(results, machine, verb="sweep", command="lanescope sweep --gpu 0")
 
 
+@cache
 def predicted_run(verb: str = "check") -> Run:
     machine = replace(
         two_gpus(gbs=307.2),
@@ -215,6 +220,7 @@ def predicted_run(verb: str = "check") -> Run:
     return run_of(results, machine, verb=verb, command=command, cases=cases)
 
 
+@cache
 def nasty_run() -> Run:
     """Every text that a user or a driver can set holds markup."""
     machine = replace(

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def with_uuids(machine):
     return replace(machine, gpus=gpus, nodes=nodes)
 
 
+@cache
 def report(**faults):
     machine = with_uuids(factory.eight_gpus())
     return report_of_run(factory.check_run(machine, **faults), ABOUT)
