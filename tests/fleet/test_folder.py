@@ -184,6 +184,20 @@ def test_two_nodes_of_one_name_are_said_and_the_worst_counts(tmp_path):
     assert report_of_folder(sound).exit_code(strict=True) == 3
 
 
+@pytest.mark.parametrize("worse", [State.SICK, State.MISSING])
+def test_of_two_reports_of_one_name_a_fault_counts_before_what_is_not_known(tmp_path, worse):
+    about = replace(ABOUT, host="n1")
+    busy, bad = (report_of_failure("why", about, state) for state in (State.BUSY, worse))
+    (of_files,) = report_of_folder(reports(tmp_path, a=busy, b=bad)).nodes
+
+    class Ranks(Alone):
+        def received(self, deadline):
+            yield 1, json.dumps(asdict(bad)).encode()
+
+    (of_ranks,), _, _ = collected(Ranks(), busy, 0.0, {})
+    assert of_files.state is of_ranks.state is worse
+
+
 def test_reports_that_ranks_send_of_two_nodes_of_one_name_are_said():
     class Ranks(Alone):
         def received(self, deadline):

@@ -30,7 +30,7 @@ from lanescope.fleet.folder import (
 from lanescope.fleet.media import Medium
 from lanescope.fleet.pairs import Plan, planned, racks_of
 from lanescope.fleet.ranks import MpiRanks, Ranks, is_first_of_node
-from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report
+from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report, urgency
 from lanescope.history.document import Comparison, against_history
 from lanescope.history.index import History
 from lanescope.history.records import record_of_node
@@ -272,6 +272,6 @@ def _collected(
 def _by_host(nodes: list[NodeReport]) -> list[NodeReport]:
     """Return one report a node, in the order of their names; of several the worst."""
     found: dict[str, NodeReport] = {}
-    for node in sorted(nodes, key=lambda node: (node.host, node.exit_code == 0)):
+    for node in sorted(nodes, key=lambda node: (node.host, urgency(node))):
         found.setdefault(node.host, node)
     return list(found.values())

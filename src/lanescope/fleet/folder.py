@@ -30,7 +30,7 @@ from lanescope.codec.files import (
 )
 from lanescope.errors import InputError
 from lanescope.fleet.exchange import PairRate, best_tries
-from lanescope.fleet.report import FleetReport
+from lanescope.fleet.report import FleetReport, urgency
 from lanescope.history.records import Record, in_utc, record_of_node, record_of_run
 from lanescope.report.document_page import document_page
 from lanescope.store.folder import MANIFEST as RUN_MANIFEST
@@ -246,7 +246,7 @@ def _reports(files: Iterable[Path]) -> tuple[list[NodeReport], list[str]]:
             f"{file} is of {report.host}, as {first[0]} is: of several with one name the worst "
             "counts; give each node a name of its own, as by $LANESCOPE_HOST, or take a file away"
         )
-        if first[1].exit_code == 0:
+        if urgency(report) < urgency(first[1]):
             found[report.host] = (file, report)
     return [report for _, report in found.values()], damaged
 

@@ -66,6 +66,11 @@ _ORDER = (
 )
 
 
+def urgency(node: NodeReport) -> int:
+    """Return how many states need somebody's attention before that of a node."""
+    return _ORDER.index(node.state)
+
+
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """Something that is wrong with a node.
@@ -221,7 +226,7 @@ class FleetReport:
             ColumnOf("seconds", lambda node: f"{node.seconds:.1f}", Kind.FIGURES),
             ColumnOf("what it says", lambda node: node.sentence),
         ]
-        nodes = sorted(self.nodes, key=lambda node: (_ORDER.index(node.state), node.host))
+        nodes = sorted(self.nodes, key=lambda node: (urgency(node), node.host))
         return Table.of("Every node", columns, nodes)
 
 
