@@ -91,6 +91,21 @@ def test_another_folder_is_refused(tmp_path):
         report_of_folder(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("version", "words"), [(9, "version 9 of its schema"), ("1", "'1', not a whole number")]
+)
+def test_a_check_by_another_version_is_refused(checked, version, words):
+    path = checked[0] / "fleet.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": version}))
+    with pytest.raises(InputError, match=rf"fleet\.json.*{words}"):
+        report_of_folder(checked[0])
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(InputError, match=r"there is no folder .*nowhere"):
+        report_of_folder(tmp_path / "nowhere")
+
+
 def test_of_pairs_the_best_try_counts_and_a_line_that_is_cut_off_is_left_out(checked):
     folder, _ = checked
     for gbs in (1.0, 3.0, 2.0):

@@ -30,6 +30,7 @@ from lanescope.codec.files import (
 )
 from lanescope.errors import InputError
 from lanescope.fleet.exchange import PairRate, best_tries
+from lanescope.fleet.report import SCHEMA_VERSION as FLEET_VERSION
 from lanescope.fleet.report import FleetReport, urgency
 from lanescope.history.records import Record, in_utc, record_of_node, record_of_run
 from lanescope.report.document_page import document_page
@@ -212,9 +213,9 @@ def read(folder: Path) -> tuple[FleetManifest, list[NodeReport], list[str]]:
     """
     path = folder / MANIFEST
     if path.is_file():
-        with fields_of(path):
-            manifest = build(FleetManifest, read_json(path))
-        return manifest, *_reports((folder / NODES).glob("*.json"))
+        return _manifest(path), *_reports((folder / NODES).glob("*.json"))
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}; name that of a 'lanescope fleet check'")
     files = [file for file in folder.glob("*.json") if file.name != REPORT]
     reports, damaged = _reports(files)
     if damaged and not reports:
@@ -227,6 +228,15 @@ def read(folder: Path) -> tuple[FleetManifest, list[NodeReport], list[str]]:
         )
     began = min(reports, key=lambda one: in_utc(one.began)).began
     return FleetManifest(1, __version__, began, len(files), 0.0), reports, damaged
+
+
+def _manifest(path: Path) -> FleetManifest:
+    table = read_json(path)
+    with fields_of(path):
+        if isinstance(table, dict):
+            writer = table.get("tool_version")
+            require_version(table.get("schema_version"), FLEET_VERSION, path, writer=writer)
+        return build(FleetManifest, table)
 
 
 def _reports(files: Iterable[Path]) -> tuple[list[NodeReport], list[str]]:
