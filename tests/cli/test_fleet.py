@@ -1,8 +1,11 @@
 """``lanescope fleet`` as it is typed."""
 
 import json
+from dataclasses import asdict
 
 import pytest
+
+from tests.fleet.made_up import node
 
 
 @pytest.mark.native  # six seconds
@@ -25,3 +28,11 @@ def test_a_folder_of_something_else_is_one_sentence(lanescope, tmp_path):
         done = lanescope("fleet", command, tmp_path)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         assert "fleet check" in done.stderr
+
+
+def test_a_page_that_cannot_be_written_does_not_hide_the_report(lanescope_here, tmp_path):
+    (tmp_path / "n1.json").write_text(json.dumps(asdict(node("n1"))))
+    (tmp_path / "report.json").mkdir()
+    done = lanescope_here("fleet", "report", str(tmp_path))
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "1 node: 1 healthy.")
+    assert done.stderr == f"no page: cannot write {tmp_path / 'report.json'}: Is a directory\n"

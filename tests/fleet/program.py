@@ -19,7 +19,7 @@ from lanescope.codec.files import read_json
 from lanescope.fleet import check as checking
 from lanescope.fleet import media
 from lanescope.fleet.check import FleetRequest, check_fleet
-from lanescope.fleet.folder import read_node
+from lanescope.fleet.folder import read_node, write_report
 from lanescope.fleet.pairs import Plan
 from lanescope.fleet.ranks import ranks_here
 from lanescope.studies.node import Request
@@ -66,6 +66,8 @@ def main() -> int:
     if report is None:
         ranks.leave(0, complete=True)
         return 0
+    if folder is not None:
+        write_report(folder, report)
     said = {"hosts": [n.host for n in report.nodes], "absent": report.absent}
     said["suspects"] = [one.host for one in report.suspects]
     said["pairs"] = [(one.first, one.second, one.gbs) for one in report.pairs]

@@ -10,7 +10,7 @@ from lanescope.errors import InputError
 from lanescope.fleet.check import FleetRequest, check_fleet, report_of_folder
 from lanescope.fleet.check import _collected as collected
 from lanescope.fleet.exchange import PairRate
-from lanescope.fleet.folder import append_pair, place_of
+from lanescope.fleet.folder import append_pair, place_of, write_report
 from lanescope.fleet.ranks import Alone
 from lanescope.studies.node import Request, check_node
 from lanescope.studies.node_report import State, report_of_failure
@@ -33,6 +33,7 @@ def checked(tmp_path, monkeypatch):
 def test_one_node_alone_is_a_fleet(checked):
     folder, found = checked
     assert found.headline == "1 node: 1 healthy."
+    write_report(folder, found)
     assert sorted(path.name for path in folder.iterdir()) == [
         "fleet.json",
         "nodes",

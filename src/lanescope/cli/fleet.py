@@ -210,10 +210,8 @@ def report(
     Writes the page again; exit codes are those of the check.
     """
     from lanescope.fleet.check import report_of_folder
-    from lanescope.fleet.folder import write_report
 
     found = report_of_folder(folder)
-    write_report(folder, found)
     raise typer.Exit(_show(found, folder, json=json, form=format, to=to, strict=strict))
 
 
@@ -278,5 +276,19 @@ def _show(
 
         print_blocks([Text(report.headline), *report.blocks()])
     if out is not None:
-        print(f"page: {out / 'report.html'}", file=sys.stderr)
+        print(_written(out, report), file=sys.stderr)
     return report.exit_code(strict=strict)
+
+
+def _written(folder: Path, report: FleetReport) -> str:
+    """Write a report and its page into its folder; return where the page is, or why there is none.
+
+    What the nodes have written is there: a page that cannot be is no failure.
+    """
+    from lanescope.errors import InputError
+    from lanescope.fleet.folder import write_report
+
+    try:
+        return f"page: {write_report(folder, report)}"
+    except InputError as error:
+        return f"no page: {str(error).removesuffix('; name another place')}"

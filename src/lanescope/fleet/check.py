@@ -25,7 +25,6 @@ from lanescope.fleet.folder import (
     read_pairs,
     write_manifest,
     write_node,
-    write_report,
 )
 from lanescope.fleet.media import Medium
 from lanescope.fleet.pairs import Plan, planned, racks_of
@@ -116,11 +115,9 @@ def check_fleet(
     manifest = begin(request.out, manifest, resume=request.resume)
     lock = lock_folder(request.out)
     try:
-        report = _led(request, ranks, check, deadline, manifest)
-        write_report(request.out, report)
+        return _led(request, ranks, check, deadline, manifest)
     finally:
         lock.release()
-    return report
 
 
 def _led(
@@ -187,7 +184,6 @@ def report_of_pairs(
         begin(out, FleetManifest(SCHEMA_VERSION, __version__, began, 0, 0.0, topology))
         for one in rates:
             append_pair(out, one)
-        write_report(out, report)
     return report
 
 

@@ -261,10 +261,18 @@ def _reports(files: Iterable[Path]) -> tuple[list[NodeReport], list[str]]:
     return [report for _, report in found.values()], damaged
 
 
-def write_report(folder: Path, report: FleetReport) -> None:
-    """Write what all nodes come to, as JSON and as a page."""
+def write_report(folder: Path, report: FleetReport) -> Path:
+    """Write what all nodes come to, as JSON and as a page; return the page's path.
+
+    Raises
+    ------
+    InputError
+        If they cannot be written.
+    """
+    page = folder / "report.html"
     write_text(folder / REPORT, report.as_json(), inner=1)
-    write_text(folder / "report.html", document_page(report.document()), inner=1)
+    write_text(page, document_page(report.document()), inner=1)
+    return page
 
 
 def stored_below(folder: Path) -> Iterator[Path]:
