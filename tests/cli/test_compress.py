@@ -1,6 +1,8 @@
 """``lanescope compress`` and ``decompress`` as one types them."""
 
+import errno
 import json
+import tempfile
 
 import numpy as np
 import pytest
@@ -170,3 +172,13 @@ def test_a_file_is_compressed_against_an_earlier_one(here):
     assert "needs no base" in wrong(
         "decompress", "field.npy.lsc", "--out", "other.npy", "--base", "later.npy"
     )
+
+
+def test_a_base_is_only_read(here, monkeypatch):
+    def not_written(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", not_written)
+    right("compress", "field.npy", "--base", "field.npy")
+    right("decompress", "field.npy.lsc", "--base", "field.npy", "--to", "back")
+    assert (here / "back/field.npy").read_bytes() == (here / "field.npy").read_bytes()

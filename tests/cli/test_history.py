@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,18 @@ def test_the_cases_of_nvbandwidth_have_a_baseline_too(stored: Path):
     assert done.code == 3  # a prediction has no interval
     assert "No path can be judged: 2 paths without an interval." in done.stdout.splitlines()[0]
     assert "h0 → g0" in done.stdout.partition("Each path in both runs")[2]
+
+
+def test_a_history_that_only_others_write_is_read(checks: Path, monkeypatch: pytest.MonkeyPatch):
+    def not_written(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    index = str(checks.parent / "of-others.sqlite")
+    run(["history", "add", str(checks), "--index", index])
+    monkeypatch.setattr(tempfile, "TemporaryFile", not_written)
+    assert run(["history", "changes", "--index", index]).code == 1
+    assert run(["history", "show", "--index", index]).code == 0
+    last = str(checks / "day-9")
+    assert run(["compare", "history", last, "--index", index]).code == 0
+    added = run(["history", "add", str(checks), "--index", index])
+    assert (added.code, "--index cannot write" in added.stderr) == (2, True)

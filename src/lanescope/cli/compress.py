@@ -14,7 +14,7 @@ import typer
 
 from lanescope.cli.options import Excludes, combines, flag, option
 from lanescope.errors import InputError
-from lanescope.units.values import File, Folder, OneOf, Value, Whole
+from lanescope.units.values import File, Folder, InFile, OneOf, Value, Whole
 
 if TYPE_CHECKING:
     from lanescope.compression.container import Index
@@ -48,7 +48,7 @@ ThreadsOption = Annotated[
 BaseOption = Annotated[
     Path | None,
     option(
-        File("--base"),
+        InFile("--base"),
         "An earlier file: only what differs from its arrays is stored, and it is needed to get the "
         "file back.",
     ),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lanescope.cli.options import IndexOption, JsonOption, option
+from lanescope.cli.options import GrowingIndexOption, IndexOption, JsonOption, option
 from lanescope.cli.output import print_blocks
 from lanescope.errors import ExitCode, InputError
 from lanescope.units.values import Percent
@@ -34,7 +34,7 @@ def add(
             "the runs folder.",
         ),
     ] = None,
-    index: IndexOption = None,
+    index: GrowingIndexOption = None,
 ) -> None:
     """Add stored runs to the history; what is there already is not counted twice."""
     from lanescope.fleet.folder import folders_of, records_of

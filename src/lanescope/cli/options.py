@@ -22,6 +22,7 @@ from lanescope.units.values import (
     Duration,
     File,
     Folder,
+    InFile,
     Percent,
     Real,
     Size,
@@ -95,13 +96,9 @@ MachineOption = Annotated[
 OutOption = Annotated[
     Path | None, option(Folder("--out"), "Run folder to write; default: a new one.")
 ]
-IndexOption = Annotated[
-    Path | None,
-    option(
-        File("--index", ()),
-        "The history, an SQLite file; default: $LANESCOPE_HISTORY, else beside the runs folder.",
-    ),
-]
+_INDEX = "The history, an SQLite file; default: $LANESCOPE_HISTORY, else beside the runs folder."
+IndexOption = Annotated[Path | None, option(InFile("--index"), _INDEX)]
+GrowingIndexOption = Annotated[Path | None, option(File("--index", ()), _INDEX)]
 BaselineOption = Annotated[
     str | None,
     option(
