@@ -36,7 +36,10 @@ FilesArgument = Annotated[
 ToOption = Annotated[
     Path | None, option(Folder("--to"), "Folder to write to; default: that of each file.")
 ]
-OutOption = Annotated[Path | None, option(File("--out"), "File to write, where one is given.")]
+OutOption = Annotated[
+    Path | None,
+    option(File("--out", for_folders="--to"), "File to write, where one is given."),
+]
 ForceOption = Annotated[bool, flag("--force", "Replace files that are there.")]
 ThreadsOption = Annotated[
     int,

@@ -95,9 +95,8 @@ def _restored(files: list[Path], to: Path | None, out: Path | None) -> Iterator[
 
     for one in files:
         if one.suffix != ENDING and out is None:
-            raise InputError(
-                f"{one} does not end in {ENDING}, so its new name is not known; give --out FILE"
-            )
+            end = "is nothing but" if one.name == ENDING else "does not end in"
+            raise InputError(f"{one} {end} {ENDING}, so its new name is not known; give --out FILE")
         yield to_folder(one, to) / one.name.removesuffix(ENDING)
 
 

@@ -336,11 +336,23 @@ class Words(OneOf):
         return tuple(dict.fromkeys(one.read(part.strip()) for part in text.split(",")))
 
 
+_A_FOLDER = "it is a folder; name a file"
+
+
 @dataclass(frozen=True, slots=True)
 class File(Value):
-    """A file to be written into a folder that is there; `endings` such as ``.svg``."""
+    """A file to be written into a folder that is there.
+
+    Attributes
+    ----------
+    endings
+        Such as ``.svg``.
+    for_folders
+        The option that takes a folder in its place; empty where there is none.
+    """
 
     endings: tuple[str, ...] = ()
+    for_folders: str = ""
 
     @property
     def metavar(self) -> str:
@@ -353,7 +365,9 @@ class File(Value):
         if self.endings and Path(text).suffix not in self.endings:
             raise InputError(f"{self.option} takes a file{ends}, not {quoted(text, _MOST_OF_PATH)}")
         path = _path(self, text, f"a file{ends}")
-        if (why := _why_not_written(path)) is not None:
+        if (why := _why_not_written(path, text.endswith("/"))) is not None:
+            if self.for_folders and why == _A_FOLDER:
+                why += f", or give {self.for_folders} {quoted(text, _MOST_OF_PATH)}"
             raise InputError(f"{self.option} cannot write {quoted(text, _MOST_OF_PATH)}: {why}")
         return path
 
@@ -389,15 +403,15 @@ class Folder(Value):
         )
 
 
-def _why_not_written(path: Path) -> str | None:
+def _why_not_written(path: Path, is_folder: bool) -> str | None:
     """Return why a file cannot be written, before minutes are spent on what goes into it."""
     import tempfile  # slow to load
 
     from lanescope.codec.files import file_of
 
     try:
-        if path.is_dir():
-            return "it is a folder; name a file"
+        if is_folder or path.is_dir():
+            return _A_FOLDER
         if (place := file_of(path)) is None:  # not opened: a FIFO's reader would be at its end
             return None if os.access(path, os.W_OK) else _reason(errno.EACCES)
         folder = place.parent
