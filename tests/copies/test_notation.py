@@ -42,7 +42,10 @@ def some_copy(draw):
     engine = draw(st.sampled_from(Engine))
     if engine is Engine.CPU:
         place = _hosts([Memory.PAGEABLE])
-        return Copy(draw(place), draw(place), draw(_SIZES), engine)
+        source = draw(place)
+        cores = MACHINE.nodes[source.index].cores
+        cpus = tuple(core[0] for core in cores[: draw(st.integers(0, len(cores)))])
+        return Copy(source, draw(place), draw(_SIZES), engine, cpus=cpus)
     if engine is Engine.NCCL:
         ends = draw(st.lists(_GPUS, min_size=2, max_size=2, unique=True))
         return Copy(*ends, draw(_SIZES), engine)

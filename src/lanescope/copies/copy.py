@@ -315,7 +315,8 @@ def usual_memory(part: str, engine: Engine) -> Memory:
 def copies_text(copies: Iterable[Copy]) -> str:
     """Return a set of copies as text that `parse_copies` reads back.
 
-    CPUs are left out: who names none gets those next to the memory.
+    Which CPUs is left out: who names none gets those next to the memory. How many host threads
+    copy is not.
     """
     return ", ".join(map(_copy_text, copies))
 
@@ -331,7 +332,8 @@ def _copy_text(copy: Copy) -> str:
     elif copy.engine is Engine.SM:
         words.append("@" + _sm_text(copy))
     elif copy.engine is not Engine.CE:
-        words.append(f"@{copy.engine}")
+        threads = f":{len(copy.cpus)}" if copy.engine is Engine.CPU and copy.cpus else ""
+        words.append(f"@{copy.engine}{threads}")
     if copy.executor is not None:
         words += ["by", copy.executor]
     if copy.bytes != DEFAULT_BYTES:
