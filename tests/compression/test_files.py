@@ -263,6 +263,15 @@ def test_a_shape_that_no_array_has_is_refused(tmp_path, shape):
     assert not (tmp_path / "x.lsc").exists()
 
 
+@pytest.mark.parametrize("shape", ["(3", "(1,)*40", "(1, 'a", "\n  (1,)\n 2", "(" * 9000])
+def test_a_header_that_numpy_cannot_parse_is_refused(tmp_path, shape):
+    path = npy_of(tmp_path, shape)
+    with pytest.raises(InputError, match=r"no array of NumPy: .*; copy or write it") as caught:
+        compress_file(path, tmp_path / "x.lsc")
+    assert "\n" not in str(caught.value)
+    assert " at 0x" not in str(caught.value)
+
+
 def test_a_name_that_is_no_text_is_refused(tmp_path):
     path = safetensors(tmp_path, {"\ud800x": ("F32", [1], bytes(4))})
     with pytest.raises(InputError, match=r"name of tensor '.ud800x' is no text"):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -246,19 +247,22 @@ def npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dt
         version = form.read_magic(file)
         read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
         shape, fortran, kind = read(file)
-    except ValueError as error:
-        why = _first(error)
+    except (ValueError, TypeError, SyntaxError, TokenError, RecursionError) as error:
+        # what NumPy's parser says but as a ValueError, or of its own objects, is of no use
+        useless = not isinstance(error, ValueError) or " at 0x" in str(error)
+        why = "its header cannot be read" if useless else _first(error)
+        advice = "copy or write it again"
         if why.startswith("EOF"):
             file.seek(0)
             if form.MAGIC_PREFIX.startswith(file.read(len(form.MAGIC_PREFIX))):
                 raise InputError(f"{path} is empty or cut off; copy or write it again") from error
-            why = "it begins as none; name another file"
+            why, advice = "it begins as none", "name another file"
         if why.startswith("Header info length"):  # NumPy would have an option of its own set
             raise InputError(
                 f"{path} has a longer header than NumPy reads safely; give it a name without .npy, "
                 "and it is compressed as bytes"
             ) from error
-        raise InputError(f"{path} is no array of NumPy: {why}") from error
+        raise InputError(f"{path} is no array of NumPy: {why}; {advice}") from error
     # NumPy takes true for 1, and what is negative for as many values as there are
     if not all(type(side) is int and 0 <= side < 1 << 63 for side in shape):
         raise InputError(
