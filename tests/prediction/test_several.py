@@ -91,3 +91,20 @@ def test_no_method_is_faster_on_several_gpus_than_on_one(gpu):
     for several, one in zip(found.predictions, found.one_gpu, strict=True):
         assert (several.method, several.streams) == (one.method, one.streams)
         assert several.seconds.value >= one.seconds.value * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ("PCIe 5.0 x16", ""),
+        ("PCIe 5.0 x8", "PCIe 5.0 x8, which carries 29.2 GB/s to it at most; that of g0 in"),
+        ("PCIe 6.0 x16", "PCIe 6.0 x16, which carries "),
+        ("NVLink-C2C", ""),  # whose limit is not known
+    ],
+)
+def test_links_that_are_not_those_of_the_parameters_are_said(ranking, two_gpus, link, said):
+    of_link = replace(ranking, parameters=replace(fitted(), link=link))
+    both = on_several(of_link, 2, with_memory(two_gpus, 400.0))
+    assert said in both.unlike
+    assert bool(both.unlike) == bool(said)
+    assert several_text(both).endswith(both.unlike)

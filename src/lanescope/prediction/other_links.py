@@ -9,12 +9,15 @@ import difflib
 import importlib.resources
 import re
 import tomllib
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from lanescope.codec.fields import Positive, build, shown
+from lanescope.copies.limit import route
 from lanescope.errors import InputError, argument
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
+from lanescope.machine.part_names import part_name
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, WIDTHS, PcieLink, for_kernels, payload_gbs
 from lanescope.prediction.parameters import (
     CopyCost,
@@ -28,6 +31,8 @@ from lanescope.units.estimate import Curve, Estimate, Surface
 from lanescope.units.sizes import transfer_seconds
 
 _WIDTHS = WIDTHS[:-1]  # nobody has built one of 32
+#: Limits of links that differ by no larger factor are alike.
+_ALIKE = 1.1
 #: Whose parameters are moved to the others' links: the newest that were measured.
 BASE = "h200"
 Rate = tuple[Positive, Positive, Positive]
@@ -75,6 +80,48 @@ def link_named(text: str) -> PcieLink:
             f"generation 1 to 6 and {lanes}"
         )
     return PcieLink(generation, width)
+
+
+def unlike_link(
+    parameters: LinkParameters,
+    machine: Machine,
+    nodes: Mapping[int, int],
+    shared: Collection[Hashable],
+) -> str:
+    """Return in what a machine's links are unlike that of parameters, by 10 % or more.
+
+    Parameters
+    ----------
+    nodes
+        Of each GPU the node whose memory it copies.
+    shared
+        Links that are no GPU's own, by ends, kind and direction.
+
+    Returns
+    -------
+    str
+        A sentence; empty where they are alike, or the limit of one is not known.
+    """
+    try:
+        used, _ = payload_gbs(link_named(parameters.link))
+    except InputError:
+        return ""
+    for number, node in nodes.items():
+        host, gpu = part_name("h", node), part_name("g", number)
+        way = [hop for hop in route(machine, host, gpu) or () if _key(*hop) not in shared]
+        known = [one.payload_gbs[0 if there else 1] for one, there in way if one.payload_gbs]
+        if known and not used / _ALIKE < min(known) < used * _ALIKE:
+            return (
+                f"Each GPU's own link is that of {parameters.name}, {parameters.link}, which "
+                f"carries {used:.1f} GB/s to it at most; that of {gpu} in {machine.name} carries "
+                f"{min(known):.1f}: give the parameters of such a link, as 'lanescope model fit' "
+                "measures them there."
+            )
+    return ""
+
+
+def _key(link: Link, forward: bool) -> Hashable:
+    return (link.a, link.b, link.kind, forward)
 
 
 def with_link(parameters: LinkParameters, link: str) -> LinkParameters:

@@ -28,6 +28,7 @@ from lanescope.prediction.graphs import (
     graph_for,
     on_gpus,
 )
+from lanescope.prediction.other_links import unlike_link
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import STREAMED, Method, Prediction, Workload, error_band
 from lanescope.prediction.rank import Ranking
@@ -180,6 +181,9 @@ class Several:
         known.
     unknown
         The same of what has a speed that the machine file does not tell; taken for endless.
+    unlike
+        In what the machine's links are unlike that of the parameters, which counts; a sentence,
+        empty where they are alike.
     predictions
         Of the methods of a ranking, with the numbers of streams that are best on one GPU.
     one_gpu
@@ -191,6 +195,7 @@ class Several:
     machine: str
     shared: tuple[str, ...]
     unknown: tuple[str, ...]
+    unlike: str
     predictions: tuple[Prediction, ...]
     one_gpu: tuple[Prediction, ...]
 
@@ -230,6 +235,7 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
         machine.name,
         _words([*links.capacity, *links.contended], machine),
         _words(links.unknown, machine),
+        unlike_link(known, machine, nodes, links.capacity),
         tuple(predictions),
         tuple(
             alone.predict(ranking.workload, best.method, best.streams, known)

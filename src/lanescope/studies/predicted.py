@@ -165,7 +165,7 @@ def workload_text(ranking: Ranking) -> str:
 
 
 def several_text(several: Several) -> str:
-    """Return what the GPUs share, in a sentence."""
+    """Return what the GPUs share, in a sentence, and whether their links are others."""
     said = "they share nothing on their way to the host's memory"
     if several.shared:
         said = f"they share {', '.join(several.shared)}, max-min fairly"
@@ -177,7 +177,8 @@ def several_text(several: Several) -> str:
             f"; {what}, which they share, is taken for endless, as the machine file does not "
             "tell its speed: give memory_gbs of nodes and payload_gbs of links"
         )
-    return f"One thread of {several.machine} begins a round on each GPU; {said}."
+    unlike = f" {several.unlike}" if several.unlike else ""
+    return f"One thread of {several.machine} begins a round on each GPU; {said}.{unlike}"
 
 
 def _methods(ranking: Ranking) -> Table:
