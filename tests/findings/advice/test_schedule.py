@@ -473,5 +473,8 @@ def test_threads_that_are_made_anew_each_round_copy_at_the_same_time():
     schedule = phase.schedule
     assert len({one.thread for one in schedule.tasks}) == 4 * schedule.rounds
     assert ends_after(schedule.tasks) == pytest.approx(schedule.measured_ns, rel=1e-3)
-    pinned = ends_after(pin(schedule.tasks, lasts))
-    assert pinned < 0.6 * schedule.measured_ns  # four copies of 80 µs for 1.6 ms
+    sent = [one for one in replayed(pin(schedule.tasks, lasts)) if one.task.kind == IN]
+    for number in range(schedule.rounds):
+        mine = [one for one in sent if one.task.round == number]
+        assert len({one.submitted for one in mine}) == 1
+        assert mine[-1].end - mine[0].start == pytest.approx(4 * 80e3)
