@@ -478,3 +478,26 @@ def test_threads_that_are_made_anew_each_round_copy_at_the_same_time():
         mine = [one for one in sent if one.task.round == number]
         assert len({one.submitted for one in mine}) == 1
         assert mine[-1].end - mine[0].start == pytest.approx(4 * 80e3)
+
+
+@pytest.mark.parametrize("works", [20.0, 900.0])
+def test_a_host_that_is_a_round_ahead_waits_for_the_gpu(works):
+    """By an event, which no trace shows; what it does for long itself is no wait."""
+    program, ends = Program(), []
+    for number in range(20):
+        if number >= 2:
+            program.now = max(program.now, ends[number - 2])
+        program.host(works)
+        program.copy(50 * MB, down=True)
+        program.kernel(100.0)
+        program.copy(50 * MB, down=False)
+        ends.append(program.streams[7])
+    (phase,) = find_phases(program.operations(), kernels=True)
+    tasks = phase.schedule.tasks
+    ahead = [one for one in tasks if one.behind]
+    assert {one.behind for one in ahead} == ({2} if works == 20.0 else set())
+    assert ends_after(tasks) == pytest.approx(phase.schedule.measured_ns, rel=1e-6)
+    if ahead:
+        assert all(one.gap == pytest.approx(works * 1e3, abs=10) for one in ahead)
+        each = ends_after(prefetch(tasks, lasts)) / phase.schedule.rounds
+        assert each == pytest.approx(1.1e6, rel=0.1)  # of 2 ms

@@ -7,10 +7,12 @@ would have happened. What is not edited is taken as measured and never predicted
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lanescope.findings.advice.lanes import IN, WORK, Lane
 from lanescope.trace.codes import IntArray, MemoryKind
@@ -24,6 +26,11 @@ _MOST_LAUNCH_NS = 50_000
 _BETWEEN_NS = 1_000
 #: A call returns with its copy if it ends no earlier before it than this, or this share of it.
 _RETURNS_NS, _RETURNS_SHARE = 20_000, 0.05
+#: The host does something else, or waits, where it takes longer between two submissions.
+_PAUSE_NS = 50_000
+#: It waits for a round before if that is so in this share of the rounds, none further back than
+#: these, and it goes on in so short a share of the pause after its end.
+_NEARLY_EACH, _MOST_AHEAD, _SOON = 0.8, 3, 0.15
 #: A schedule has so many rounds and operations at most, and no fewer rounds than the least.
 _MOST_ROUNDS, _MOST_ROWS, LEAST_ROUNDS = 64, 4_000, 3
 #: Rounds in a row are cut into so many pieces, none shorter than the other number, of which the
@@ -86,6 +93,9 @@ class Task:
     thread
         Which submits it; one that submits nothing before begins when all have ended the rounds
         before.
+    behind
+        If not 0, the host waits before it submits this until all of so many rounds before, and of
+        those before that, has ended: it is no further ahead of the GPU.
     """
 
     kind: int
@@ -110,6 +120,7 @@ class Task:
     brings: int = 0
     fresh: int = 0
     thread: int = 0
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,10 +280,53 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
             engines[kind] = free[stream]
         latests[thread] = max(latest, end)
     last = max(latests.values())
+    tasks = _ahead(tasks)
     if not lane.reading_ns.any():
         return Schedule(tuple(tasks), rounds, last)
     unread = min(ends_after(tasks), last)
     return Schedule(tuple(tasks), rounds, unread, last - unread)
+
+
+def _ahead(tasks: Sequence[Task]) -> list[Task]:
+    """Return tasks of a host that is some rounds ahead of the GPU, and waits there for their end.
+
+    It waits by an event that no trace shows. So a long pause is taken for that if, in nearly each
+    round, it is over soon after what was submitted so many rounds before has ended.
+    """
+    placed = replayed(tasks)
+    ends = np.maximum.accumulate(_round_ends(placed))
+    found: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+    begins = _round_begins(tasks)
+    for at, one in enumerate(placed):
+        task = one.task
+        if task.gap < _PAUSE_NS or task.waits:
+            continue
+        for rounds in range(1, min(task.round, _MOST_AHEAD) + 1):
+            ended = float(ends[task.round - rounds])
+            if one.begun < ended <= one.submitted + _BETWEEN_NS:
+                left = max(one.submitted - ended, 0.0)
+                found[at - begins[task.round], rounds].append((at, left))
+                break
+    waits = dict(enumerate(tasks))
+    for (_, rounds), mine in found.items():
+        pause = float(np.median([tasks[at].gap for at, _ in mine]))
+        late = float(np.median([left for _, left in mine]))
+        if len(mine) >= _NEARLY_EACH * (len(begins) - rounds) and late <= _SOON * pause:
+            waits |= {at: replace(tasks[at], gap=left, behind=rounds) for at, left in mine}
+    return list(waits.values())
+
+
+def _round_begins(tasks: Sequence[Task]) -> list[int]:
+    """Return the place of the first task of each round."""
+    numbers = np.array([task.round for task in tasks])
+    return [int(at) for at in np.flatnonzero(np.diff(numbers, prepend=-1))]
+
+
+def _round_ends(placed: Sequence[Placed]) -> NDArray[np.float64]:
+    """Return when all of each round has ended."""
+    found = np.zeros(placed[-1].task.round + 1)
+    np.maximum.at(found, [one.task.round for one in placed], [one.end for one in placed])
+    return found
 
 
 def _copies_behind(lane: Lane) -> IntArray:
@@ -326,6 +380,7 @@ def replayed(tasks: Sequence[Task]) -> list[Placed]:
     last_of: dict[object, int] = {}  # by stream, engine and number: the last task there
     threads: dict[int, _Thread] = {}
     joined, round_ = _Thread(), None
+    lasts: dict[int, int] = {}  # by round: its task that ends last
     for place, task in enumerate(tasks):
         if task.round != round_:
             joined = replace(max(threads.values(), key=lambda one: one.time, default=joined))
@@ -334,6 +389,10 @@ def replayed(tasks: Sequence[Task]) -> list[Placed]:
         awaited = [last_of[key] for n in task.awaits if (key := ("copy", n)) in last_of]
         if task.waits and own.latest is not None:
             awaited.append(own.latest)
+        if task.behind:
+            awaited += [
+                last for number, last in lasts.items() if number <= task.round - task.behind
+            ]
         for other in awaited:
             if placed[other].end > own.time:
                 own.time, own.after = placed[other].end, other
@@ -347,6 +406,8 @@ def replayed(tasks: Sequence[Task]) -> list[Placed]:
             last_of[key] = place
         if not task.ahead and (own.latest is None or one.end > placed[own.latest].end):
             own.latest = place
+        if task.round not in lasts or one.end > placed[lasts[task.round]].end:
+            lasts[task.round] = place
     return placed
 
 
