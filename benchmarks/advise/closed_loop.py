@@ -276,6 +276,12 @@ def compare(folder: Path, parameters: str) -> None:
     print(f"\n{within} of {changing} gains within 25 % of the prediction or 2 % of a step")
     print(f"{held} of {changing} gains within the interval of the prediction")
     print(f"{leading} of {changing} changes are the first advice")
+    differing = unsteady(rows, [name for name, accepted in programs.changes.items() if accepted])
+    if differing:
+        print(
+            f"{len(differing)} of {changing} gains differ from turn to turn by more than a "
+            f"prediction may be off both ways: {', '.join(differing)}"
+        )
     if changing < len(programs.changes):
         rest = len(programs.changes) - changing
         print(f"{spared} of {rest} programs in which nothing is to be gained got no advice")
@@ -303,10 +309,34 @@ def compared(
         sum(other["predicted_run_gain_seconds"][end] for other in same) / STEPS
         for end in ("value", "low", "high")
     )
-    close = abs(predicted - gain) <= max(0.25 * abs(gain), 0.02 * before)
+    close = abs(predicted - gain) <= tolerance(gain, before)
     note = "" if one["worth"] else f" (not worth it: {one['why_not']})"
     line += f"; {predicted * ms:+.3f}, {predicted / gain - 1:+.1%}{'' if close else ', off'}{note}"
     return line, close, low <= gain <= high
+
+
+def tolerance(gain: float, before: float) -> float:
+    """Return by how much a prediction may be off: 25 % of the gain, or 2 % of a step."""
+    return max(0.25 * abs(gain), 0.02 * before)
+
+
+def unsteady(rows: list[dict[str, str]], names: Sequence[str]) -> list[str]:
+    """Return the programs whose gains in two turns no prediction could be close to at once."""
+    steps: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        steps.setdefault((row["program"], row["turn"]), {})[row["form"]] = float(row["seconds"])
+    gains: dict[str, list[float]] = {}
+    for (name, _), forms in steps.items():
+        if {"before", "after"} <= forms.keys():
+            gains.setdefault(name, []).append(forms["before"] - forms["after"])
+    medians = median_steps(rows)
+    return [
+        name
+        for name in names
+        if name in gains
+        and max(gains[name]) - min(gains[name])
+        > 2 * tolerance(median(gains[name]), medians[name]["before"])
+    ]
 
 
 def first_worth(advice: list[dict[str, object]]) -> dict[str, object] | None:

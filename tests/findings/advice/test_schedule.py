@@ -224,11 +224,11 @@ def test_the_host_looks_at_results_at_once_where_the_gpu_may_need_what_it_makes_
 
 
 def test_small_pieces_of_many_bytes_are_data_and_not_looked_at():
-    back = [task(OUT, 1e3, number, size=2048, blocks=True) for number in (0, 0, 1, 1, 1)]
+    back = [task(OUT, 1e3, number, size=32 << 10, blocks=True) for number in (0, 0, 1, 1, 1)]
     kept = defer(back, lasts)
     assert [one.round for one in kept] == [1, 1, 1, 1]
     assert kept[:3] == back[2:]
-    assert kept[3].bytes == 4096  # of the round that reads no more than that
+    assert kept[3].bytes == 64 << 10  # of the round that reads no more than that
 
 
 def back(count, **columns):

@@ -51,6 +51,8 @@ _TOUCHES_NS = 20_000
 #: Results in pinned memory are read faster than those in pageable memory, by so many nanoseconds a
 #: byte; of more than these bytes less stays in the cache, and of as many as the others nothing.
 _CACHED_NS, _CACHED_BYTES, _UNCACHED_BYTES = 0.044, 16 << 20, 64 << 20
+#: Results of so many bytes a round can stay on the GPU until those of many are read together.
+_LEFT_THERE = 64 << 10
 #: Where large copies show that a library stages, these smaller ones are, too.
 _STAGED_WITH = 64 << 10
 
@@ -382,8 +384,8 @@ def _renumbered(task: Task, becomes: Mapping[int, int]) -> Task:
 def defer(tasks: Sequence[Task], lasts: Lasts, *, but: int = 0) -> list[Task]:
     """Return tasks without the few bytes that each round reads back: they are read at the end.
 
-    Small pieces of more than `LOOKED_AT` in a round are data, which stay; so do long pauses of the
-    host before what is not read. What more comes back is looked at later, see `look_later`.
+    Pieces of more than `_LEFT_THERE` in a round are data, which stay; so do long pauses of the host
+    before what is not read. What more comes back is looked at later, see `look_later`.
 
     Parameters
     ----------
@@ -397,7 +399,7 @@ def defer(tasks: Sequence[Task], lasts: Lasts, *, but: int = 0) -> list[Task]:
     total = 0
     left: list[Task] = []  # out since the last task that stays
     for task in tasks:
-        if is_small_back(task) and small[task.round] <= LOOKED_AT and task.bytes > but:
+        if is_small_back(task) and small[task.round] <= _LEFT_THERE and task.bytes > but:
             total += task.bytes
             left.append(task)
             continue
@@ -450,7 +452,7 @@ def _without(left: Sequence[Task], behind: Task) -> Task:
 
 def is_small_back(task: Task) -> bool:
     """Whether it brings back few bytes, as numbers that the host looks at."""
-    return task.kind == OUT and task.bytes <= LOOKED_AT
+    return task.kind == OUT and task.bytes <= _LEFT_THERE
 
 
 def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task]:
