@@ -15,7 +15,8 @@ sixth.py and sixth.cu, ``--programs seventh`` those of seventh.py and seventh.cu
 ninth.cu, ``--programs tenth`` those of tenth.py and tenth.cu, ``--programs eleventh`` those of
 eleventh.py and eleventh.cu, ``--programs twelfth`` those of twelfth.py and twelfth.cu,
 ``--programs thirteenth`` those of thirteenth.py and thirteenth.cu, ``--programs fourteenth`` those
-of fourteenth.py and fourteenth.cu, ``--programs fifteenth`` those of fifteenth.py and fifteenth.cu.
+of fourteenth.py and fourteenth.cu, ``--programs fifteenth`` those of fifteenth.py and fifteenth.cu,
+``--programs sixteenth`` those of sixteenth.py and sixteenth.cu.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ import fresh
 import later
 import ninth
 import seventh
+import sixteenth
 import sixth
 import tenth
 import thirteenth
@@ -139,6 +141,7 @@ SETS = {
         thirteenth,
         fourteenth,
         fifteenth,
+        sixteenth,
     )
 }
 

@@ -47,6 +47,7 @@ def test_each_program_is_a_loop_or_in_cuda(closed_loop):
         "thirteenth": closed_loop.thirteenth,
         "fourteenth": closed_loop.fourteenth,
         "fifteenth": closed_loop.fifteenth,
+        "sixteenth": closed_loop.sixteenth,
     }
     assert modules.keys() == closed_loop.SETS.keys()
     for name, module in modules.items():
@@ -60,7 +61,7 @@ def test_each_program_is_a_loop_or_in_cuda(closed_loop):
 
 def test_no_program_is_in_two_sets(closed_loop):
     names = [name for programs in closed_loop.SETS.values() for name in programs.changes]
-    assert len(names) == len(set(names)) == 149
+    assert len(names) == len(set(names)) == 161
 
 
 def test_where_nothing_is_to_be_gained_a_tempting_change_is_run_too(closed_loop):
@@ -68,6 +69,8 @@ def test_where_nothing_is_to_be_gained_a_tempting_change_is_run_too(closed_loop)
     blind, fresh = closed_loop.SETS["blind"], closed_loop.SETS["fresh"]
     sixth, seventh = closed_loop.SETS["sixth"], closed_loop.SETS["seventh"]
     ninth, tenth = closed_loop.SETS["ninth"], closed_loop.SETS["tenth"]
+    assert closed_loop.SETS["sixteenth"].forms("mixer") == ("before", "after")
+    assert closed_loop.SETS["sixteenth"].forms("screen") == ("before", "after")
     assert closed_loop.SETS["fifteenth"].forms("slides") == ("before", "after")
     assert closed_loop.SETS["fifteenth"].forms("phylo") == ("before", "after")
     assert closed_loop.SETS["fourteenth"].forms("upscale") == ("before", "after")
