@@ -311,9 +311,9 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
         if run[0].kind == WORK or len(run) < _LEAST_COPIES or total >= len(run) * most_bytes:
             found += run
             continue
-        between = (task.gap * (1 if task.gap >= _PAUSE_NS else OF_DATA) for task in run[1:])
-        gathering = PIECE_NS * len(run) + BYTE_NS * total + sum(between)
         first, last = run[0], run[-1]
+        before = max(_gathering_ns(first) - first.gap, 0.0)
+        gathering = PIECE_NS * len(run) + before + sum(map(_gathering_ns, run[1:]))
         number = max((task.number for task in run), key=abs)
         becomes |= {task.number: number for task in run if task.number}
         found.append(
@@ -332,6 +332,18 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
             )
         )
     return [_renumbered(task, becomes) for task in found] if becomes else found
+
+
+def _gathering_ns(task: Task) -> float:
+    """Return what the host takes before a piece lies in the buffer.
+
+    What it makes just before, for as long as a thread takes to write so much at least, it writes
+    there at once.
+    """
+    for_data = task.gap * (1 if task.gap >= _PAUSE_NS else OF_DATA)
+    gathered = for_data + BYTE_NS * task.bytes
+    makes = task.kind == IN and STAGED_RATES[1] * task.gap >= task.bytes
+    return min(gathered, task.gap) if makes else gathered
 
 
 def copies_before_kernels(tasks: Sequence[Task]) -> list[Task]:
