@@ -375,6 +375,9 @@ def test_the_language_is_that_of_the_kernels_else_of_the_command():
     assert language_of(["_ZN6cudapy8__main__3addB2v1B"]) == NUMBA
     assert language_of(["loop_add_fusion", "input_reduce_fusion_3"]) == JAX
     assert language_of(["smooth(float*)"], "python3 app.py") == CUDA
+    assert language_of(["_Z6smoothPf"], "python3 app.py") == CUDA
+    assert language_of(["smooth"], "python3 app.py") == CUPY  # made at run time
+    assert language_of(["smooth"], "./app") == CUDA
     assert language_of([], "/usr/bin/python3 app.py") == PYTORCH
     assert language_of([], "./app") == CUDA
     assert language_of([]) == CUDA

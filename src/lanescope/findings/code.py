@@ -323,6 +323,8 @@ _HOLDS = {
 _BY_KERNELS = (libraries.PYTORCH, libraries.CUPY, _NUMBA, libraries.JAX)
 #: Calls of CUDA, which a watch names, too.
 _CALL = re.compile(r"^cu(da)?[A-Z]\w*$")
+#: A name as in C, where that of C++ has its types, too, in brackets or behind ``_Z``.
+_OF_C = re.compile(r"^(?!_Z)[A-Za-z_]\w*$")
 
 
 def snippets(whats: Iterable[str], language: str) -> tuple[Snippet, ...]:
@@ -345,15 +347,20 @@ def _snippet(what: str, language: str) -> Snippet:
 def language_of(kernels: Iterable[str], command: str = "") -> str:
     """Return in what a program was written: by its kernels' names, else by its command line.
 
-    Kernels that no library is known by are a program's own, of CUDA C++; of a program of Python
-    whose kernels were not traced PyTorch is the likeliest.
+    Kernels that no library is known by are a program's own, of CUDA C++; those of a program of
+    Python with names as in C are most often made by CuPy. Where none were traced PyTorch is the
+    likeliest.
     """
     names = list(kernels)
     for language in _BY_KERNELS:
         if language.kernels and any(map(language.kernels.search, names)):
             return language.name
     program = command.split()[0].rsplit("/", 1)[-1] if command.split() else ""
-    return PYTORCH if not names and program.startswith("python") else CUDA
+    if not program.startswith("python"):
+        return CUDA
+    if names:
+        return CUPY if any(map(_OF_C.match, names)) else CUDA
+    return PYTORCH
 
 
 def kernels_of(timeline: Timeline) -> list[str]:

@@ -689,7 +689,7 @@ def test_a_single_run_has_to_gain_more_than_pinning_takes():
     little = only(looped(1, 1 * MB, 5000.0, host=PAGEABLE))  # of 5.2 ms, 0.16 ms
     assert little.advised == ()
     assert "of what ran once is not worth a change" in change(little, "pin").why
-    much = only(looped(1, 2000 * MB, 2000.0, host=PAGEABLE))  # 0.33 of 10 s
+    much = only(looped(1, 2000 * MB, 2000.0, host=PAGEABLE))  # 0.36 of 10 s
     assert change(much, "pin").worth
     pinning = Curve((1 * MB, 1000 * MB), (Estimate.exactly(1e-3), Estimate.exactly(1.0)))
     known = only(looped(1, 100 * MB, host=PAGEABLE), parameters=replace(LINK, pinning=pinning))
@@ -746,7 +746,7 @@ def test_no_stored_watch_gains_more_than_it_took(watch):
             assert found.seconds.low >= 0
             assert found.code
             if found.worth:
-                assert found.round_gain_seconds.low > 0
+                assert found.round_gain_seconds.value > 0  # another run may gain nothing
                 assert found.effect >= 0.01
             if found.worth and found.gain_seconds is not None:
                 assert found.gain_seconds.value <= advice.seconds

@@ -62,7 +62,7 @@ class Edited:
 
 #: Gains differ by so much of them from the prediction, besides what rounds differ from run to run
 #: (`judge.BETWEEN_RUNS`).
-_REPLAY_ERROR = 0.33
+_REPLAY_ERROR = 0.36
 #: These gain from one round to the next.
 ACROSS_ROUNDS = frozenset((Step.PREFETCH, Step.DEFER))
 _TRIED = (

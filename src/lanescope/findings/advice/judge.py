@@ -51,7 +51,7 @@ _LEAST_GAIN_OF_SMALL_PINS = 0.05
 _NEARLY_AS_MUCH = 0.8
 #: Rounds take so much longer or shorter in another run: this and `edited._REPLAY_ERROR` are what
 #: benchmarks/advise/intervals.py finds in the gains that were measured.
-BETWEEN_RUNS = 0.115
+BETWEEN_RUNS = 0.2
 #: The same of what ran once: nothing tells how much it differs from time to time.
 LEAST_GAIN_ONCE = 0.05
 #: A change has to gain so much more of a round than one that asks one less of the program
