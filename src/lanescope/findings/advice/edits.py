@@ -12,6 +12,7 @@ from lanescope.findings.advice.contents import NEEDLESS, Brings
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import (
     BYTE_NS,
+    PAUSE_NS,
     STAGED_BYTES,
     STAGED_RATES,
     Schedule,
@@ -43,8 +44,6 @@ PIECE_NS = 200.0
 OF_DATA = 0.5
 
 
-#: Between calls of copies the host does something else where it takes longer.
-_PAUSE_NS = 50_000
 #: The host has done nothing with data that came back where it goes on sooner than this and than
 #: one thread reads them.
 _TOUCHES_NS = 20_000
@@ -181,7 +180,7 @@ def wait_once(tasks: Sequence[Task]) -> frozenset[int]:
         for place, (one, behind) in enumerate(pairwise(tasks))
         if _is_held_back(one) and _is_held_back(behind)
         and (one.round, one.stream) == (behind.round, behind.stream)
-        and not behind.waits and behind.gap < _PAUSE_NS
+        and not behind.waits and behind.gap < PAUSE_NS
     )  # fmt: skip
 
 
@@ -340,7 +339,7 @@ def _gathering_ns(task: Task) -> float:
     What it makes just before, for as long as a thread takes to write so much at least, it writes
     there at once.
     """
-    for_data = task.gap * (1 if task.gap >= _PAUSE_NS else OF_DATA)
+    for_data = task.gap * (1 if task.gap >= PAUSE_NS else OF_DATA)
     gathered = for_data + BYTE_NS * task.bytes
     makes = task.kind == IN and STAGED_RATES[1] * task.gap >= task.bytes
     return min(gathered, task.gap) if makes else gathered
@@ -441,7 +440,7 @@ def look_later(tasks: Sequence[Task]) -> list[Task]:
     for place, task in enumerate(tasks):
         if found and found[-1].number in got:
             task = replace(task, waits=False)
-        if got and task.gap >= _PAUSE_NS:
+        if got and task.gap >= PAUSE_NS:
             task = replace(task, awaits=(*task.awaits, *before))
             before, got = got, []
         if task.kind == OUT and task.bytes > LOOKED_AT and task.memory is MemoryKind.PINNED:
@@ -455,7 +454,7 @@ def _without(left: Sequence[Task], behind: Task) -> Task:
     """Return what is behind tasks that are left out, with what else the host and it wait for."""
     return replace(
         behind,
-        gap=behind.gap + sum(task.gap for task in left if task.gap >= _PAUSE_NS),
+        gap=behind.gap + sum(task.gap for task in left if task.gap >= PAUSE_NS),
         needs=(*(number for task in left for number in task.needs), *behind.needs),
         awaits=(*(number for task in left for number in task.awaits), *behind.awaits),
         behind=min((task.behind for task in (*left, behind) if task.behind), default=0),

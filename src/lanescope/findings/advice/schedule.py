@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ _BETWEEN_NS = 1_000
 #: A call returns with its copy if it ends no earlier before it than this, or this share of it.
 _RETURNS_NS, _RETURNS_SHARE = 20_000, 0.05
 #: The host does something else, or waits, where it takes longer between two submissions.
-_PAUSE_NS = 50_000
+PAUSE_NS = 50_000
 #: It waits for a round before if that is so in this share of the rounds, none further back than
 #: these, and it goes on in so short a share of the pause after its end.
 _NEARLY_EACH, _MOST_AHEAD, _SOON = 0.8, 3, 0.15
@@ -233,15 +233,11 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
     engines: dict[int, float] = {}
     first = min(lane.start_ns[0], lane.call_start_ns[0] or lane.start_ns[0])
     zero = float(min(max(first, before_ns), lane.start_ns[0]))
-    hosts: dict[int, float] = {}
-    latests: dict[int, float] = {}
-    joined, several = 0.0, bool(lane.thread.any())
+    hosts, several = _Hosts(), bool(lane.thread.any())
     behind = _copies_behind(lane)
     for row in range(len(lane)):
         thread = int(lane.thread[row])
-        if row and number[row] > number[row - 1]:
-            joined = max(hosts.values())
-        host, latest = hosts.get(thread, joined), latests.get(thread, 0.0)
+        host, latest = hosts.of(thread, int(number[row]))
         start, end = float(lane.start_ns[row]) - zero, float(lane.end_ns[row]) - zero
         stream = int(lane.stream[row])
         kind = int(lane.kind[row])
@@ -252,9 +248,7 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
         # Between kernels nothing tells a wait from a launch that comes late, which is common.
         after_kernel = kind == WORK and bool(tasks) and tasks[-1].kind == WORK
         waits = host < latest <= called + 1_000 and not after_kernel
-        lasts = end - start
-        early = max(_RETURNS_SHARE * lasts, _RETURNS_NS if lasts > _RETURNS_NS else 0)
-        blocks = bool(kind != WORK and returned >= end - early)
+        blocks = bool(kind != WORK and returned >= end - _early_ns(end - start))
         tasks.append(
             Task(
                 kind,
@@ -274,17 +268,38 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
                 thread=thread,
             )
         )
-        hosts[thread] = max(host, went_on)
+        hosts.times[thread] = max(host, went_on)
+        hosts.latest[thread] = max(latest, end)
         free[stream] = max(ready, end)
         if kind != WORK:
             engines[kind] = free[stream]
-        latests[thread] = max(latest, end)
-    last = max(latests.values())
+    last = max(hosts.latest.values())
     tasks = _ahead(tasks)
     if not lane.reading_ns.any():
         return Schedule(tuple(tasks), rounds, last)
     unread = min(ends_after(tasks), last)
     return Schedule(tuple(tasks), rounds, unread, last - unread)
+
+
+@dataclass(slots=True)
+class _Hosts:
+    """By thread: when it goes on, and when all has ended that it submitted."""
+
+    times: dict[int, float] = field(default_factory=dict)
+    latest: dict[int, float] = field(default_factory=dict)
+    round: int = 0
+    joined: float = 0.0
+
+    def of(self, thread: int, round_: int) -> tuple[float, float]:
+        """Return both; a thread that is new in a round begins when all have ended the last one."""
+        if round_ != self.round:
+            self.round, self.joined = round_, max(self.times.values())
+        return self.times.get(thread, self.joined), self.latest.get(thread, 0.0)
+
+
+def _early_ns(lasts: float) -> float:
+    """Return how long before its end a copy's call may return that waits for it."""
+    return max(_RETURNS_SHARE * lasts, _RETURNS_NS if lasts > _RETURNS_NS else 0)
 
 
 def _ahead(tasks: Sequence[Task]) -> list[Task]:
@@ -299,7 +314,7 @@ def _ahead(tasks: Sequence[Task]) -> list[Task]:
     begins = _round_begins(tasks)
     for at, one in enumerate(placed):
         task = one.task
-        if task.gap < _PAUSE_NS or task.waits:
+        if task.gap < PAUSE_NS or task.waits:
             continue
         for rounds in range(1, min(task.round, _MOST_AHEAD) + 1):
             ended = float(ends[task.round - rounds])
