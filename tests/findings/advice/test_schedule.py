@@ -7,19 +7,10 @@ from dataclasses import replace
 import pytest
 
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.edits import (
-    EDITS,
-    batch,
-    defer,
-    pin,
-    prefetch,
-    read_sooner_seconds,
-    staged,
-    wait_later,
-    wait_once,
-)
+from lanescope.findings.advice.edits import EDITS, batch, defer, prefetch, wait_later
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.pinned import pin, read_sooner_seconds, staged, wait_once
 from lanescope.findings.advice.schedule import Schedule, Task, ends_after, replayed
 from lanescope.trace.codes import MemoryKind
 from tests.findings.advice.programs import Program, looped

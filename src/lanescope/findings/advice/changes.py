@@ -13,15 +13,13 @@ from lanescope.findings.advice.edits import (
     OF_DATA,
     PIECE_NS,
     copies_before_kernels,
-    is_pageable,
     look_later,
     no_time,
-    pin,
     read_in_place,
-    wait_once,
 )
 from lanescope.findings.advice.lanes import IN
 from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
+from lanescope.findings.advice.pinned import is_pageable, pin, wait_once
 from lanescope.findings.advice.schedule import BYTE_NS, LEAST_ROUNDS, Task
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.predictor import Method, Workload

@@ -6,16 +6,18 @@ from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import groupby
 
 from lanescope.findings.advice.contents import NEEDLESS, Brings
 from lanescope.findings.advice.lanes import IN, OUT, WORK
+from lanescope.findings.advice.pinned import Lasts, pin
 from lanescope.findings.advice.schedule import (
     BYTE_NS,
     PAUSE_NS,
-    STAGED_BYTES,
     STAGED_RATES,
-    Schedule,
+    SUBMITS_NS,
+    TOUCHES_NS,
+    WAKES_NS,
     Task,
     changed_part,
     is_staged,
@@ -23,10 +25,6 @@ from lanescope.findings.advice.schedule import (
 from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.trace.codes import MemoryKind
 
-#: Nanoseconds of a copy of pinned memory, by its kind (`IN`, `OUT`) and bytes.
-Lasts = Callable[[int, int], float]
-#: Nanoseconds that the host spends to submit a copy, or to go on when one that it waited for ended.
-_SUBMITS_NS, _WAKES_NS = 4_000, 6_000
 #: Copies are gathered where so many follow each other, smaller than this in the mean.
 _LEAST_COPIES, _MOST_BYTES = 4, 1 << 20
 #: Copies between which a short kernel or two run are gathered, too, if there are so many of them.
@@ -35,163 +33,18 @@ _LEAST_BETWEEN_KERNELS, _FEW_KERNELS, _SHORT_KERNEL_NS = 8, 2, 20_000
 #: over the link takes so long (`bench latency`), and one thread reads so many one by one; more are
 #: read by many.
 _MOST_IN_PLACE, _LINE_NS, _LINE_BYTES, _MOST_LINES = 64 << 10, 1_200.0, 128, 4
-#: So many rounds on streams of their own show that they take turns.
-_LEAST_TURNS = 4
 #: To gather: nanoseconds for a copy, besides those for its bytes.
 PIECE_NS = 200.0
 #: Of the host's time between two calls of copies so much is for the data, as to make a view of it,
 #: which has to be done for what is gathered, too; the rest is for the call.
 OF_DATA = 0.5
-
-
-#: The host has done nothing with data that came back where it goes on sooner than this and than
-#: one thread reads them.
-_TOUCHES_NS = 20_000
-#: Results in pinned memory are read faster than those in pageable memory, by so many nanoseconds a
-#: byte; of more than these bytes less stays in the cache, and of as many as the others nothing.
-_CACHED_NS, _CACHED_BYTES, _UNCACHED_BYTES = 0.044, 16 << 20, 64 << 20
 #: Results of so many bytes a round can stay on the GPU until those of many are read together.
 _LEFT_THERE = 64 << 10
-#: Where large copies show that a library stages, these smaller ones are, too.
-_STAGED_WITH = 64 << 10
 
 
 def no_time(kind: int, size: int) -> float:
     """Return 0 for any copy, where only what an edit changes matters."""
     return 0.0
-
-
-def staged(tasks: Sequence[Task]) -> frozenset[int]:
-    """Return the places of copies whose data the library seems to copy into pinned memory first.
-
-    The pause before such a copy is as long as that takes; none where most of the large ones have no
-    such pause.
-    """
-    into = [
-        place
-        for place, task in enumerate(tasks)
-        if task.kind == IN and task.memory is MemoryKind.PINNED and task.bytes >= _STAGED_WITH
-    ]
-    large = [at for at in into if tasks[at].bytes >= STAGED_BYTES]
-    if 2 * sum(is_staged(tasks[at]) for at in large) <= len(large):
-        return frozenset()
-    return frozenset(at for at in into if is_staged(tasks[at], _STAGED_WITH))
-
-
-def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
-    """Return tasks with pinned memory in place of pageable; what waits still does.
-
-    Where the host stages the data itself, it no longer does. The host stays in no asynchronous call
-    that copies to the GPU. For copies back it waits at once, but for those that `wait_once` finds,
-    and where rounds take turns on streams: there before the stream's next round.
-    """
-    once = wait_once(tasks)
-    tasks = [replace(task, gap=_SUBMITS_NS) if task.staged else task for task in tasks]
-    queued = {at for at, t in enumerate(tasks) if t.kind == IN and t.queued and is_pageable(t)}
-    unblocked = once | queued
-    tasks = [
-        replace(task, blocks=False) if task.blocks and at in unblocked else task
-        for at, task in enumerate(tasks)
-    ]
-    return [
-        replace(
-            task,
-            memory=MemoryKind.PINNED,
-            lag=0.0,
-            lasts=lasts(task.kind, task.bytes),
-            hold=_WAKES_NS if task.blocks else _SUBMITS_NS,
-        )
-        if is_pageable(task)
-        else task
-        for task in _waits_in_turns(_read_from_cache(tasks))
-    ]
-
-
-def _read_from_cache(tasks: Sequence[Task]) -> list[Task]:
-    """Return tasks whose host reads results of pageable copies as it would those of pinned ones.
-
-    The library stores results past the host's caches, while a GPU writes into the last level of
-    them. So what the host does behind copies back takes less, by `_CACHED_NS` a byte for as much as
-    stays in the cache, and by half of it at most.
-    """
-    found: list[Task] = []
-    all_unread: dict[int, int] = defaultdict(int)  # by thread
-    for task in tasks:
-        unread = all_unread[task.thread]
-        if unread and task.gap >= _TOUCHES_NS:
-            left = 1 - max(unread - _CACHED_BYTES, 0) / (_UNCACHED_BYTES - _CACHED_BYTES)
-            sooner = _CACHED_NS * min(unread, _CACHED_BYTES) * max(left, 0)
-            task = replace(task, gap=task.gap - min(sooner, task.gap / 2))
-            all_unread[task.thread] = 0
-        if task.kind == OUT and is_pageable(task):
-            all_unread[task.thread] += task.bytes
-        found.append(task)
-    return found
-
-
-def read_sooner_seconds(schedule: Schedule) -> float:
-    """Return how much less of a round the host takes for results that it reads of its cache."""
-    tasks = schedule.tasks
-    less = sum(one.gap - new.gap for one, new in zip(tasks, _read_from_cache(tasks), strict=True))
-    return less * 1e-9 / schedule.rounds
-
-
-def _waits_in_turns(tasks: Sequence[Task]) -> list[Task]:
-    """Return tasks that wait for copies back when their stream is used again, if rounds take turns.
-
-    Calls that are asynchronous, on another stream each round, are those of a program that has
-    several rounds in flight; the host stays in them because of pageable memory alone.
-    """
-    streams: dict[int, set[int]] = defaultdict(set)
-    for task in tasks:
-        if _is_held_back(task):
-            streams[task.round].add(task.stream)
-    if not _take_turns(streams):
-        return list(tasks)
-    found: list[Task] = []
-    open_: dict[int, Task] = {}  # by stream: the last copy back of a round before
-    for place, task in enumerate(tasks):
-        before = open_.get(task.stream)
-        if before is not None and before.round < task.round:
-            task = replace(task, awaits=(before.number,))
-            del open_[task.stream]
-        if _is_held_back(task):
-            task = replace(task, blocks=False, number=-1 - place)  # no number of `prefetch`
-            open_[task.stream] = task
-        found.append(task)
-    return found
-
-
-def _take_turns(streams: Mapping[int, set[int]]) -> bool:
-    """Whether rounds with one stream each have another one than the round before."""
-    if len(streams) < _LEAST_TURNS or any(len(one) != 1 for one in streams.values()):
-        return False
-    return all(streams[one] != streams[other] for one, other in pairwise(sorted(streams)))
-
-
-def wait_once(tasks: Sequence[Task]) -> frozenset[int]:
-    """Return the places of copies back that a wait for the one behind them covers, once pinned.
-
-    Their calls are asynchronous, and the host stays in them because of the memory alone; it does
-    nothing with the data before the next copy.
-    """
-    return frozenset(
-        place
-        for place, (one, behind) in enumerate(pairwise(tasks))
-        if _is_held_back(one) and _is_held_back(behind)
-        and (one.round, one.stream) == (behind.round, behind.stream)
-        and not behind.waits and behind.gap < PAUSE_NS
-    )  # fmt: skip
-
-
-def _is_held_back(task: Task) -> bool:
-    """Whether the host stays in an asynchronous call that copies back for the memory alone."""
-    return task.kind == OUT and task.queued and task.blocks and is_pageable(task)
-
-
-def is_pageable(task: Task) -> bool:
-    """Whether it copies from or to pageable memory."""
-    return task.kind <= OUT and task.memory is MemoryKind.PAGEABLE
 
 
 def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
@@ -212,7 +65,7 @@ def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
             before = [copy for copy in back if copy.stream == one.stream]
             back = [copy for copy in back if copy.stream != one.stream]
             if all(_needs_no_wait(copy, behind) for copy in (one, *before)):
-                one = replace(one, blocks=False, hold=_SUBMITS_NS)
+                one = replace(one, blocks=False, hold=SUBMITS_NS)
         elif one.kind == OUT:
             back.append(one)
         found.append(one)
@@ -223,7 +76,7 @@ def _needs_no_wait(copy: Task, behind: Task | None) -> bool:
     if copy.kind == WORK or copy.memory is not MemoryKind.PINNED:
         return False
     reads = copy.bytes / STAGED_RATES[1]
-    went_on = behind is not None and behind.gap < _TOUCHES_NS + reads
+    went_on = behind is not None and behind.gap < TOUCHES_NS + reads
     return copy.kind == IN or (copy.bytes > LOOKED_AT and went_on)
 
 
@@ -249,7 +102,7 @@ def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
                 stream=stream,
                 waits=False,
                 blocks=False,
-                hold=_SUBMITS_NS,
+                hold=SUBMITS_NS,
                 lag=0.0,
                 ahead=True,
                 awaits=(),
@@ -327,7 +180,7 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
                 lag=0.0,
                 lasts=lasts(first.kind, total),
                 blocks=last.blocks,
-                hold=last.hold if last.blocks else _SUBMITS_NS,
+                hold=last.hold if last.blocks else SUBMITS_NS,
             )
         )
     return [_renumbered(task, becomes) for task in found] if becomes else found
@@ -420,7 +273,7 @@ def defer(tasks: Sequence[Task], lasts: Lasts, *, but: int = 0) -> list[Task]:
         stream, number = tasks[-1].stream, tasks[-1].round
         pinned = MemoryKind.PINNED
         seconds = lasts(OUT, total)
-        last = Task(OUT, total, pinned, stream, number, False, 0, 0, seconds, True, _WAKES_NS)
+        last = Task(OUT, total, pinned, stream, number, False, 0, 0, seconds, True, WAKES_NS)
         found.append(_without(left, last))
     return look_later(found)
 
@@ -445,7 +298,7 @@ def look_later(tasks: Sequence[Task]) -> list[Task]:
             before, got = got, []
         if task.kind == OUT and task.bytes > LOOKED_AT and task.memory is MemoryKind.PINNED:
             got.append(-1 - place)  # no number of `prefetch`
-            task = replace(task, number=-1 - place, blocks=False, hold=_SUBMITS_NS)
+            task = replace(task, number=-1 - place, blocks=False, hold=SUBMITS_NS)
         found.append(task)
     return found if before else list(tasks)
 
@@ -534,7 +387,7 @@ def _is_little(tasks: Sequence[Task]) -> bool:
 def _written_in_place(kernel: Task, copy: Task) -> Task:
     """Return a kernel that writes what a copy behind it has brought back."""
     kernel = replace(kernel, lasts=kernel.lasts + _LINE_NS)
-    return replace(kernel, blocks=True, hold=_WAKES_NS) if copy.blocks else kernel
+    return replace(kernel, blocks=True, hold=WAKES_NS) if copy.blocks else kernel
 
 
 def faster_copies(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:

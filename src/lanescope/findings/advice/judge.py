@@ -22,10 +22,10 @@ from lanescope.findings.advice.changes import (
 )
 from lanescope.findings.advice.contents import NEEDLESS
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
-from lanescope.findings.advice.edits import read_sooner_seconds
 from lanescope.findings.advice.kernels import launch_of
 from lanescope.findings.advice.lanes import IN, OUT
 from lanescope.findings.advice.phase import Phase, Predict, State
+from lanescope.findings.advice.pinned import read_sooner_seconds
 from lanescope.findings.code import snippets
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import STREAMED, Method

@@ -28,6 +28,11 @@ _BETWEEN_NS = 1_000
 _RETURNS_NS, _RETURNS_SHARE = 20_000, 0.05
 #: The host does something else, or waits, where it takes longer between two submissions.
 PAUSE_NS = 50_000
+#: Nanoseconds that the host spends to submit a copy, or to go on when one that it waited for ended.
+SUBMITS_NS, WAKES_NS = 4_000, 6_000
+#: The host has done nothing with data that came back where it goes on sooner than this and than
+#: one thread reads them.
+TOUCHES_NS = 20_000
 #: It waits for a round before if that is so in this share of the rounds, none further back than
 #: these, and it goes on in so short a share of the pause after its end.
 _NEARLY_EACH, _MOST_AHEAD, _SOON = 0.8, 3, 0.15

@@ -14,16 +14,10 @@ from lanescope.findings.advice.edited import (
     predicted_lasts,
     round_seconds,
 )
-from lanescope.findings.advice.edits import (
-    EDITS,
-    Edit,
-    Lasts,
-    batch,
-    faster_copies,
-    faster_kernels,
-)
+from lanescope.findings.advice.edits import EDITS, Edit, batch, faster_copies, faster_kernels
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.pinned import Lasts
 from lanescope.findings.advice.schedule import LEAST_ROUNDS, Placed, Schedule, Task, replayed
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.units.estimate import Estimate
