@@ -25,7 +25,8 @@ Lasts = Callable[[int, int], float]
 #: So many rounds on streams of their own show that they take turns.
 _LEAST_TURNS = 4
 #: Results in pinned memory are read faster than those in pageable memory, by so many nanoseconds a
-#: byte; of more than these bytes less stays in the cache, and of as many as the others nothing.
+#: byte (benchmarks/model/result_reads.cu); of more than these bytes less stays in the cache, and of
+#: as many as the others nothing.
 _CACHED_NS, _CACHED_BYTES, _UNCACHED_BYTES = 0.044, 16 << 20, 64 << 20
 #: Where large copies show that a library stages, these smaller ones are, too.
 _STAGED_WITH = 64 << 10
