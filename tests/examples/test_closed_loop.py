@@ -218,3 +218,20 @@ def test_a_forked_program_that_fails_or_hangs_ends(closed_loop, monkeypatch, cap
     monkeypatch.setattr(closed_loop, "LIMIT", 0)
     monkeypatch.setattr(closed_loop, "send_outcome", lambda *_: time.sleep(60))
     assert closed_loop.forked(counts, "hangs", "before") == "hangs: over 0 s"
+
+
+def test_gains_that_differ_from_turn_to_turn_are_named(closed_loop):
+    def rows(name, *turns):
+        return [
+            {"program": name, "turn": str(turn), "form": form, "seconds": str(seconds)}
+            for turn, both in enumerate(turns)
+            for form, seconds in zip(("before", "after"), both, strict=True)
+        ]
+
+    steady = rows("steady", (10e-3, 6e-3), (11e-3, 6e-3))  # 4 and 5 ms, 1.1 ms off at most
+    differing = rows("differing", (10e-3, 8e-3), (14e-3, 8e-3))  # 2 and 6
+    nothing = rows("nothing", (10e-3, 10.1e-3), (10e-3, 9.9e-3))  # within 2 % of a step
+    names = ["steady", "differing", "nothing", "not measured"]
+    assert closed_loop.unsteady([*steady, *differing, *nothing], names) == ["differing"]
+    assert closed_loop.tolerance(4e-3, 10e-3) == 1e-3
+    assert closed_loop.tolerance(-0.1e-3, 10e-3) == 0.2e-3

@@ -492,3 +492,18 @@ def test_a_host_that_is_a_round_ahead_waits_for_the_gpu(works):
         assert all(one.gap == pytest.approx(works * 1e3, abs=10) for one in ahead)
         each = ends_after(prefetch(tasks, lasts)) / phase.schedule.rounds
         assert each == pytest.approx(1.1e6, rel=0.1)  # of 2 ms
+
+
+@pytest.mark.parametrize(
+    ("pause", "each"),
+    [
+        (12_000.0, 12_000.0),  # the host makes 64 KiB, there at once
+        (40_000.0, 0.5 * 40_000 + 0.2 * 65_536),  # and does other things: to gather takes less
+        (500.0, 0.5 * 500 + 0.2 * 65_536),  # too short to make it: it lies there, and is gathered
+    ],
+)
+def test_what_is_made_just_before_it_is_sent_is_not_gathered(pause, each):
+    pieces = [task(IN, 5e3, size=65_536, gap=pause, blocks=True) for _ in range(8)]
+    (one,) = batch(pieces, lasts)
+    first = max(each - pause, 0.0)
+    assert one.gap == pytest.approx(pause + first + 8 * 200.0 + 7 * each)
