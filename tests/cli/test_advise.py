@@ -38,8 +38,8 @@ main()
 
 
 @pytest.fixture
-def told(lanescope_here, monkeypatch):
-    """The same in this process."""
+def run_advise(lanescope_here, monkeypatch):
+    """Run `advise` in this process, with made-up parameters."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(advise, "link_parameters", lambda name: LINK)
     monkeypatch.setattr(advise, "predictor_named", lambda name: Simple())
@@ -47,8 +47,8 @@ def told(lanescope_here, monkeypatch):
 
 
 @pytest.fixture
-def told_of_a_program(tmp_path):
-    """In a process of its own, which a program has its output from."""
+def advise_program(tmp_path):
+    """Run it in a process of its own, whose output is the watched program's, too."""
 
     def run(*words):
         environment = os.environ | {"LANESCOPE_RUNS": str(tmp_path / "runs"), "COLUMNS": "200"}
@@ -64,8 +64,8 @@ def told_of_a_program(tmp_path):
     return run
 
 
-def test_a_stored_watch_is_told_in_words_and_a_table(told):
-    done = told(WATCHES / "vector-add")
+def test_a_stored_watch_is_reported_in_words_and_a_table(run_advise):
+    done = run_advise(WATCHES / "vector-add")
     assert (done.returncode, done.stderr) == (0, "")
     assert "lanescope.examples vector-add" in done.stdout
     assert "Measured: 1 round of 157 ms" in done.stdout
@@ -78,9 +78,9 @@ def test_a_stored_watch_is_told_in_words_and_a_table(told):
     assert "Only if:" in table
 
 
-def test_a_stored_watch_as_json_with_the_option_before_or_behind(told):
+def test_a_stored_watch_as_json_with_the_option_before_or_behind(run_advise):
     for words in (("--json", WATCHES / "matmul"), (WATCHES / "matmul", "--json")):
-        done = told(*words)
+        done = run_advise(*words)
         assert (done.returncode, done.stderr) == (0, "")
         (phase,) = json.loads(done.stdout)["phases"]
         assert phase["described"]
@@ -92,9 +92,9 @@ LOOP = (
 )
 
 
-def test_what_if_replays_a_watch_and_writes_both_schedules(told, tmp_path):
+def test_what_if_replays_a_watch_and_writes_both_schedules(run_advise, tmp_path):
     page, trace = tmp_path / "what-if.html", tmp_path / "what-if.pftrace"
-    done = told(LOOP, "--what-if", "pin,prefetch", "--page", page, "--perfetto", trace)
+    done = run_advise(LOOP, "--what-if", "pin,prefetch", "--page", page, "--perfetto", trace)
     assert (done.returncode, done.stderr) == (0, f"page: {page}\ntrace: {trace}\n")
     assert "critical path" in done.stdout
     text = page.read_text()
@@ -103,35 +103,35 @@ def test_what_if_replays_a_watch_and_writes_both_schedules(told, tmp_path):
     assert b"critical path" in trace.read_bytes()
 
 
-def test_what_if_as_json_has_both_critical_paths(told):
-    done = told(LOOP, "--what-if", "pin", "--json")
+def test_what_if_as_json_has_both_critical_paths(run_advise):
+    done = run_advise(LOOP, "--what-if", "pin", "--json")
     phase, *_ = json.loads(done.stdout)["phases"]
     before, after = phase["critical_path_before"], phase["critical_path_after"]
     assert sum(after.values()) < sum(before.values())
     assert phase["predicted"]["seconds"] < phase["measured_seconds"]
 
 
-def test_what_if_says_where_nobody_read_what_copies_carry(told):
-    assert "what copies carry was not read" in told(LOOP, "--what-if", "keep").stdout
-    (note,) = json.loads(told(LOOP, "--what-if", "keep", "--json").stdout)["notes"]
+def test_what_if_says_where_nobody_read_what_copies_carry(run_advise):
+    assert "what copies carry was not read" in run_advise(LOOP, "--what-if", "keep").stdout
+    (note,) = json.loads(run_advise(LOOP, "--what-if", "keep", "--json").stdout)["notes"]
     assert note.startswith("keep finds nothing")
     read = LOOP.parents[2] / "eighth-contents" / "watches" / "match"
-    assert "not read" not in told(read, "--what-if", "keep").stdout
+    assert "not read" not in run_advise(read, "--what-if", "keep").stdout
 
 
-def test_what_if_says_of_how_many_rounds_the_critical_path_is(told):
-    phase, *_ = json.loads(told(LOOP, "--what-if", "pin", "--json").stdout)["phases"]
+def test_what_if_says_of_how_many_rounds_the_critical_path_is(run_advise):
+    phase, *_ = json.loads(run_advise(LOOP, "--what-if", "pin", "--json").stdout)["phases"]
     assert f"critical path   {phase['rounds']} rounds" in re.sub(
-        " {3,}", "   ", told(LOOP, "--what-if", "pin").stdout
+        " {3,}", "   ", run_advise(LOOP, "--what-if", "pin").stdout
     )
 
 
-def test_what_if_words_a_loss_as_one(told):
-    said = told(LOOP, "--what-if", "kernels=0.01").stdout
+def test_what_if_words_a_loss_as_one(run_advise):
+    said = run_advise(LOOP, "--what-if", "kernels=0.01").stdout
     assert re.search(r"becomes slower: the run loses \d+(\.\d+)? (µs|ms|s) by these edits", said)
     assert re.search(r" -\d+(\.\d+)? (µs|ms|s) ", said)
     assert re.search(r"-\d{4,} ns", said) is None
-    assert "loses" not in told(LOOP, "--what-if", "kernels=2").stdout
+    assert "loses" not in run_advise(LOOP, "--what-if", "kernels=2").stdout
 
 
 def test_what_if_says_that_parameters_are_of_another_machine(lanescope_here):
@@ -145,40 +145,40 @@ def test_what_if_says_that_parameters_are_of_another_machine(lanescope_here):
     assert "no link parameters are named 'nope'" in done.stderr
 
 
-def test_advice_is_a_page_too_and_traces_are_of_what_if_alone(told, tmp_path):
+def test_advice_is_a_page_too_and_traces_are_of_what_if_alone(run_advise, tmp_path):
     page = tmp_path / "page.html"
-    done = told(LOOP, "--page", page)
+    done = run_advise(LOOP, "--page", page)
     assert (done.returncode, done.stderr) == (0, f"page: {page}\n")
     text = page.read_text()
     assert "What would make its transfers faster" in text
     assert '<pre class="listing">' in text
     assert "torch.cuda.Stream()" in text
-    done = told(LOOP, "--perfetto", tmp_path / "trace.pftrace")
+    done = run_advise(LOOP, "--perfetto", tmp_path / "trace.pftrace")
     assert done.returncode == 2
     assert "--what-if" in done.stderr
 
 
-def test_a_capture_of_nsys_is_a_watch_too(told, tmp_path):
-    done = told(capture(tmp_path / "capture.sqlite"))
+def test_a_capture_of_nsys_is_a_watch_too(run_advise, tmp_path):
+    done = run_advise(capture(tmp_path / "capture.sqlite"))
     assert (done.returncode, done.stderr) == (0, "")
     assert "phase 1" in done.stdout
 
 
 @no_gpu
-def test_a_program_keeps_its_output_and_its_exit_code(told_of_a_program, tmp_path):
+def test_a_program_keeps_its_output_and_its_exit_code(advise_program, tmp_path):
     out = tmp_path / "run"
-    done = told_of_a_program("--out", out, "--", "sh", "-c", "echo mine; echo too >&2; exit 9")
+    done = advise_program("--out", out, "--", "sh", "-c", "echo mine; echo too >&2; exit 9")
     assert (done.returncode, done.stdout) == (9, "mine\n")
     assert done.stderr.startswith("too\n")
     assert "holds no copies: nothing was traced" in done.stderr
     assert (out / "manifest.json").is_file()
     # a program that ended well does not hide that there is no advice
-    assert told_of_a_program("--", "true").returncode == 2
+    assert advise_program("--", "true").returncode == 2
     # its own options are its own
-    assert told_of_a_program("--", "sh", "-c", 'test "$1" = --json', "sh", "--json").returncode == 2
+    assert advise_program("--", "sh", "-c", 'test "$1" = --json', "sh", "--json").returncode == 2
 
 
-def test_bad_input_is_one_sentence(told, tmp_path):
+def test_bad_input_is_one_sentence(run_advise, tmp_path):
     writer = RunWriter(tmp_path / "check", factory.check_run().manifest)
     writer.finish(State.COMPLETE)
     for words, part in (
@@ -189,15 +189,15 @@ def test_bad_input_is_one_sentence(told, tmp_path):
         ((WATCHES / "matmul", "--", "true"), "not both"),
         ((WATCHES / "matmul", "--out", tmp_path / "x"), "--out is where a program's watch goes"),
     ):
-        done = told(*words)
+        done = run_advise(*words)
         assert (done.returncode, done.stdout) == (2, ""), words
         assert part in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
 
 @no_gpu
-def test_a_program_that_is_not_there_is_told_as_watch_does(told_of_a_program):
-    done = told_of_a_program("--", "nosuch")
+def test_a_program_that_is_not_there_is_reported_as_by_watch(advise_program):
+    done = advise_program("--", "nosuch")
     assert (done.returncode, done.stdout) == (127, "")
     assert "there is no program nosuch in PATH" in done.stderr
 
@@ -210,9 +210,9 @@ def test_each_predictor_advises_the_vector_addition_to_pin(lanescope_here, tmp_p
         *("--predictor", predictor, "--json"),
     )
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert (told["predictor"], told["parameters"]) == (predictor, "made-up")
-    (phase,) = told["phases"]
+    answer = json.loads(done.stdout)
+    assert (answer["predictor"], answer["parameters"]) == (predictor, "made-up")
+    (phase,) = answer["phases"]
     assert phase["described"]
     assert phase["changes"][0]["steps"] == ["pin"]
     assert ["pin", "async", "streams"] in [one["steps"] for one in phase["changes"]]
@@ -261,8 +261,8 @@ def test_the_document_shows_what_is_printed(lanescope_here, command, answer):
 
 
 def test_the_document_has_every_option(lanescope_here):
-    told = lanescope_here("advise", "--help").stdout
-    options = set(re.findall(r"--[a-z-]+", told)) - {"--help", "--kernels"}  # the latter of watch
+    text = lanescope_here("advise", "--help").stdout
+    options = set(re.findall(r"--[a-z-]+", text)) - {"--help", "--kernels"}  # the latter of watch
     assert options == {
         *("--parameters", "--predictor", "--json", "--out", "--what-if", "--page", "--perfetto"),
     }

@@ -40,9 +40,6 @@ _MINOR = 10
 #: What minor usage leaves to the others is found by passes, until rates change by this share.
 _SETTLED, _MOST_PASSES = 1e-9, 50
 
-#: Routes between parts of the machine that was asked for last: each copy's limit needs some.
-_last_routes: tuple[Machine | None, dict[tuple[str, str], tuple[Hop, ...] | None]] = None, {}
-
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -121,18 +118,6 @@ def route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | 
     """
     if source == destination:
         return ()
-    global _last_routes
-    of, routes = _last_routes
-    if of is not machine:
-        routes = {}
-        _last_routes = machine, routes
-    ends = source, destination
-    if ends not in routes:
-        routes[ends] = _route(machine, source, destination)
-    return routes[ends]
-
-
-def _route(machine: Machine, source: str, destination: str) -> tuple[Hop, ...] | None:
     kinds: tuple[set[LinkKind], ...] = (
         {LinkKind.NVLINK},
         {LinkKind.PCIE, LinkKind.SOCKET},

@@ -108,8 +108,8 @@ def unlike_link(
         return ""
     for number, node in nodes.items():
         host, gpu = part_name("h", node), part_name("g", number)
-        way = [hop for hop in route(machine, host, gpu) or () if _key(*hop) not in shared]
-        known = [one.payload_gbs[0 if there else 1] for one, there in way if one.payload_gbs]
+        hops = [hop for hop in route(machine, host, gpu) or () if _key(*hop) not in shared]
+        known = [one.payload_gbs[0 if there else 1] for one, there in hops if one.payload_gbs]
         if known and not used / _ALIKE < min(known) < used * _ALIKE:
             return (
                 f"Each GPU's own link is that of {parameters.name}, {parameters.link}, which "

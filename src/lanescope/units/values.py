@@ -336,9 +336,6 @@ class Words(OneOf):
         return tuple(dict.fromkeys(one.read(part.strip()) for part in text.split(",")))
 
 
-_A_FOLDER = "it is a folder; name a file"
-
-
 @dataclass(frozen=True, slots=True)
 class File(Value):
     """A file to be written into a folder that is there.
@@ -365,9 +362,12 @@ class File(Value):
         if self.endings and Path(text).suffix not in self.endings:
             raise InputError(f"{self.option} takes a file{ends}, not {quoted(text, _MOST_OF_PATH)}")
         path = _path(self, text, f"a file{ends}")
-        if (why := _why_not_written(path, text.endswith("/"))) is not None:
-            if self.for_folders and why == _A_FOLDER:
-                why += f", or give {self.for_folders} {quoted(text, _MOST_OF_PATH)}"
+        if text.endswith("/") or _is_folder(path):
+            other = f", or give {self.for_folders} {quoted(text, _MOST_OF_PATH)}"
+            why = "it is a folder; name a file" + (other if self.for_folders else "")
+        else:
+            why = _why_not_written(path)
+        if why:
             raise InputError(f"{self.option} cannot write {quoted(text, _MOST_OF_PATH)}: {why}")
         return path
 
@@ -403,22 +403,27 @@ class Folder(Value):
         )
 
 
-def _why_not_written(path: Path, is_folder: bool) -> str | None:
-    """Return why a file cannot be written, before minutes are spent on what goes into it."""
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # why it cannot be written is said by who tries
+        return False
+
+
+def _why_not_written(path: Path) -> str:
+    """Return why a file cannot be written, before minutes are spent on it; empty if it can."""
     import tempfile  # slow to load
 
     from lanescope.codec.files import file_of
 
     try:
-        if is_folder or path.is_dir():
-            return _A_FOLDER
         if (place := file_of(path)) is None:  # not opened: a FIFO's reader would be at its end
-            return None if os.access(path, os.W_OK) else _reason(errno.EACCES)
+            return "" if os.access(path, os.W_OK) else _reason(errno.EACCES)
         folder = place.parent
         if not os.path.lexists(folder):
             return f"there is no folder {quoted(str(folder), _MOST_OF_PATH)}; make it first"
         with tempfile.TemporaryFile(dir=folder):  # has no name that somebody could foresee
-            return None
+            return ""
     except FileNotFoundError:  # as from /proc, whose files are the kernel's own
         return f"no file can be made in {quoted(str(folder), _MOST_OF_PATH)}; name another place"
     except OSError as error:

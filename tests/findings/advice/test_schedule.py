@@ -485,8 +485,8 @@ def test_a_host_that_is_a_round_ahead_waits_for_the_gpu(works):
         ends.append(program.streams[7])
     (phase,) = find_phases(program.operations(), kernels=True)
     tasks = phase.schedule.tasks
-    ahead = [one for one in tasks if one.behind]
-    assert {one.behind for one in ahead} == ({2} if works == 20.0 else set())
+    ahead = [one for one in tasks if one.rounds_back]
+    assert {one.rounds_back for one in ahead} == ({2} if works == 20.0 else set())
     assert ends_after(tasks) == pytest.approx(phase.schedule.measured_ns, rel=1e-6)
     if ahead:
         assert all(one.gap == pytest.approx(works * 1e3, abs=10) for one in ahead)

@@ -310,7 +310,9 @@ def _without(left: Sequence[Task], behind: Task) -> Task:
         gap=behind.gap + sum(task.gap for task in left if task.gap >= PAUSE_NS),
         needs=(*(number for task in left for number in task.needs), *behind.needs),
         awaits=(*(number for task in left for number in task.awaits), *behind.awaits),
-        behind=min((task.behind for task in (*left, behind) if task.behind), default=0),
+        rounds_back=min(
+            (task.rounds_back for task in (*left, behind) if task.rounds_back), default=0
+        ),
     )
 
 

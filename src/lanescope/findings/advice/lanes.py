@@ -334,14 +334,15 @@ def _threads(rows: Operations, over: BoolArray, stream: IntArray) -> IntArray:
 def _at_the_same_time(rows: Operations, over: BoolArray, stream: IntArray) -> IntArray:
     """Return the thread of each row where threads copy at once, as those made anew each round.
 
-    No thread is in two calls at a time, so calls that overlap are of several. A kernel is of the
-    thread that copies next on its stream, or else did so last.
+    A kernel is of the thread that copies next on its stream, or else did so last.
     """
     found = np.zeros(len(rows), np.int64)
     copies = np.flatnonzero(over & (rows.call_start_ns > 0))
     copies = copies[np.argsort(rows.call_start_ns[copies], kind="stable")]
-    ended = np.maximum.accumulate(rows.call_end_ns[copies])[:-1]
-    if np.count_nonzero(rows.call_start_ns[copies][1:] < ended) <= _LEAST_AT_ONCE * copies.size:
+    begun, thread = rows.call_start_ns[copies], rows.thread[copies]
+    ended = np.maximum.accumulate(rows.call_end_ns[copies])
+    at_once = (begun[1:] < ended[:-1]) & (thread[1:] != thread[:-1])
+    if np.count_nonzero(at_once) <= _LEAST_AT_ONCE * copies.size:
         return found
     for one in np.unique(stream).tolist():
         mine = np.flatnonzero(stream == one)

@@ -98,9 +98,9 @@ class Task:
     thread
         Which submits it; one that submits nothing before begins when all have ended the rounds
         before.
-    behind
-        If not 0, the host waits before it submits this until all of so many rounds before, and of
-        those before that, has ended: it is no further ahead of the GPU.
+    rounds_back
+        The host waits before it submits this until all has ended of the round so many before it,
+        and of those before that; 0: it does not.
     """
 
     kind: int
@@ -125,7 +125,7 @@ class Task:
     brings: int = 0
     fresh: int = 0
     thread: int = 0
-    behind: int = 0
+    rounds_back: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,7 +279,7 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
         if kind != WORK:
             engines[kind] = free[stream]
     last = max(hosts.latest.values())
-    tasks = _ahead(tasks)
+    tasks = _with_waits_for_rounds(tasks)
     if not lane.reading_ns.any():
         return Schedule(tuple(tasks), rounds, last)
     unread = min(ends_after(tasks), last)
@@ -307,7 +307,7 @@ def _early_ns(lasts: float) -> float:
     return max(_RETURNS_SHARE * lasts, _RETURNS_NS if lasts > _RETURNS_NS else 0)
 
 
-def _ahead(tasks: Sequence[Task]) -> list[Task]:
+def _with_waits_for_rounds(tasks: Sequence[Task]) -> list[Task]:
     """Return tasks of a host that is some rounds ahead of the GPU, and waits there for their end.
 
     It waits by an event that no trace shows. So a long pause is taken for that if, in nearly each
@@ -327,13 +327,14 @@ def _ahead(tasks: Sequence[Task]) -> list[Task]:
                 left = max(one.submitted - ended, 0.0)
                 found[at - begins[task.round], rounds].append((at, left))
                 break
-    waits = dict(enumerate(tasks))
+    edited = list(tasks)
     for (_, rounds), mine in found.items():
         pause = float(np.median([tasks[at].gap for at, _ in mine]))
         late = float(np.median([left for _, left in mine]))
         if len(mine) >= _NEARLY_EACH * (len(begins) - rounds) and late <= _SOON * pause:
-            waits |= {at: replace(tasks[at], gap=left, behind=rounds) for at, left in mine}
-    return list(waits.values())
+            for at, left in mine:
+                edited[at] = replace(tasks[at], gap=left, rounds_back=rounds)
+    return edited
 
 
 def _round_begins(tasks: Sequence[Task]) -> list[int]:
@@ -409,9 +410,9 @@ def replayed(tasks: Sequence[Task]) -> list[Placed]:
         awaited = [last_of[key] for n in task.awaits if (key := ("copy", n)) in last_of]
         if task.waits and own.latest is not None:
             awaited.append(own.latest)
-        if task.behind:
+        if task.rounds_back:
             awaited += [
-                last for number, last in lasts.items() if number <= task.round - task.behind
+                last for number, last in lasts.items() if number <= task.round - task.rounds_back
             ]
         for other in awaited:
             if placed[other].end > own.time:
