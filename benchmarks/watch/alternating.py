@@ -10,7 +10,8 @@ Machines change their speed from second to second by more than watching costs, s
 runs cannot be compared. Here a plain process and one that `lanescope watch --source calls` watches
 are both there all the time; one runs a loop of loops.py for a window while the other waits, then
 the other. Meanwhile this process samples the GPUs' links by `pm` for some windows, and then does
-not. So there are four cases, each some tenths of a second from the others; ``default`` is a watched
+not, after a pause as long as what it takes to begin sampling: GPUs that paused are slower at first.
+So there are four cases, each some tenths of a second from the others; ``default`` is a watched
 process with `pm`, compared with a plain one without. A turn has all four; after so many turns of
 each loop the processes are made anew, as where their memory lies makes a difference. With
 ``--processes 2`` two processes at a time run the same loop on one GPU.
@@ -29,9 +30,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,20 @@ def sampling(gpus: int, interval_ns: int) -> Iterator[None]:
             source.stop()
 
 
+@contextmanager
+def pause(seconds: float) -> Iterator[None]:
+    """Let the GPUs be idle for as long as they are before sampling."""
+    time.sleep(seconds)
+    yield
+
+
+def starting_seconds(sampled: Callable[[], AbstractContextManager[None]]) -> float:
+    """Return how long it takes to begin sampling."""
+    begun = time.perf_counter()
+    with sampled():
+        return time.perf_counter() - begun
+
+
 #: By case, the median over windows of both times.
 Turn = dict[str, list[float]]
 
@@ -167,12 +182,13 @@ def turns_of(arguments: argparse.Namespace, interval_ns: int) -> Iterator[tuple[
         for loop in arguments.loops:
             for worker in workers.values():
                 worker.run(loop)
+            sampled = partial(sampling, arguments.gpus, interval_ns)
+            paused = partial(pause, starting_seconds(sampled))
             for _ in range(arguments.turns):
                 cases: dict[str, list[list[float]]] = {case: [] for case in CASES.values()}
-                windows(workers, loop, cases, "")
-                with sampling(arguments.gpus, interval_ns):
-                    windows(workers, loop, cases, "+pm")
-                windows(workers, loop, cases, "")
+                for context, more in ((paused, ""), (sampled, "+pm"), (paused, "")):
+                    with context():
+                        windows(workers, loop, cases, more)
                 medians = {
                     case: [statistics.median(one) for one in zip(*times, strict=True)]
                     for case, times in cases.items()
