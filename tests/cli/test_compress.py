@@ -108,6 +108,7 @@ def test_a_file_that_would_become_too_large_is_refused(here):
         (["compress", "field.npy", "mask.u8", "--out", "x"], "--out names one file, and 2"),
         (["compress", "field.npy", "field.npy"], "two files would become one"),
         (["compress", "field.npy", "--out", "field.npy", "--force"], "written onto itself"),
+        (["compress", "/dev/null"], "/dev/null is no file to write next to"),
         (["compress", "field.npy", "--to", "mask.u8"], "cannot make mask.u8: File exists"),
         (["compress", "field.npy", "--out", "x", "--to", "y"], "leave out --to, or --out"),
         (["compress", "a\nb.f32"], r"control character, not 'a\nb.f32'"),

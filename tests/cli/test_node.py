@@ -26,6 +26,16 @@ def test_a_node_without_the_gpus_that_it_should_have_is_missing_them(
     assert lanescope_here("show", run).returncode == 4
 
 
+@pytest.mark.usefixtures("small_arrays")
+def test_what_was_measured_is_printed_though_the_disk_is_full(lanescope_here, no_gpus):
+    command = ("node", "--within", "20s", "--no-store", "--format", "json", "--to", "/dev/full")
+    done = lanescope_here(*command)
+    assert done.returncode == 2
+    assert "NOT MEASURED (exit code 3)" in done.stdout
+    assert done.stderr.count("\n") == 1
+    assert "cannot write /dev/full: No space left on device" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

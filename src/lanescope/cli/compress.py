@@ -109,7 +109,7 @@ def compress(
 
     require_one(files, base)
     targets = [to_folder(one, to) / f"{one.name}{ENDING}" for one in files]
-    targets = targets_of(files, targets, out, force)
+    targets = targets_of(files, targets, to, out, force)
     make_folder(to)
     for source, target in zip(files, targets, strict=True):
         with progress_of("compressing", source) as progress:
@@ -137,13 +137,16 @@ def to_folder(source: Path, to: Path | None) -> Path:
     return source.parent if to is None else to
 
 
-def targets_of(files: list[Path], targets: list[Path], out: Path | None, force: bool) -> list[Path]:
+def targets_of(
+    files: list[Path], targets: list[Path], to: Path | None, out: Path | None, force: bool
+) -> list[Path]:
     """Return where each file goes; refuse what would be lost, before anything is done.
 
     Raises
     ------
     InputError
-        If a file would be replaced without `force`, or two become one.
+        If a file would be replaced without `force`, two become one, or a source is a device or a
+        stream and nothing says where its result goes.
     """
     from lanescope.codec.files import is_special
 
@@ -154,6 +157,8 @@ def targets_of(files: list[Path], targets: list[Path], out: Path | None, force: 
     if len({os.path.realpath(one) for one in targets}) < len(targets):
         raise InputError("two files would become one of the same name; give one at a time")
     for source, target in zip(files, targets, strict=True):
+        if out is None and to is None and is_special(source):
+            raise InputError(f"{source} is no file to write next to; name a place by --out or --to")
         if target.exists() and source.exists() and target.samefile(source):
             raise InputError(f"{target} would be written onto itself; give another --out")
         if not force and os.path.lexists(target) and not is_special(target):

@@ -78,7 +78,7 @@ def decompress(
     if tensor is not None and len(files) > 1:
         raise InputError(f"--tensor is of one file, and {len(files)} are given; give one")
     require_one(files, base)
-    targets = targets_of(files, list(_restored(files, to, out)), out, force)
+    targets = targets_of(files, list(_restored(files, to, out)), to, out, force)
     make_folder(to)
     for source, target in zip(files, targets, strict=True):
         with CompressedFile(source, max_bytes=max_size, base=base) as opened:

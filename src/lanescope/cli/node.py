@@ -145,6 +145,6 @@ def node(
     else:
         from lanescope.codec.files import write_text
 
+        print(report, flush=True)  # also where the file cannot be written
         write_text(to, text)
-        print(report)
     raise typer.Exit(code)

@@ -273,8 +273,8 @@ def host_name() -> str:
     name = os.environ.get("LANESCOPE_HOST")
     if name and not is_host(name):
         raise InputError(
-            f"$LANESCOPE_HOST is {shown(name)}, which is no node's name; give one in one line, "
-            "without quotation marks and commas"
+            f"$LANESCOPE_HOST is {shown(name)}, which is no node's name; give one "
+            "without blanks, quotation marks and commas"
         )
     return name or socket.gethostname()
 

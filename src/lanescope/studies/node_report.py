@@ -36,11 +36,11 @@ _Code = Annotated[int, Bound("from 0 to 255", lambda code: 0 <= code <= 255)]
 
 def is_host(name: str) -> bool:
     """Whether a node can have a name: lines of text for other programs are made of it."""
-    return name.isprintable() and name.strip() == name != "" and not set(name) & set("\"',")
+    return name != "" and name.isprintable() and not set(name) & set("\"', ")
 
 
 #: A node's name.
-Host = Annotated[str, Bound("a name in one line, without quotation marks and commas", is_host)]
+Host = Annotated[str, Bound("a name without blanks, quotation marks and commas", is_host)]
 
 
 class State(StrEnum):
