@@ -16,7 +16,8 @@ ninth.cu, ``--programs tenth`` those of tenth.py and tenth.cu, ``--programs elev
 eleventh.py and eleventh.cu, ``--programs twelfth`` those of twelfth.py and twelfth.cu,
 ``--programs thirteenth`` those of thirteenth.py and thirteenth.cu, ``--programs fourteenth`` those
 of fourteenth.py and fourteenth.cu, ``--programs fifteenth`` those of fifteenth.py and fifteenth.cu,
-``--programs sixteenth`` those of sixteenth.py and sixteenth.cu.
+``--programs sixteenth`` those of sixteenth.py and sixteenth.cu. ``--programs literal`` takes those
+of literal.py and literal.cu: programs of other sets, changed as the first advice says.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ import fifteenth
 import fourteenth
 import fresh
 import later
+import literal
 import ninth
 import seventh
 import sixteenth
@@ -142,6 +144,7 @@ SETS = {
         fourteenth,
         fifteenth,
         sixteenth,
+        literal,
     )
 }
 

@@ -48,6 +48,7 @@ def test_each_program_is_a_loop_or_in_cuda(closed_loop):
         "fourteenth": closed_loop.fourteenth,
         "fifteenth": closed_loop.fifteenth,
         "sixteenth": closed_loop.sixteenth,
+        "literal": closed_loop.literal,
     }
     assert modules.keys() == closed_loop.SETS.keys()
     for name, module in modules.items():
@@ -61,7 +62,17 @@ def test_each_program_is_a_loop_or_in_cuda(closed_loop):
 
 def test_no_program_is_in_two_sets(closed_loop):
     names = [name for programs in closed_loop.SETS.values() for name in programs.changes]
-    assert len(names) == len(set(names)) == 161
+    assert len(names) == len(set(names)) == 173
+
+
+def test_literal_programs_are_those_of_other_sets_in_another_form(closed_loop):
+    sets = dict(closed_loop.SETS)
+    literal = sets.pop("literal")
+    others = {name: changes for one in sets.values() for name, changes in one.changes.items()}
+    for name, (followed,) in literal.changes.items():
+        assert followed not in others[name.removesuffix("-literal")]
+    before = closed_loop.literal.either(lambda changed: iter([changed]), lambda: iter([None]))
+    assert [*before(False), *before(True)] == [False, None]
 
 
 def test_where_nothing_is_to_be_gained_a_tempting_change_is_run_too(closed_loop):
