@@ -207,6 +207,15 @@ def test_time_before_the_first_sample_is_reported_apart():
     assert summary_json(summary)["losses"]["before_seconds"] == pytest.approx(1.5)
 
 
+def test_time_before_the_first_sample_is_no_more_than_all_that_is_not_known():
+    """Counters went on for 50 ms after the end."""
+    whole = even_counters(1.0, seconds=2.0)
+    late = dataclasses.replace(whole, end_ns=whole.end_ns + 500 * MS)
+    losses = summarise(timeline(seconds=2.45, counters=(late,))).losses
+    assert losses.before_seconds == pytest.approx(0.5)
+    assert losses.unknown_seconds == losses.before_seconds
+
+
 def test_shares_of_links():
     assert [missing_links(k / 18, 18) for k in range(19)] == [None, *range(1, 18), None]
     assert missing_links(1 / 18 + 0.002, 18) is None

@@ -359,15 +359,18 @@ def _losses(
     nvlinks: tuple[DirectionSummary, ...],
     chosen: Sequence[Counters],
 ) -> Losses:
+    unknown, before = _unknown_seconds(timeline, directions), _before_seconds(timeline, chosen)
+    if unknown is not None and before is not None:
+        unknown = max(unknown, before)  # samples of after the end count as known, too
     return Losses(
         sum(c.lost_samples for c in timeline.over(PCIE)),
         sum(p.lost_records for p in timeline.processes),
-        _unknown_seconds(timeline, directions),
+        unknown,
         tuple(p.pid for p in timeline.processes if not p.complete),
         sum(p.unfinished for p in timeline.processes),
         sum(c.lost_samples for c in timeline.over(NVLINK)),
         _unknown_seconds(timeline, nvlinks),
-        _before_seconds(timeline, chosen),
+        before,
     )
 
 
