@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -428,6 +429,66 @@ def test_the_oldest_go_by_age_and_by_size(tmp_path: Path) -> None:
     assert len(segments_in(tmp_path)) in (2, 3)
     assert prune(tmp_path, 0, 0) > 0  # the newest stays
     assert len(segments_in(tmp_path)) == 1
+
+
+def stored_days_ahead(folder: Path, days: int) -> int:
+    """Store a segment of a clock that was ahead, and four of the last seconds; return now, ms."""
+    (folder / segments.SEGMENTS).mkdir()
+    now_ms = time.time_ns() // MS - 1_795_000_000_000
+    write_segment(folder, [piece(now_ms + days * 86_400_000, 1001)])
+    for begin in range(now_ms - 4000, now_ms, 1000):
+        write_segment(folder, [piece(begin, 1001)])
+        prune(folder, 86_400 * 10**9, 1 << 30)
+    return now_ms
+
+
+@pytest.mark.parametrize("days", [1, 400])
+def test_a_clock_that_is_set_back_costs_no_segment(tmp_path: Path, days: int) -> None:
+    stored_days_ahead(tmp_path, days)
+    assert len(segments_in(tmp_path)) == 5
+    timeline = read_last(tmp_path, 600 * 10**9)
+    assert timeline.seconds == pytest.approx(4, abs=0.01)
+    assert timeline.damage == (
+        "One segment is left out: the clock was set back since, and its time is still to come.",
+    )
+    assert prune(tmp_path, 86_400 * 10**9, 1) > 0  # the newest stays
+    (newest,) = segments_in(tmp_path)
+    assert newest.end_ns < time.time_ns() + 10**9
+
+
+def test_a_clock_that_was_behind_costs_no_segment(tmp_path: Path) -> None:
+    """Before its time is known, a machine may believe that it is 1970."""
+    (tmp_path / segments.SEGMENTS).mkdir()
+    now_ms = time.time_ns() // MS - 1_795_000_000_000
+    write_segment(tmp_path, [piece(now_ms - 3000, 1001)])
+    write_segment(tmp_path, [piece(-1_795_000_000_000 + 1000, 1001)])
+    prune(tmp_path, 86_400 * 10**9, 1 << 30)
+    write_segment(tmp_path, [piece(now_ms - 1000, 1001)])
+    prune(tmp_path, 86_400 * 10**9, 1 << 30)
+    assert [len(read_last(tmp_path).counters[0]), len(segments_in(tmp_path))] == [2002, 2]
+
+
+def test_what_waits_is_read_by_the_clock_that_was_set_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was 400 days ahead when the watch began, and was then set right."""
+    right, ahead_ns = native.watch_time_ns, 400 * 86_400 * 10**9
+    clock = types.SimpleNamespace(watch_time_ns=lambda: right() + ahead_ns)
+    for module in (sys.modules[__name__], segment_writer, continuous):
+        monkeypatch.setattr(module, "native", clock)
+    folder = tmp_path / "watch"
+    writer, seen = quick(folder), []
+
+    def enough() -> bool:
+        if len(segments_in(folder)) >= 3:
+            seen.append(read_last(folder))
+        return len(seen) > 3
+
+    run_for(watch_of(folder, Simulated), writer, enough)
+    for timeline in seen:
+        assert abs(timeline.end_ns - time.time_ns()) < 60 * 10**9
+        assert not timeline.damage
+        assert timeline.seconds > 0.5
 
 
 def test_a_full_disk_drops_records_and_says_so(

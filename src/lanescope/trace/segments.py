@@ -5,8 +5,10 @@ Layout of its folder::
     manifest.json, machine.toml   as of every watch; the state stays "running"
     segments/BEGIN-END.parquet    counters of that time, in the layout of counters.parquet
     session/                      the watch that goes on, with the spools that become segments
+    session/spool/shift           by how many ns the system's clock was set since the session began
 
-Times are those of the system's clock when a segment was written.
+Times are those of the system's clock when a segment was written. Segments whose time is still to
+come are of a clock that was set back since: they count neither as the newest ones nor as old.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.codec.files import opened_folder
+from lanescope.codec.files import open_file, opened_folder, replace_when_written
 from lanescope.errors import InputError
 from lanescope.store.folder import read_manifest
 from lanescope.trace.columns import read_counter_file, write_counter_file
@@ -31,11 +34,14 @@ from lanescope.trace.time_checks import Span
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.watch_folder import SPOOL, WatchManifest, is_held
 
-SEGMENTS, SESSION = "segments", "session"
+SEGMENTS, SESSION, SHIFT = "segments", "session", "shift"
 #: What is read where nobody says how much.
 DEFAULT_LAST_NS = 3600 * 10**9
 #: More records are not read at once: 4 GB in memory.
 MOST_RECORDS = 100_000_000
+
+#: A segment that ends so much later than now is of a clock that was set back.
+_AHEAD_NS = 60 * 10**9
 
 #: What is said of those that are left out.
 _RECORDS = "records have times that cannot be"
@@ -111,15 +117,24 @@ def prune(folder: Path, keep_ns: int, most_bytes: int) -> int:
     most_bytes
         The oldest go until the others have no more.
     """
-    segments, left = segments_in(folder), stored_bytes(folder)
-    for one in segments[:-1]:
-        if one.end_ns >= segments[-1].end_ns - keep_ns and left <= most_bytes:
-            break
+    (ahead, past), left = by_clock(segments_in(folder)), stored_bytes(folder)
+    newest = [*ahead, *past][-1:]
+    for one in (*ahead, *past):
+        too_old = one.end_ns < newest[0].end_ns - keep_ns
+        if one in newest or (not too_old and left <= most_bytes):
+            continue
         with contextlib.suppress(OSError), opened_folder(folder / SEGMENTS, inner=1) as place:
             size = _size(one.path)
             os.unlink(one.path.name, dir_fd=place)
             left -= size
     return left
+
+
+def by_clock(segments: Sequence[Segment]) -> tuple[list[Segment], list[Segment]]:
+    """Return segments whose time is still to come, as the clock was set back, and the others."""
+    latest = time.time_ns() + _AHEAD_NS
+    ahead = [one for one in segments if one.end_ns > latest]
+    return ahead, [one for one in segments if one.end_ns <= latest]
 
 
 def stored_bytes(folder: Path) -> int:
@@ -153,7 +168,8 @@ def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
     InputError
         If nothing is stored that can be read, or that is more than can be read at once.
     """
-    segments, damage = segments_in(folder), Damage()
+    (ahead, past), damage = by_clock(segments_in(folder)), Damage()
+    segments = past or ahead
     newest = segments[-1].end_ns if segments else 0
     tails = waiting_in(folder, segments, damage)
     end = max([newest, *(int(one.end_ns[-1]) for one in tails)])
@@ -176,7 +192,14 @@ def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
     whole = joined([*pieces, *tails])
     chosen = tuple(found for one in whole if len(found := _since(one, begin)) > 1)
     first = min((int(one.end_ns[0]) for one in chosen), default=begin)
+    if past and ahead:
+        damage.notes.append(_of_another_clock(len(ahead)))
     return Timeline(max(first, begin), end, chosen, damage=tuple(damage.notes))
+
+
+def _of_another_clock(count: int) -> str:
+    what, whose = ("One segment is", "its") if count == 1 else (f"{count} segments are", "their")
+    return f"{what} left out: the clock was set back since, and {whose} time is still to come."
 
 
 def _read_segment(segment: Segment, damage: Damage) -> list[Counters]:
@@ -228,12 +251,36 @@ def waiting_in(folder: Path, segments: Sequence[Segment], damage: Damage) -> lis
     Records that are in the newest segment, too, may be among them: `joined` leaves them out.
     """
     after_ns = segments[-1].begin_ns if segments else 0
-    start_ns = _session_start(folder)
+    start_ns, shift_ns = _session_start(folder), read_shift(folder / SESSION / SPOOL)
+    start_ns = None if start_ns is None else start_ns + shift_ns
     found = []
     for path in sorted((folder / SESSION / SPOOL).glob("*.g*.bin")):
         with damage.leaving_out(path):
-            found.append(behind(_possible(path, counters_in(path), start_ns, damage), after_ns))
+            counters = counters_in(path)
+            if shift_ns:
+                counters = dataclasses.replace(counters, end_ns=counters.end_ns + shift_ns)
+            found.append(behind(_possible(path, counters, start_ns, damage), after_ns))
     return [one for one in with_both_directions(found) if len(one)]
+
+
+def write_shift(spool: Path, shift_ns: int) -> None:
+    """Note by how much the clock was set since the records in a folder began, ns.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    replace_when_written(spool / SHIFT, lambda file: file.write(b"%d" % shift_ns), inner=3)
+
+
+def read_shift(spool: Path) -> int:
+    """Return what `write_shift` noted; 0 where it did not."""
+    try:
+        with open_file(spool / SHIFT, inner=3) as file:
+            return int(file.read(32))
+    except (OSError, ValueError, InputError):
+        return 0
 
 
 def _session_start(folder: Path) -> int | None:
@@ -267,7 +314,8 @@ def recover(folder: Path) -> int:
     OSError
         If there is no room.
     """
-    segments = segments_in(folder)
+    ahead, past = by_clock(segments_in(folder))
+    segments = past or ahead
     waiting = waiting_in(folder, segments, Damage())
     stored, ends = _ends_of(segments[-1]) if segments and waiting else (0, {})
     fresh = [behind(one, ends.get((one.source, one.gpu, one.link), stored)) for one in waiting]

@@ -30,6 +30,7 @@ from lanescope.trace.codes import IntArray
 from lanescope.trace.limits import DIRECTIONS, pcie_links
 from lanescope.trace.link_error_log import FAULTS, LinkErrors, Reading, read_now, risen
 from lanescope.trace.segments import (
+    SHIFT,
     Key,
     disk_bytes,
     prune,
@@ -37,6 +38,7 @@ from lanescope.trace.segments import (
     release,
     stored_bytes,
     write_segment,
+    write_shift,
 )
 from lanescope.trace.timeline import Counters
 from lanescope.watching.live import LiveDirection, LiveWatch
@@ -288,6 +290,7 @@ class SegmentWriter:
         self._count = 0
         self._heard = self._begun = time.monotonic()
         self._releases = True
+        self._noted_shift_ns = 0
 
     @property
     def is_silent(self) -> bool:
@@ -303,7 +306,7 @@ class SegmentWriter:
     def writing(self, spool: Path, machine: Machine) -> Iterator[None]:
         """Write what sources append to a folder, until the block is left; then no spool is left."""
         watch = LiveWatch(spool, machine, take=self._take)
-        self._spool = spool
+        self._spool, self._noted_shift_ns = spool, 0
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(watch, machine, ended))
         thread.name = "lanescope-segments"
@@ -318,7 +321,7 @@ class SegmentWriter:
             ended.set()
             thread.join()
             self._last.clear()
-            for path in spool.glob("*.g*.bin*"):
+            for path in (*spool.glob("*.g*.bin*"), spool / SHIFT):
                 path.unlink(missing_ok=True)
             self.waiting_bytes = 0
 
@@ -342,11 +345,20 @@ class SegmentWriter:
         self.waiting_bytes = disk_bytes(self._spool.glob("*.g*.bin"))
         self.directions = frame.directions
         self.problem = frame.problems[0] if frame.problems else self.problem
+        self._note_shift()
         for one in frame.directions:
             key = (one.gpu, one.direction)
             self.lost_samples[key] = one.lost_samples
             if one.share_of_limit is not None:
                 self.use.setdefault(key, Use()).add(one.share_of_limit)
+
+    def _note_shift(self) -> None:
+        """Tell who reads the spools meanwhile that the clock was set."""
+        shift_ns = _shift_ns()
+        if abs(shift_ns - self._noted_shift_ns) > _SHIFTED_NS:
+            with contextlib.suppress(OSError, InputError):
+                write_shift(self._spool, shift_ns)
+                self._noted_shift_ns = shift_ns
 
     def _take(self, counters: Counters) -> None:
         key = (counters.source, counters.gpu, counters.link)
