@@ -34,6 +34,7 @@ from lanescope.trace.watch_folder import WatchManifest
 from lanescope.watching import continuous, segment_writer
 from lanescope.watching.continuous import ContinuousWatch, address_of, metrics_of, serving
 from lanescope.watching.segment_writer import LiveFindings, SegmentWriter
+from lanescope.watching.session import NotStoredError, Watch, watch
 from lanescope.watching.sources import Availability, Source, SourceReport
 from tests.patience import PATIENCE_S, until
 
@@ -429,6 +430,79 @@ def test_the_oldest_go_by_age_and_by_size(tmp_path: Path) -> None:
     assert len(segments_in(tmp_path)) in (2, 3)
     assert prune(tmp_path, 0, 0) > 0  # the newest stays
     assert len(segments_in(tmp_path)) == 1
+
+
+def test_segments_and_what_becomes_one_take_no_more_than_they_may(tmp_path: Path) -> None:
+    """A segment a minute would be larger: they are made earlier, and the oldest go."""
+    folder, most = tmp_path / "watch", 96 << 10
+    (folder / segments.SEGMENTS).mkdir(parents=True)
+    writer = SegmentWriter(folder, 3600 * 10**9, most, look_seconds=0.05)
+    begun: set[int] = set()
+    taken: list[int] = []
+
+    def enough() -> bool:
+        begun.update(one.begin_ns for one in segments_in(folder))
+        taken.append(writer.stored_bytes + writer.waiting_bytes)
+        return len(begun) >= 8 and len(segments_in(folder)) < len(begun)
+
+    run_for(watch_of(folder, lambda spool: Simulated(spool, gpus=8)), writer, enough)
+    assert max(taken) <= most + (64 << 10)  # what came since the last look
+
+
+def test_spools_that_cannot_be_given_back_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_writer, "release", lambda path, end: False)
+    made: list[Path] = []
+
+    def make(spool: Path) -> Source:
+        made.append(spool)
+        return Simulated(spool, gpus=8)
+
+    folder = tmp_path / "watch"
+    writer = quick(folder, 512 << 10)
+    assert run_for(watch_of(folder, make), writer, lambda: len(made) >= 3) == 0
+    assert "does not give back" in (writer.problem or "")
+
+
+def test_the_oldest_segments_make_room_on_a_disk_that_others_fill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, free = tmp_path / "watch", [1 << 40]
+    monkeypatch.setattr(segment_writer, "_free_bytes", lambda place: free[0])
+    writer = quick(folder)
+    counts: list[int] = []
+
+    def enough() -> bool:
+        counts.append(len(segments_in(folder)))
+        if counts[-1] >= 4:
+            free[0] = 1 << 20
+        return max(counts) >= 4 and counts[-1] == 1
+
+    run_for(watch_of(folder, Simulated), writer, enough)
+    assert writer.lost_records == 0
+    assert "is nearly full" in (writer.problem or "")
+
+
+def test_a_session_that_a_full_disk_ends_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continuous, "_PAUSE_SECONDS", 0.01)
+    failures = iter([28, 122])
+
+    def full_at_first(request: Watch) -> object:
+        if (number := next(failures, None)) is None:
+            return watch(request)
+        cause = InputError("cannot write to it: it is full; name another folder")
+        cause.__cause__ = OSError(number, "it is full")
+        raise NotStoredError("what was watched is kept", 2) from cause
+
+    monkeypatch.setattr(continuous, "watch", full_at_first)
+    folder = tmp_path / "watch"
+    writer = quick(folder)
+    wanted = watch_of(folder, Simulated)
+    assert run_for(wanted, writer, lambda: len(segments_in(folder)) >= 2) == 2
+    assert "it is full" in (writer.problem or "")
 
 
 def stored_days_ahead(folder: Path, days: int) -> int:

@@ -302,10 +302,14 @@ def watch_continuously(
     writer = wanted.writer()
     with _served(metrics, lambda: metrics_of(writer)) as where:
         _say(f"storing the last {duration_text(keep_ns)} in {wanted.folder}{where}", quiet=quiet)
-        wanted.run(writer, lambda: _say("sources say nothing; they begin anew", quiet=False))
+        wanted.run(writer, lambda: _say(_begun_anew(writer.problem), quiet=False))
     if writer.problem is not None:
         _say(writer.problem, quiet=False)
     _say(f"'lanescope report {wanted.folder} --last 10min' shows it", quiet=quiet)
+
+
+def _begun_anew(problem: str | None) -> str:
+    return f"sources say nothing; they begin anew{f'; {problem}' if problem else ''}"
 
 
 @contextmanager

@@ -36,7 +36,7 @@ LIMITS = "limits"
 #: Spools take no more than this share of what is free, and leave at least that half of it.
 _SHARE, _RESERVED_SHARE = 4, 2
 #: So much is enough for what a program writes while it is watched.
-_MOST_RESERVED_BYTES = 4 << 30
+MOST_RESERVED_BYTES = 4 << 30
 #: The verb of such runs.
 WATCH = "watch"
 
@@ -48,6 +48,8 @@ class WatchFolder:
     ----------
     max_spool_bytes
         That spools may take on the disk; None: a share of what is free.
+    most_reserved_bytes
+        That spools leave free on the disk, or half of what is free if that is less.
 
     Raises
     ------
@@ -56,14 +58,18 @@ class WatchFolder:
     """
 
     def __init__(
-        self, folder: Path, manifest: WatchManifest, max_spool_bytes: int | None = None
+        self,
+        folder: Path,
+        manifest: WatchManifest,
+        max_spool_bytes: int | None = None,
+        most_reserved_bytes: int = MOST_RESERVED_BYTES,
     ) -> None:
         self.folder = folder
         try:
             self._opened = RunFolder.begin(folder, WATCH, manifest)
             with writing_to(folder):
                 (folder / SPOOL).mkdir()
-                self._limits = write_limits(folder / SPOOL, max_spool_bytes)
+                self._limits = write_limits(folder / SPOOL, max_spool_bytes, most_reserved_bytes)
         except Interrupted:  # whoever makes a folder has none to discard yet
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -103,13 +109,17 @@ class WatchFolder:
         self._opened.close()
 
 
-def write_limits(folder: Path, most_bytes: int | None = None) -> FolderLock:
+def write_limits(
+    folder: Path, most_bytes: int | None = None, most_reserved_bytes: int = MOST_RESERVED_BYTES
+) -> FolderLock:
     """Write the limits of the spools in a folder, and hold them until they are released.
 
     Parameters
     ----------
     most_bytes
         That spools may take together; None: a quarter of what is free now.
+    most_reserved_bytes
+        As of `WatchFolder`.
 
     Raises
     ------
@@ -118,7 +128,7 @@ def write_limits(folder: Path, most_bytes: int | None = None) -> FolderLock:
     """
     free = shutil.disk_usage(folder).free
     most = free // _SHARE if most_bytes is None else most_bytes
-    reserve = min(free // _RESERVED_SHARE, _MOST_RESERVED_BYTES)
+    reserve = min(free // _RESERVED_SHARE, most_reserved_bytes)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with opened_folder(folder, inner=1) as spools:
         descriptor = os.open(LIMITS, flags, 0o644, dir_fd=spools)

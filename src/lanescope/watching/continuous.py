@@ -24,7 +24,12 @@ from lanescope.store.folder import MACHINE, RunFolder, default_runs_folder, requ
 from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, stored_bytes
 from lanescope.trace.watch_folder import WATCH, WatchManifest
 from lanescope.units.sizes import bytes_a_second
-from lanescope.watching.segment_writer import EDGES, ContinuousWait, SegmentWriter
+from lanescope.watching.segment_writer import (
+    EDGES,
+    MOST_RESERVED_BYTES,
+    ContinuousWait,
+    SegmentWriter,
+)
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.signals import interruptible
 from lanescope.watching.sources import Source
@@ -105,14 +110,19 @@ class ContinuousWatch:
     ) -> int:
         writer.recover()
         while True:
-            machine = self.machine()
-            self._describe(own, machine)
             ending = ContinuousWait(writer)
-            self._session(machine, writer, ending)
+            try:
+                machine = self.machine()
+                self._describe(own, machine)
+                self._session(machine, writer, ending)
+            except InputError as error:
+                if not writer.make_room_after(error):
+                    raise
             if ending.signal is not None:
                 return ending.signal
-            restarted()
-            time.sleep(_PAUSE_SECONDS)
+            if not ending.overgrown:
+                restarted()
+                time.sleep(_PAUSE_SECONDS)
 
     def _describe(self, own: RunFolder, machine: Machine) -> None:
         own.write(MACHINE, dumps_machine(machine).encode())
@@ -139,6 +149,7 @@ class ContinuousWatch:
             place,
             lambda spool: writer.writing(spool, machine),
             _NO_LIMIT,
+            MOST_RESERVED_BYTES,
         )
         try:
             watch(request)

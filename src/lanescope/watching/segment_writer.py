@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import shutil
 import signal
 import threading
 import time
@@ -64,6 +65,13 @@ SEGMENT_SECONDS = 60.0
 MOST_PENDING = 4_000_000
 #: Sources that say nothing for so long are begun anew: the driver was reset, or a GPU is gone.
 SILENT_SECONDS = 30.0
+#: The same where the disk was nearly full, which ends a spool for good.
+SILENT_WHEN_FULL_SECONDS = 3.0
+#: Spools of a watch without an end leave so much free, or half of what is free if that is less;
+#: older segments go before that.
+MOST_RESERVED_BYTES = 64 << 20
+#: A segment ends before its time where spools take so much of what is allowed, as a divisor.
+_SPOOLS_SHARE = 4
 #: Upper edges of the histogram of a link's use, as shares of what it can carry.
 EDGES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 #: What is said where a disk, or a share of it, is full.
@@ -291,11 +299,30 @@ class SegmentWriter:
         self._heard = self._begun = time.monotonic()
         self._releases = True
         self._noted_shift_ns = 0
+        self._room_bytes = 0
+        self._was_full = False
 
     @property
     def is_silent(self) -> bool:
         """Whether nothing has been counted for long."""
-        return time.monotonic() - self._heard > SILENT_SECONDS
+        longest = SILENT_WHEN_FULL_SECONDS if self._was_full else SILENT_SECONDS
+        return time.monotonic() - self._heard > longest
+
+    @property
+    def is_overgrown(self) -> bool:
+        """Whether spools take too much that cannot be given back until they are removed."""
+        return not self._releases and self.waiting_bytes > self._most_bytes // _SPOOLS_SHARE
+
+    def make_room_after(self, error: InputError) -> bool:
+        """Remove half of the segments if an error is of a full disk; return whether it is."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__cause__
+        if cause is None or cause.errno not in _FULL:
+            return False
+        self.problem = str(error.__cause__ or error)
+        self.stored_bytes = prune(self._folder, self._keep_ns, self.stored_bytes // 2)
+        return True
 
     def recover(self) -> None:
         """Make a segment of what a watch before this one had counted when it was killed."""
@@ -311,6 +338,8 @@ class SegmentWriter:
         thread = threading.Thread(target=self._run, args=(watch, machine, ended))
         thread.name = "lanescope-segments"
         self._heard = self._begun = time.monotonic()
+        self._releases, self._was_full = True, False
+        self._room_bytes = min(_free_bytes(spool), 2 * MOST_RESERVED_BYTES) * 3 // 4
         self.findings.begin(machine)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         thread.start()
@@ -329,7 +358,8 @@ class SegmentWriter:
         self._take_errors(machine)
         while not ended.wait(self._look_seconds):
             self._look(watch)
-            if time.monotonic() - self._begun > self._segment_seconds or self._count > MOST_PENDING:
+            late = time.monotonic() - self._begun > self._segment_seconds
+            if late or self._count > MOST_PENDING or self._spools_are_large:
                 self._write(watch)
                 self._take_errors(machine)
         self._look(watch)
@@ -343,6 +373,7 @@ class SegmentWriter:
         frame = watch.look(native.watch_time_ns())
         self.findings.look(frame.directions, time.monotonic())
         self.waiting_bytes = disk_bytes(self._spool.glob("*.g*.bin"))
+        self._make_room()
         self.directions = frame.directions
         self.problem = frame.problems[0] if frame.problems else self.problem
         self._note_shift()
@@ -351,6 +382,25 @@ class SegmentWriter:
             self.lost_samples[key] = one.lost_samples
             if one.share_of_limit is not None:
                 self.use.setdefault(key, Use()).add(one.share_of_limit)
+
+    @property
+    def _spools_are_large(self) -> bool:
+        share = self._most_bytes // _SPOOLS_SHARE
+        return self._releases and self.waiting_bytes > share
+
+    def _make_room(self) -> None:
+        """Remove the oldest segments where all takes too much, or the disk is nearly full."""
+        free = _free_bytes(self._folder)
+        self._was_full = self._was_full or free < self._room_bytes
+        if free < self._room_bytes:
+            self.problem = (
+                f"the disk of {self._folder} is nearly full: the oldest segments went, and where "
+                "that was not enough nothing was counted"
+            )
+        over = self.stored_bytes + self.waiting_bytes - self._most_bytes
+        most = self.stored_bytes - max(over, self._room_bytes - free)
+        if most < self.stored_bytes:
+            self.stored_bytes = prune(self._folder, self._keep_ns, most)
 
     def _note_shift(self) -> None:
         """Tell who reads the spools meanwhile that the clock was set."""
@@ -385,7 +435,8 @@ class SegmentWriter:
         if not self._releases:
             self.problem = (
                 f"{self._folder} is on a file system that does not give back parts of files, so "
-                "that spools grow until the watch ends; name another place by --out"
+                "that sources begin anew each time that theirs take a quarter of --max-spool; name "
+                "another place by --out"
             )
 
     def _store(self, pieces: list[Counters]) -> None:
@@ -441,6 +492,13 @@ def _end_of(counters: Counters) -> Counters:
     return counters.rows(last)
 
 
+def _free_bytes(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 1 << 60
+
+
 def _sum(counters: Counters, column: IntArray) -> int:
     return int(column[counters.known].sum())
 
@@ -462,10 +520,13 @@ class ContinuousWait:
     ----------
     signal
         Which has come; None before, and where sources are to be begun anew.
+    overgrown
+        Whether they are to be begun anew as their spools take too much.
     """
 
     writer: SegmentWriter
     signal: int | None = None
+    overgrown: bool = False
     program: tuple[str, ...] = ()
     traceable: bool = False
     notes: tuple[str, ...] = ()
@@ -473,8 +534,9 @@ class ContinuousWait:
     def wait(self, environment: Mapping[str, str]) -> None:
         """Wait for one of them."""
         with handling(ENDING, self._ended):
-            while self.signal is None and not self.writer.is_silent:
+            while self.signal is None and not self.writer.is_silent and not self.overgrown:
                 time.sleep(0.1)
+                self.overgrown = self.writer.is_overgrown
 
     def _ended(self, number: int, _: FrameType | None) -> None:
         self.signal = number

@@ -28,7 +28,13 @@ from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
 from lanescope.store.folder import State, new_or_temporary_folder
-from lanescope.trace.watch_folder import WATCH, SourceRecord, WatchFolder, WatchManifest
+from lanescope.trace.watch_folder import (
+    MOST_RESERVED_BYTES,
+    WATCH,
+    SourceRecord,
+    WatchFolder,
+    WatchManifest,
+)
 from lanescope.watching.launcher import Outcome, Waited, program_environment
 from lanescope.watching.signals import deferred
 from lanescope.watching.sources import Source, start_all
@@ -95,6 +101,8 @@ class Watch:
         What goes on while it is waited, given the folder that sources append to: a live view.
     max_spool_bytes
         That sources may write; None: a share of what is free on the disk.
+    most_reserved_bytes
+        That they leave free for the program, or half of what is free if that is less.
     startup
         More that watches, and the machine, where they are to be found out while the program starts;
         `machine` stands for it until then. None: all is known.
@@ -111,6 +119,7 @@ class Watch:
     out: Path | None = None
     beside: Callable[[Path], AbstractContextManager[object]] = nullcontext
     max_spool_bytes: int | None = None
+    most_reserved_bytes: int = MOST_RESERVED_BYTES
     startup: Startup | None = None
     in_hurry: bool = False
 
@@ -243,7 +252,7 @@ def watch(request: Watch) -> WatchRun:
         start_ns=native.watch_time_ns(),
         notes=(*request.waited.notes, *elsewhere),
     )
-    folder = WatchFolder(out, begun, request.max_spool_bytes)
+    folder = WatchFolder(out, begun, request.max_spool_bytes, request.most_reserved_bytes)
     running: list[Source] = []
     ended = outcome = starting = None
     early = False
