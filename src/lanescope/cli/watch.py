@@ -18,6 +18,7 @@ from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole
 
 if TYPE_CHECKING:
+    from lanescope.cli.watch_progress import SummaryProgress
     from lanescope.findings.trace import Evaluation
     from lanescope.machine import Machine
     from lanescope.studies.watched import BoostedLaunch
@@ -226,6 +227,9 @@ def watch(
 
         return watch_continuously(keep, names, interval, metrics, out, max_spool, quiet=quiet)
     with reporting_interruptions(nothing_begun=True):
+        import dataclasses
+
+        from lanescope.cli.watch_progress import SummaryProgress
         from lanescope.interruption import Interrupted
         from lanescope.watching.launcher import waited_for
         from lanescope.watching.requests import DEFAULT_INTERVAL_NS, SourceRequest, request_watch
@@ -267,7 +271,9 @@ def watch(
         )
         if not (waited.traceable or names or quiet):
             _warn_without_counters(what.machine, request)
-    with reporting_interruptions():
+        progress = SummaryProgress(shown=not quiet)
+        what = dataclasses.replace(what, finishing=progress.begin)
+    with reporting_interruptions(), progress:
         try:
             run = run_watch(what)
         except EndedEarlyError as end:
@@ -284,15 +290,19 @@ def watch(
             if boosted is not None:
                 run = boosted.add_to(run)
             if turns:
+                progress.end()
                 run = _in_turns(what, turns, run)
+            progress.step("summing it up")
             evaluation = evaluate_watch(run)
-            shown = _shown(run, evaluation, json, quiet=quiet)
+            progress.step("writing the page")
+            shown = _shown(run, evaluation, json, progress, quiet=quiet)
             holds = _hold(conditions, evaluation)
         except Interrupted as error:
             assert run.folder is not None, "a watch is always stored"
             raise summary_interrupted(run.manifest, run.folder, error) from error
         except Exception as error:
             # the program's exit code is its own, whatever fails behind its end
+            progress.end()
             known = expected(error)
             said = str(known) if known else report_fault(error)
             if known is not error:
@@ -416,7 +426,9 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
 
     from lanescope.trace.run import read_turns
     from lanescope.watching.cost import take_turns
+    from lanescope.watching.session import no_progress
 
+    what = dataclasses.replace(what, finishing=no_progress)
     assert run.folder is not None, "a watch is always stored"
     try:
         return dataclasses.replace(run, turns=take_turns(what, count, run.folder))
@@ -426,17 +438,32 @@ def _in_turns(what: Watch, count: int, run: WatchRun) -> WatchRun:
         return dataclasses.replace(run, turns=read_turns(run.folder))
 
 
-def _shown(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bool) -> bool:
+def _shown(
+    run: WatchRun,
+    evaluation: Evaluation,
+    json: Path | None,
+    progress: SummaryProgress,
+    *,
+    quiet: bool,
+) -> bool:
     """Show a watch; what cannot be written is told, and the program's exit code stays."""
     try:
-        _show(run, evaluation, json, quiet=quiet)
+        _show(run, evaluation, json, progress, quiet=quiet)
     except InputError as error:
+        progress.end()
         print(f"lanescope: {error}", file=sys.stderr)
         return False
     return True
 
 
-def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bool) -> None:
+def _show(
+    run: WatchRun,
+    evaluation: Evaluation,
+    json: Path | None,
+    progress: SummaryProgress,
+    *,
+    quiet: bool,
+) -> None:
     """Write the page and the JSON, and the summary to standard error."""
     from lanescope.cli.output import console, no_page
     from lanescope.codec.files import write_text
@@ -461,6 +488,7 @@ def _show(run: WatchRun, evaluation: Evaluation, json: Path | None, *, quiet: bo
         said = no_page(run.folder, error)
         if quiet:
             print(said, file=sys.stderr)
+    progress.end()
     if quiet:
         return
     out = console(error=True, soft_wrap=not is_terminal(sys.stderr))

@@ -83,6 +83,10 @@ class EndedEarlyError(Exception):
         self.manifest, self.folder = manifest, folder
 
 
+def no_progress(_: Path) -> None:
+    """Show nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
     """What to watch, and by what.
@@ -103,6 +107,9 @@ class Watch:
         That sources may write; None: a share of what is free on the disk.
     most_reserved_bytes
         That they leave free for the program, or half of what is free if that is less.
+    finishing
+        Is called with the run's folder when all sources have ended, before what they counted is
+        stored.
     startup
         More that watches, and the machine, where they are to be found out while the program starts;
         `machine` stands for it until then. None: all is known.
@@ -120,6 +127,7 @@ class Watch:
     beside: Callable[[Path], AbstractContextManager[object]] = nullcontext
     max_spool_bytes: int | None = None
     most_reserved_bytes: int = MOST_RESERVED_BYTES
+    finishing: Callable[[Path], object] = no_progress
     startup: Startup | None = None
     in_hurry: bool = False
 
@@ -291,6 +299,7 @@ def watch(request: Watch) -> WatchRun:
                 raise EndedEarlyError(ended, folder.folder)
             if (log := errors or late.errors) is not None:
                 log.end()
+        request.finishing(folder.folder)
         return folder.finish(ended)
     except EndedEarlyError:
         raise
