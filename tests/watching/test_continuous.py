@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -609,6 +610,18 @@ def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
     assert line in text
     assert "# TYPE lanescope_link_received_bytes_total counter" in text
     assert 'lanescope_link_payload_bytes_per_second{gpu="0",direction="h2d"}' in text
+
+
+def test_metrics_are_served_by_ipv6() -> None:
+    assert address_of("[::]:9469") == ("::", 9469)
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with serving(("::1", 0), lambda: "some 1\n") as port:
+        address = f"http://{continuous.address_text('::1', port)}/metrics"
+        with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+            assert answer.read() == b"some 1\n"
 
 
 def test_the_histogram_counts_seconds_by_share() -> None:

@@ -314,7 +314,7 @@ def _begun_anew(problem: str | None) -> str:
 
 @contextmanager
 def _served(metrics: str | None, text: object) -> Iterator[str]:
-    from lanescope.watching.continuous import DEFAULT_ADDRESS, address_of, serving
+    from lanescope.watching.continuous import DEFAULT_ADDRESS, address_of, address_text, serving
 
     if metrics == "off":
         yield ""
@@ -323,7 +323,7 @@ def _served(metrics: str | None, text: object) -> Iterator[str]:
         host, port = address_of(metrics or DEFAULT_ADDRESS)
         try:
             port = stack.enter_context(serving((host, port), text))  # type: ignore[arg-type]
-            where = f"; metrics at http://{host}:{port}/metrics"
+            where = f"; metrics at http://{address_text(host, port)}/metrics"
         except InputError as error:
             if metrics is not None:
                 raise

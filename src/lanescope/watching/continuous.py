@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -275,6 +276,15 @@ def address_of(text: str) -> tuple[str, int]:
     return host.strip("[]") or _LOOPBACK, int(port)
 
 
+def address_text(host: str, port: int) -> str:
+    """Return an address as it stands in a URL.
+
+    >>> address_text("::1", 9469)
+    '[::1]:9469'
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @contextlib.contextmanager
 def serving(address: tuple[str, int], text: Callable[[], str]) -> Iterator[int]:
     """Serve a text at ``/metrics`` until the block is left; yields the port.
@@ -300,11 +310,14 @@ def serving(address: tuple[str, int], text: Callable[[], str]) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             """Say nothing of requests."""
 
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
     try:
-        server = ThreadingHTTPServer(address, Handler)
+        server = Server(address, Handler)
     except OSError as error:
         raise InputError(
-            f"metrics cannot be served at {address[0]}:{address[1]}: {error.strerror}; give "
+            f"metrics cannot be served at {address_text(*address)}: {error.strerror}; give "
             "another --metrics ADDRESS, or --metrics off"
         ) from error
     server.daemon_threads = True
