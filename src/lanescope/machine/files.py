@@ -12,7 +12,7 @@ import importlib.resources
 import json
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -277,7 +277,7 @@ def _plain(entry: Any) -> dict[str, Any]:
     return {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry)}
 
 
-def _assignments(values: dict[str, Any], skip: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
+def _assignments(values: dict[str, Any], skip: Collection[str] = ()) -> list[str]:
     return [
         f"{key} = {_toml(value)}"
         for key, value in values.items()

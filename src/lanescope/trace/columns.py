@@ -299,7 +299,8 @@ def _read_series(
     """
     wanted = {**layout.records, "series": (0, 2**15)}
     records = ParquetRecords(path, wanted, optional=(_OWN,), inner=inner)
-    series = metadata_of(records.file, path, "series", tuple[layout.told, ...])  # type: ignore[name-defined]
+    several: Any = tuple[layout.told, ...]  # type: ignore[name-defined]
+    series = metadata_of(records.file, path, "series", several)
     if records.rows > max(MOST_IN_MEMORY, len(series) * span_ns // _LEAST_INTERVAL_NS):
         raise InputError(
             f"{path} holds {records.rows} records, more than the time of its watch has room for; "

@@ -177,7 +177,8 @@ def _nurma_point(
     span = -(-wanted // stride) * stride
     access = Access(span_bytes=span, stride_bytes=stride)
     return Experiment(
-        name=f"{Purpose.NURMA}/{place.part}/by-{node.id}/{place.memory}/{operation}/{stride}/{size}",
+        name=f"{Purpose.NURMA}/{place.part}/by-{node.id}/{place.memory}/"
+        f"{operation}/{stride}/{size}",
         title=f"{operation} in {place.part}, thread on {node.id}, {place.memory}, "
         f"{stride} B apart, {size // WORD_BYTES} loads",
         copies=(Copy(place, place, size, Engine.CPU, operation, (cpu,), access=access),),
