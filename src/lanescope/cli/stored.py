@@ -6,7 +6,6 @@ import json as encoder
 import os
 import shutil
 import sys
-import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -185,6 +184,8 @@ def open_page(run: RunArgument = "latest") -> None:
     page, _ = result_place(folder, PAGE)
     if not page.is_file():
         report(run)
+    import webbrowser
+
     if not webbrowser.open(page.resolve().as_uri()):
         print(f"there is no browser here; the page is {page}", file=sys.stderr)
 

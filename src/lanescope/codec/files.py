@@ -24,7 +24,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from lanescope._version import __version__
 from lanescope.codec.fields import FieldError, shown
 from lanescope.errors import InputError
 
@@ -165,6 +164,8 @@ def require_version(
         raise FieldError(f"the version of its schema is {shown(found)}, not a whole number", "")
     if oldest <= found <= newest:
         return found
+    from lanescope._version import __version__  # loads a parser of mail, for an error alone
+
     by = "a newer lanescope" if found > newest else "an older lanescope"
     own = writer == __version__  # one of them was built between two releases
     if isinstance(writer, str) and not own and re.fullmatch(r"[\w.+-]{1,40}", writer):
