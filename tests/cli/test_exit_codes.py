@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lanescope.cli.terminal_text import plain_text
+from lanescope.units.plain import plain_text
 from tests.patience import PATIENCE_S
 
 H200 = ("check", "h2d/g0", "--machine", "h200-x2")

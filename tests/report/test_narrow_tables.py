@@ -2,12 +2,16 @@
 
 import io
 import re
+import sys
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from rich.text import Text as RichText
 
-from lanescope.document.blocks import Cell, Column, Group, Kind, Table
-from lanescope.report.terminal import TableOrLines
+from lanescope.cli.output import print_blocks
+from lanescope.document.blocks import Cell, Code, Column, Group, Kind, Table, Text
+from lanescope.report.terminal import TableOrLines, in_ascii
 
 TABLE = Table(
     "What it is",
@@ -56,3 +60,32 @@ def test_each_value_of_a_line_stands_behind_its_title():
 
 def test_a_table_that_fits_is_one():
     assert re.search(r"streams +array +bandwidth +time", drawn(89))
+
+
+class AsciiTerminal(io.TextIOWrapper):
+    """A terminal that shows nothing but ASCII."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_texts_in_ascii_are_laid_out_as_such(width, monkeypatch):
+    rows = [[f"h0 → g{at}", Cell(55.5, mark="±"), "64 KiB … 1 MiB × 8"] for at in range(3)]
+    table = Table("h0 → g0 ± 2 µs", (Column("a → b"), Column("rate", Kind.GBS), Column("…")), [])
+    words = Text(["from ", Code("h0 → g0"), " ± 2 µs … " * 9])
+    monkeypatch.setattr("sys.stdout", AsciiTerminal(io.BytesIO(), encoding="ascii"))
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_blocks([words, replace(table, groups=[Group(rows)])])
+    sys.stdout.flush()
+    shown = re.sub(r"\x1b\[[\d;]*m", "", sys.stdout.buffer.getvalue().decode("ascii"))
+    assert max(len(line.rstrip()) for line in shown.splitlines()) <= width
+    assert shown.count("h0 -> g") == len(rows) + 2
+    assert "?" not in shown
+
+
+def test_what_is_marked_stays_marked_in_ascii():
+    text = RichText.assemble("± ", ("h0 → g0", "cyan"), " …")
+    made = in_ascii(text)
+    assert made.plain == "+- h0 -> g0 ..."
+    assert [made.plain[span.start : span.end] for span in made.spans] == ["h0 -> g0"]

@@ -47,8 +47,12 @@ def console(*, error: bool = False, soft_wrap: bool = False) -> Console:
             # rich would exit with 1, which here means that a path is slow
             raise BrokenPipeError
 
-        def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
-            for text, style, control in super().render(*arguments, **options):
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            if self.options.ascii_only:
+                from lanescope.report.terminal import in_ascii
+
+                renderable = in_ascii(renderable)
+            for text, style, control in super().render(renderable, options):
                 yield Segment(text if control else visible(text), style, control)
 
     if error:

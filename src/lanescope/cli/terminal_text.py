@@ -9,60 +9,12 @@ import os
 import re
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
-#: What has no decomposition that ASCII could show.
-_PLAIN = {
-    "→": "->",
-    "←": "<-",
-    "↔": "<->",
-    "⇄": "<->",
-    "⇆": "<->",
-    "↳": "->",
-    "×": "x",
-    "–": "-",
-    "—": "-",
-    "−": "-",
-    "≥": ">=",
-    "≤": "<=",
-    "≈": "~",
-    "±": "+-",
-    "µ": "u",
-    "μ": "u",
-    "·": "-",
-    "•": "*",
-    "…": "...",
-    "✓": "ok",
-    "✕": "x",
-    "▲": "^",
-    "▼": "v",
-    "○": "o",
-    "◇": "<>",
-    "’": "'",
-    "‘": "'",
-    "“": '"',
-    "”": '"',
-    "│": "|",
-    "┃": "|",
-    "├": "|",
-    "└": "`",
-    "─": "-",
-    "━": "-",
-    "↓": "down",
-    "↑": "up",
-    "°": " degrees ",
-    "▁": "_",
-    "▂": "_",
-    "▃": ".",
-    "▄": "-",
-    "▅": "=",
-    "▆": "+",
-    "▇": "*",
-    "█": "#",
-}
+from lanescope.units.plain import plain_text
+
 _HANDLER = "lanescope-plain"
 #: Of a terminal that does not say how wide it is.
 _USUAL_COLUMNS = 80
@@ -98,6 +50,8 @@ def wrapped(text: str, stream: TextIO | None, indent: str = "") -> str:
     if stream is None or not is_terminal(stream):
         return text
     columns = _columns(stream)
+    if not str(stream.encoding).lower().startswith("utf"):
+        text = plain_text(text)
     return "\n".join(
         textwrap.fill(
             line,
@@ -117,20 +71,6 @@ def _columns(stream: TextIO) -> int:
     with suppress(OSError, ValueError):
         return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
     return _USUAL_COLUMNS
-
-
-def plain_text(text: str) -> str:
-    """Return a text in ASCII: ``->`` for an arrow, and ``?`` for what has no likeness."""
-    return "".join(map(_plain_character, text))
-
-
-def _plain_character(character: str) -> str:
-    if character.isascii():
-        return character
-    if character in _PLAIN:
-        return _PLAIN[character]
-    near = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
-    return near or "?"
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:

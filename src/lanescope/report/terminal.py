@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -48,6 +49,7 @@ from lanescope.report.format import (
     pieces,
     value_text,
 )
+from lanescope.units.plain import plain_text
 
 _STYLES = {
     Style.PLAIN: "",
@@ -110,28 +112,46 @@ class TableOrLines:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield one of the two."""
-        if _least_width(self.table) <= options.max_width:
+        if _least_width(self.table, options.ascii_only) <= options.max_width:
             yield _rich_table(self.table)
         else:
             yield RichText(self.table.title)
             yield from _lines(self.table)
 
 
-def _least_width(table: Table) -> int:
+def _least_width(table: Table, ascii_only: bool) -> int:
     """How many columns a table takes whose texts wrap, and whose numbers do not."""
+    written = plain_text if ascii_only else str
     rows = [row for group in table.groups for row in group.rows]
     width = _EDGES - _BETWEEN_COLUMNS
     for at, column in enumerate(table.columns):
         cells = (cell_of(row[at]) for row in rows)
         texts = [line for cell in cells for line in _cell(column, cell).plain.split("\n")]
         texts += [group.heading or "" for group in table.groups] if at == 0 else []
-        longest = max(map(len, texts), default=0)
+        longest = max((len(written(text)) for text in texts), default=0)
         if column.kind is Kind.BAR:
             longest = _BAR_COLUMNS
         elif column.kind is Kind.TEXT:
             longest = min(longest, _NARROWEST_TEXT)
-        width += max(longest, len(column.title)) + _BETWEEN_COLUMNS
+        width += max(longest, len(written(column.title))) + _BETWEEN_COLUMNS
     return width
+
+
+def in_ascii(renderable: RenderableType) -> RenderableType:
+    """Return a text or a table in ASCII, before it is laid out: ``->`` is wider than an arrow."""
+    if isinstance(renderable, str):
+        return plain_text(renderable)
+    if isinstance(renderable, RichTable):
+        for column in renderable.columns:
+            column.header = in_ascii(column.header)
+            column._cells = [in_ascii(cell) for cell in column._cells]
+    if not isinstance(renderable, RichText) or renderable.plain.isascii():
+        return renderable
+    places = [0, *accumulate(len(plain_text(character)) for character in renderable.plain)]
+    made = renderable.blank_copy(plain_text(renderable.plain))
+    for span in renderable.spans:
+        made.stylize(span.style, places[span.start], places[min(span.end, len(places) - 1)])
+    return made
 
 
 def _rich_table(table: Table) -> RichTable:
