@@ -8,6 +8,8 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.machine.pcie import payload_gbs
 from lanescope.prediction.costs import next_seconds, single_seconds
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.explanation import why
 from lanescope.prediction.other_links import (
     BASE,
     gpu_named,
@@ -17,6 +19,8 @@ from lanescope.prediction.other_links import (
     machine_of,
 )
 from lanescope.prediction.parameters import Origin
+from lanescope.prediction.predictor import Workload
+from lanescope.prediction.rank import rank
 from lanescope.prediction.stored_parameters import dumps, named_parameters, parse
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text(encoding="utf-8")
@@ -82,3 +86,15 @@ def test_the_document_lists_every_gpu():
     rows = dict(re.findall(r"^\| `([a-z0-9-]+)` \| ([^|]+) \|", DOCUMENT, re.M))
     for name, gpu in known_gpus().items():
         assert rows[name].strip() == gpu.gpu
+
+
+@pytest.mark.parametrize(("name", "gib"), [("l4", 24), ("a100-sxm", 80), ("mi300x", 192)])
+def test_a_workload_larger_than_the_gpus_own_memory_is_said(name, gib):
+    """Not than that of the GPU whose parameters were moved."""
+    known = library_parameters(name, MEASURED)
+    assert known.memory_bytes == gib << 30
+    counts, size = [1, 2], (gib << 30) // 2
+    fits = rank(Workload(size, size, 1e-3), known, Equations(), counts)
+    large = rank(Workload(size + 1, size, 1e-3), known, Equations(), counts)
+    assert "of memory do not hold" not in why(fits)
+    assert f"The GPU's {gib} GiB of memory do not hold" in why(large)

@@ -35,6 +35,7 @@ _WIDTHS = WIDTHS[:-1]  # nobody has built one of 32
 _ALIKE = 1.1
 #: Whose parameters are moved to the others' links: the newest that were measured.
 BASE = "h200"
+_GIB = 1 << 30
 Rate = tuple[Positive, Positive, Positive]
 
 
@@ -276,10 +277,10 @@ class KnownGpu:
         Its product name.
     link
         To the host, such as ``PCIe 4.0 x16``.
-    memory_gbs
-        Peak of its own memory, GB/s.
+    memory_gbs, memory_gib
+        Peak of its own memory, GB/s, and its size, GiB.
     source
-        Of both.
+        Of these.
     limits_gbs
         Payload limit to the GPU and from it, GB/s; None: computed for a PCIe link.
     h2d_gbs, d2h_gbs
@@ -293,6 +294,7 @@ class KnownGpu:
     gpu: str
     link: str
     memory_gbs: Positive
+    memory_gib: Positive
     source: str
     limits_gbs: tuple[Positive, Positive] | None = None
     h2d_gbs: Rate | None = None
@@ -358,6 +360,7 @@ def library_parameters(name: str, base: LinkParameters) -> LinkParameters:
         errors=None,
         machine_key=None,
         day=None,
+        memory_bytes=int(gpu.memory_gib * _GIB),
         host_bandwidth=(),
     )
 
