@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.prediction.other_links import BASE, library_parameters, with_link
 from lanescope.prediction.parameters import Errors
 from lanescope.prediction.predictor import (
     PUBLISHED_ERRORS,
@@ -13,11 +14,13 @@ from lanescope.prediction.predictor import (
     Workload,
     copy_bytes,
     error_band,
+    predictor_for,
     regime_of,
     spread_of,
     spreads,
 )
 from lanescope.prediction.replay import Replay
+from lanescope.prediction.stored_parameters import named_parameters
 from tests.prediction.machines import link
 from tests.studies.link_parameters import fitted
 
@@ -73,3 +76,23 @@ def test_mapped_memory_of_which_nobody_said_how_it_is_read_has_a_wide_interval()
     wide = Replay().predict(assumed, Method.IMPLICIT, 1, known).seconds
     assert wide.value == known_reads.value
     assert wide.high > 2 * known_reads.high
+
+
+@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("assumed", [False, True])
+def test_what_is_derived_from_a_fit_is_no_surer_than_the_fit(method, assumed):
+    """Of a GPU by name, and on another link."""
+    base = named_parameters(BASE)
+    work = replace(WORK, mapped_assumed=assumed)
+    sure = error_band(base, work, method, 4)
+    for derived in (library_parameters("a100-sxm", base), with_link(base, "pcie4")):
+        low, high = error_band(derived, work, method, 4)
+        assert low <= sure[0]
+        assert high >= sure[1]
+
+
+def test_what_is_derived_from_a_fit_is_replayed_as_it_is():
+    base = named_parameters(BASE)
+    derived = (library_parameters("a100-sxm", base), with_link(base, "pcie4"))
+    assert [predictor_for(one).name for one in (base, *derived)] == ["replay"] * 3
+    assert predictor_for(named_parameters("k20")).name == "equations"

@@ -295,8 +295,7 @@ class Equations:
     writes: nothing is slowed, and the longer of the last two counts.
 
     The interval comes from the low and high ends of all parameters, as every equation rises with
-    each of them. It is widened by `Errors.p95` where the parameters were compared with transfers,
-    else by `PUBLISHED_ERRORS`.
+    each of them. It is widened as `error_band` says.
     """
 
     is_slow = False

@@ -102,11 +102,13 @@ def _interval(ranking: Ranking) -> str:
     low, high = ranking.winner.seconds.low, ranking.winner.seconds.high
     name = method_text(ranking.winner)
     sentence = f"{name} lies between {time_text(low)} and {time_text(high)} with 95 % confidence"
-    if ranking.parameters.errors is None:
+    known = ranking.parameters
+    if known.errors is None:
         share = PUBLISHED_ERRORS[ranking.winner.method]
+        others = " and what fits are off by on other machines" * (known.measured is not None)
         sentence = (
-            f"The interval of {name}, {time_text(low)} to {time_text(high)}, has the "
-            f"{share * 100:.2f} % in it by which the paper's own predictions erred at most, "
+            f"The interval of {name}, {time_text(low)} to {time_text(high)}, has in it the "
+            f"{share * 100:.2f} % by which the paper's own predictions erred at most{others}, "
             "as nobody has compared these parameters with transfers"
         )
     if ranking.decided:

@@ -232,10 +232,11 @@ def predictor_named(name: str) -> Predictor:
 def predictor_for(parameters: LinkParameters) -> Predictor:
     """Return the predictor that suits parameters when nobody names one.
 
-    The replay where they were measured, as it takes all that a fit knows; the equations with
-    published ones, which were published for them.
+    The replay where they were measured, or derived from such a fit, as it takes all that a fit
+    knows; the equations with published ones, which were published for them.
     """
-    return predictor_named("replay" if parameters.origin is Origin.MEASURED else "equations")
+    fitted = parameters.origin is Origin.MEASURED or parameters.measured is not None
+    return predictor_named("replay" if fitted else "equations")
 
 
 #: The largest errors of the paper's own predictions (van Werkhoven et al. 2014, section VII), as
@@ -255,15 +256,15 @@ def error_band(
 ) -> tuple[float, float]:
     """Return by which factors the low and the high end of an interval are moved.
 
-    With measured parameters by `spread_of` a method on other days and machines, or `Errors.p95`
-    where that is more; else by `PUBLISHED_ERRORS`.
+    By `Errors.p95`, or by `PUBLISHED_ERRORS` where nobody compared the parameters with transfers;
+    and, but for published parameters, by `spread_of` a method on other days and machines where
+    that is more: parameters derived from a fit know no more than it.
     """
     known = parameters.errors
-    if known is None or parameters.origin is not Origin.MEASURED:
-        share = min(PUBLISHED_ERRORS[method] if known is None else known.p95, 1.0)
-        return 1 - share, 1 + share
-    share = min(known.p95, 1.0)
-    found = spread_of(workload, method, streams)
+    share = min(PUBLISHED_ERRORS[method] if known is None else known.p95, 1.0)
+    fitted = known is not None or parameters.measured is not None
+    fitted = fitted and parameters.origin is not Origin.PUBLISHED
+    found = spread_of(workload, method, streams) if fitted else None
     if found is None:
         return 1 - share, 1 + share
     return min(1 - share, found.low), max(1 + share, found.high)

@@ -234,8 +234,8 @@ class Predict(Analysis):
         str | None,
         Option(
             Value("--predictor"),
-            "equations, equations-shared or replay; default: replay with parameters that were "
-            "measured, equations with published ones.",
+            "equations, equations-shared or replay; default: replay with parameters of a fit or "
+            "derived from one, equations with published ones.",
         ),
     ] = None
     gpus: Annotated[
