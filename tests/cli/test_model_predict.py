@@ -282,3 +282,13 @@ def test_the_time_of_the_host_is_with_what_was_predicted_with_it(capsys):
     arguments = ("--h2d", "64KiB", "--kernel", "0", "--parameters", "h200", "--host-time", "13us")
     assert as_json(capsys, *arguments)["host_seconds"] == pytest.approx(13e-6)
     assert "with 13.0 µs of the program for each call" in predicted(capsys, *arguments)
+
+
+@pytest.mark.parametrize("sizes", ["64KiB 300us", "700MB 12ms", "1GB 5ms", "90GB 3s"])
+def test_tables_fit_a_terminal_of_80_columns(capsys, sizes):
+    size, kernel = sizes.split()
+    work = ("--h2d", size, "--d2h", size, "--kernel", kernel, "--machine", "a100-sxm")
+    text = predicted(capsys, *work, "--on", "pcie6", "--gpus", "4")
+    rules = re.findall(r"^ ─+ *$", text, re.M)
+    assert len(rules) == 3
+    assert max(map(len, rules)) <= 80

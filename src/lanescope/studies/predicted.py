@@ -26,6 +26,7 @@ from lanescope.studies.analysis import (
     seconds_fields,
 )
 from lanescope.units.estimate import Estimate
+from lanescope.units.words import enumeration
 
 #: Points of a chart for each doubling of the streams, and the number of the star's marker.
 _POINTS, _STAR = 3, 7
@@ -100,7 +101,8 @@ class Predicted(AnalysisResult):
             Section("why", "Why", [Text(why(ranking))]),
         ]
         if self.on:
-            found.append(Section("links", "Other links", [_links(ranking, self.on)]))
+            links: list[Block] = [_links(ranking, self.on), *_undecided(ranking, *self.on)]
+            found.append(Section("links", "Other links", links))
         if self.several is not None:
             shared = Text(several_text(self.several))
             table = _several(self.several)
@@ -187,14 +189,14 @@ def _methods(ranking: Ranking) -> Table:
         Column("streams", Kind.COUNT),
         *(_TIME, _INTERVAL),
         Column("bound by"),
-        Column("× fastest", Kind.FACTOR),
+        Column("× best", Kind.FACTOR),
     )
     rows = [
         (
             str(one.method),
             one.streams if one.method in STREAMED else None,
             *_times_of(one),
-            bound_text(one),
+            bound_text(one).removeprefix("the "),
             one.seconds.value / ranking.winner.seconds.value,
         )
         for one in ranking.best
@@ -230,13 +232,13 @@ def _links(here: Ranking, others: Sequence[Ranking]) -> Table:
         Column("method"),
         Column("streams", Kind.COUNT),
         *(_TIME, _INTERVAL),
-        Column("× fastest", Kind.FACTOR),
-        Column("times as fast as here", Kind.FACTOR),
+        Column("× best", Kind.FACTOR),
+        Column("speedup", Kind.FACTOR),
     )
     seconds = {one.method: one.seconds.value for one in here.best}
     groups = []
     for ranking in (here, *others):
-        link = ranking.parameters.link + (" (as it is)" if ranking is here else "")
+        link = ranking.parameters.link + (", here" if ranking is here else "")
         rows = [
             (
                 str(one.method),
@@ -247,8 +249,14 @@ def _links(here: Ranking, others: Sequence[Ranking]) -> Table:
             )
             for one in ranking.best
         ]
-        groups.append(Group(rows, link if ranking.decided else f"{link}, fastest not decided"))
+        groups.append(Group(rows, link))
     return Table("On other links (predicted)", columns, groups)
+
+
+def _undecided(*rankings: Ranking) -> Iterator[Text]:
+    links = [one.parameters.link for one in rankings if not one.decided]
+    if links:
+        yield Text(f"Which method is fastest is not decided on {enumeration(links)}.")
 
 
 def _several(several: Several) -> Table:
