@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lanescope.errors import InputError
+from lanescope.machine import Link
+from lanescope.machine.pcie import PcieLink, payload_gbs
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.other_links import BASE, library_parameters, machine_of
 from lanescope.prediction.predictor import Method, Workload
@@ -108,3 +110,36 @@ def test_links_that_are_not_those_of_the_parameters_are_said(ranking, two_gpus, 
     assert said in both.unlike
     assert bool(both.unlike) == bool(said)
     assert several_text(both).endswith(both.unlike)
+
+
+def test_no_copy_is_faster_than_a_gpus_own_slower_link(ranking, two_gpus):
+    """One of two GPUs is on four lanes of PCIe 3.0: its copies take as long as they do there."""
+    narrow = PcieLink(3, 4)
+    links = tuple(
+        Link.of_pcie(one.a, one.b, narrow) if one.b == "g1" else one for one in two_gpus.links
+    )
+    machine = with_memory(replace(two_gpus, links=links), 400.0)
+    known = replace(ranking, parameters=replace(fitted(), link="PCIe 5.0 x16"))
+    found = on_several(known, 2, machine)
+    into, back = payload_gbs(narrow)
+    least = max(WORK.h2d_bytes / into, WORK.d2h_bytes / back) * 1e-9
+    assert min(one.seconds.low for one in found.predictions) > 0.7 * least
+    values = {one.method: one.seconds.value for one in found.predictions}
+    assert min(values.values()) >= least * (1 - 1e-9)
+    both = (WORK.h2d_bytes / into + WORK.d2h_bytes / back) * 1e-9
+    assert values[Method.EXPLICIT] == pytest.approx(both + WORK.kernel_seconds, rel=0.01)
+    assert "that of g1 in" in found.unlike
+    assert found.shared == ("the memory of h0",)
+    # g0 has the link of the parameters: alone it takes what they say
+    alone = {one.method: one.seconds.value for one in ranking.best}
+    assert {one.method: one.seconds.value for one in found.one_gpu} == pytest.approx(alone)
+    turned = replace(machine, gpus=machine.gpus[::-1])  # alone is the first one, g1 now
+    slow = on_several(known, 2, turned).one_gpu
+    assert min(one.seconds.value for one in slow) >= least * (1 - 1e-9)
+
+
+def test_a_link_that_a_machine_file_does_not_tell_is_said(ranking, two_gpus):
+    bare = replace(two_gpus, links=(), described=True)
+    of_link = replace(ranking, parameters=replace(fitted(), link="PCIe 5.0 x16"))
+    said = on_several(of_link, 2, with_memory(bare, 400.0)).unlike
+    assert said.startswith("How g0 is linked to h0 two-gpus does not tell")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -59,6 +59,8 @@ class SharedLinks:
         By which share the rates of `contended` may be off.
     unknown
         What is shared, too, with a speed that nobody knows; taken for endless.
+    own
+        Of `capacity` what one GPU alone uses, and is slower than its parameters.
     """
 
     capacity: Mapping[Hashable, float]
@@ -67,6 +69,7 @@ class SharedLinks:
     weights: Mapping[int, float] = field(default_factory=dict)
     spread: float = 0.0
     unknown: tuple[Hashable, ...] = ()
+    own: tuple[Hashable, ...] = ()
 
     def __post_init__(self) -> None:
         contended = (one.rate for one in self.contended.values())
@@ -79,7 +82,11 @@ class SharedLinks:
         return replace(self, contended=more)
 
 
-def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> SharedLinks:
+def shared_links(
+    machine: Machine,
+    nodes: Mapping[int, int] | None = None,
+    rates: Mapping[Direction, float] | None = None,
+) -> SharedLinks:
     """Return what the GPUs of a machine share on their ways to host memory.
 
     Parameters
@@ -87,11 +94,14 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
     nodes
         For each GPU the NUMA node of the host memory that it copies from and to. By default all
         GPUs with their nearest one; GPUs that do not tell theirs, with the first.
+    rates
+        What copies of one GPU reach by its parameters, bytes a second.
 
     Notes
     -----
-    A resource that one GPU alone uses is left out: its own parameters tell what it carries. A
-    resource whose speed is not known is left out, too, and taken for endless.
+    A resource that one GPU alone uses is left out, as its own parameters tell what it carries, but
+    where it is slower than `rates`. A resource whose speed is not known is left out, too, and taken
+    for endless.
     """
     if nodes is None:
         first = machine.nodes[0].index
@@ -106,19 +116,36 @@ def shared_links(machine: Machine, nodes: Mapping[int, int] | None = None) -> Sh
                 users.setdefault(resource, set()).add(gpu)
     shared = [resource for resource, by in users.items() if len(by) > 1]
     known = capacities(machine)
-    rates = {resource: one for resource, one in contended(machine).items() if resource in shared}
+    held = {resource: one for resource, one in contended(machine).items() if resource in shared}
+    own = tuple(one for one in _slower(uses, known, rates or {}) if one not in shared)
     measured = {("memory", part_name("h", one.node)) for one in machine.host_bandwidth}
     return SharedLinks(
-        _known(known, shared),
+        _known(known, [*shared, *own]),
         uses,
-        {resource: replace(one, rate=bytes_a_second(one.rate)) for resource, one in rates.items()},
+        {resource: replace(one, rate=bytes_a_second(one.rate)) for resource, one in held.items()},
         {
             gpu: contention_weight(machine, host_copy(gpu, node, Direction.D2H))
             for gpu, node in nodes.items()
         },
         max((one.spread for one in machine.host_bandwidth), default=0.0),
         tuple(one for one in shared if not _is_known(one, known.keys() | measured)),
+        own,
     )
+
+
+def _slower(
+    uses: Mapping[tuple[int, Direction], Mapping[Hashable, float]],
+    known: Mapping[Hashable, float],
+    rates: Mapping[Direction, float],
+) -> Iterator[Hashable]:
+    """Yield what carries less than copies of one GPU would move through it, each once."""
+    found = {
+        resource: None
+        for (_, direction), taken in uses.items()
+        for resource, amount in taken.items()
+        if resource in known and bytes_a_second(known[resource]) < amount * rates.get(direction, 0)
+    }
+    yield from found
 
 
 def _is_known(resource: Hashable, known: Collection[Hashable]) -> bool:

@@ -101,24 +101,41 @@ def unlike_link(
     Returns
     -------
     str
-        A sentence; empty where they are alike, or the limit of one is not known.
+        A sentence on the GPU with the slowest one, or on one whose link a described machine does
+        not tell; empty where they are alike, or the limit of one is not known.
     """
     try:
         used, _ = payload_gbs(link_named(parameters.link))
     except InputError:
         return ""
+    least = used
+    slowest, untold = "", ""
     for number, node in nodes.items():
         host, gpu = part_name("h", node), part_name("g", number)
-        hops = [hop for hop in route(machine, host, gpu) or () if _key(*hop) not in shared]
-        known = [one.payload_gbs[0 if there else 1] for one, there in hops if one.payload_gbs]
-        if known and not used / _ALIKE < min(known) < used * _ALIKE:
-            return (
-                f"Each GPU's own link is that of {parameters.name}, {parameters.link}, which "
-                f"carries {used:.1f} GB/s to it at most; that of {gpu} in {machine.name} carries "
-                f"{min(known):.1f}: give the parameters of such a link, as 'lanescope model fit' "
-                "measures them there."
+        way = route(machine, host, gpu)
+        if way is None and machine.described:
+            untold = untold or (
+                f"How {gpu} is linked to {host} {machine.name} does not tell: its copies are taken "
+                f"to be as fast as by the {parameters.link} of {parameters.name}."
             )
-    return ""
+        hops = [hop for hop in way or () if _key(*hop) not in shared]
+        known = [one.payload_gbs[0 if there else 1] for one, there in hops if one.payload_gbs]
+        limit = min(known, default=used)
+        if not used / _ALIKE < limit < used * _ALIKE and (not slowest or limit < least):
+            least, slowest = limit, gpu
+    return _unlike(parameters, machine, slowest, used, least) if slowest else untold
+
+
+def _unlike(
+    parameters: LinkParameters, machine: Machine, gpu: str, used: float, limit: float
+) -> str:
+    slow = ", which no copy is predicted to beat" * (limit < used)
+    return (
+        f"Each GPU's own link is that of {parameters.name}, {parameters.link}, which carries "
+        f"{used:.1f} GB/s to it at most; that of {gpu} in {machine.name} carries "
+        f"{limit:.1f}{slow}: give the parameters of such a link, as 'lanescope model fit' measures "
+        "them there."
+    )
 
 
 def _key(link: Link, forward: bool) -> Hashable:

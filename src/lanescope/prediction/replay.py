@@ -6,7 +6,7 @@ another and one GPU, the replay takes any graph. docs/replay.md has its rules.""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import inf
@@ -203,9 +203,10 @@ class Several:
 def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
     """Replay the best of each method on several GPUs at once.
 
-    Each GPU has the same parameters and a link of its own; what else of the way to the host's
-    memory several use, they share max-min fairly, or as it was measured. What the machine does not
-    tell of that, the parameters may.
+    Each GPU has the same parameters and a link of its own, whose limit no copy beats where the
+    parameters are of a faster one; what else of the way to the host's memory several use, they
+    share max-min fairly, or as it was measured. What the machine does not tell of that, the
+    parameters may.
 
     Raises
     ------
@@ -220,28 +221,32 @@ def on_several(ranking: Ranking, gpus: int, machine: Machine) -> Several:
     machine = contended_by(machine, ranking.parameters)
     first = machine.nodes[0].index
     nodes = {g.index: first if g.node is None else g.node for g in machine.gpus[:gpus]}
-    links = shared_links(machine, nodes)
     known = ranking.parameters
-    predictions = []
-    for best in ranking.best:
-        graph = graph_for(ranking.workload, best.method, best.streams, order=order_for(known))
-        band = error_band(known, ranking.workload, best.method, best.streams)
-        seconds, replayed = interval(on_gpus(graph, [*nodes]), known, band, links=links)
-        busiest = replayed.busiest
-        predictions.append(Prediction(best.method, best.streams, seconds, "replay", busiest))
-    alone = Replay()
+    reached = {one: 1 / known.copies(one).per_byte.value for one in Direction}
+    links = shared_links(machine, nodes, reached)
+    shared = [one for one in (*links.capacity, *links.contended) if one not in links.own]
+    alone = dict([*nodes.items()][:1])
+    own_link = shared_links(machine, alone, reached)
     return Several(
         gpus,
         machine.name,
-        _words([*links.capacity, *links.contended], machine),
+        _words(shared, machine),
         _words(links.unknown, machine),
-        unlike_link(known, machine, nodes, links.capacity),
-        tuple(predictions),
-        tuple(
-            alone.predict(ranking.workload, best.method, best.streams, known)
-            for best in ranking.best
-        ),
+        unlike_link(known, machine, nodes, shared),
+        tuple(_of_gpus(ranking, best, [*nodes], links) for best in ranking.best),
+        tuple(_of_gpus(ranking, best, [*alone], own_link) for best in ranking.best),
     )
+
+
+def _of_gpus(
+    ranking: Ranking, best: Prediction, gpus: Sequence[int], links: SharedLinks
+) -> Prediction:
+    """Replay a method of a ranking on some GPUs of a machine, by the ranking's parameters."""
+    known, work = ranking.parameters, ranking.workload
+    graph = graph_for(work, best.method, best.streams, order=order_for(known))
+    band = error_band(known, work, best.method, best.streams)
+    seconds, replayed = interval(on_gpus(graph, gpus), known, band, links=links)
+    return Prediction(best.method, best.streams, seconds, "replay", replayed.busiest)
 
 
 def _words(resources: Iterable[Hashable], machine: Machine) -> tuple[str, ...]:
