@@ -43,13 +43,14 @@ def with_script(source: str, element: str) -> str:
     return f"{before}{element}{body}{after}"
 
 
-def opened(source: str, width: int, folder: Path) -> subprocess.CompletedProcess[str]:
+def opened(source: str, width: int, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     """Return what a browser makes of a page in a window of this many pixels."""
     page = folder / "page.html"
     page.write_text(source, encoding="utf-8")
     command = [
         str(BROWSER),
         *FLAGS,
+        *flags,
         f"--window-size={width},2000",
         f"--user-data-dir={folder / 'profile'}",
         "--dump-dom",
@@ -69,6 +70,36 @@ def test_wide_matrices_scroll_in_their_own_box(width: int, tmp_path: Path):
     shown = opened(with_script(source, ruler), width, tmp_path).stdout
     assert 'data-over="0"' in shown
     assert f'data-scrolled="{str(width < 400).lower()}"' in shown
+
+
+#: Says of a page by how much it is wider than its window, and which texts its charts cut.
+CUTS = """<script>addEventListener("load", () => setTimeout(() => {
+  const root = document.documentElement, cut = [];
+  for (const svg of document.querySelectorAll("svg")) {
+    const box = svg.getBoundingClientRect();
+    for (const text of svg.querySelectorAll("text")) {
+      const { left, right, width } = text.getBoundingClientRect();
+      if (width && (left < box.left - 2 || right > box.right + 2)) cut.push(text.textContent);
+    }
+  }
+  root.dataset.cut = `${root.scrollWidth - root.clientWidth} ${cut.join(", ")}`;
+  root.dataset.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+}, 3000))</script>"""
+
+
+@pytest.mark.parametrize("name", ["check", "sweep"])
+@pytest.mark.parametrize("static", [False, True], ids=["drawn", "static"])
+@pytest.mark.parametrize("width", [420, 1400, 1920])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_is_cut_at_any_width(
+    name: str, static: bool, width: int, dark: bool, tmp_path: Path
+):
+    source = page_html(RUNS[name](), static=static)
+    source = re.sub("<meta http-equiv=[^>]*>", "", source) if static else source  # for our script
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    shown = opened(with_script(source, CUTS), width, tmp_path, scheme).stdout
+    assert f'data-dark="{str(dark).lower()}"' in shown
+    assert 'data-cut="0 "' in shown, re.findall('data-cut="[^"]*"', shown)
 
 
 @pytest.mark.parametrize("name", ["check", "sweep", "predicted sweep", "nasty"])

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lanescope.document.contents import Axis, Chart, Curve
+from lanescope.document.contents import Axis, Bar, BarRow, Bars, Chart, Curve
 from lanescope.errors import InputError
 from lanescope.report.charts import picture_svg, write_chart, write_charts
 from lanescope.store.store import read_run
@@ -48,6 +48,15 @@ def test_every_chart_is_a_png_and_an_svg(run, tmp_path: Path):
 def test_the_same_numbers_make_the_same_picture(run, tmp_path: Path):
     one, other = (write_charts(run_plots(run), tmp_path / name, ["svg"])[0] for name in "ab")
     assert one.read_bytes() == other.read_bytes()
+
+
+def test_labels_have_room_in_a_wider_font_than_where_they_were_measured():
+    pytest.importorskip("vl_convert")
+    label = "memory h0: triad, all 32 cores"
+    rows = (BarRow(label, (Bar("slow", 9.0, "#dd6622"),)),)
+    shown = picture_svg([Bars("b", "", "Rates", "", Axis("Rate", "GB/s"), rows)], "Rates", "", ())
+    lefts = map(float, re.findall(r"translate\(([\d.]+),5\)", shown))
+    assert max(lefts) >= 0.5 * 12 * len(label)  # as in DejaVu Sans
 
 
 def test_notes_stand_below(run, tmp_path: Path):

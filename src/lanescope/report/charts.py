@@ -40,8 +40,13 @@ _HEIGHT, _ROW_HEIGHT, _PAIR_HEIGHT, _CELL_HEIGHT = 300, 26, 40, 34
 _ROOM, _BESIDE = 8, 112
 #: Half of what the legend shows of a curve, and of its marker, in pixels.
 _SAMPLE, _SAMPLE_MARKER = 16, 3.4
-#: Of an entry of a legend beside its name, and of a letter of that.
-_ENTRY_PIXELS, _LETTER_PIXELS = 56, 6.6
+#: Of an entry of a legend beside its name, and of a letter in the widest of usual fonts.
+_ENTRY_PIXELS, _LETTER_PIXELS = 56, 7.2
+#: At the left of a legend, at least; by how much a letter can be wider than where a picture is
+#: drawn, as it is shown in the reader's font.
+_LEFT, _WIDER = 48, 0.9
+#: Around a chart.
+_PADDING = dict.fromkeys(("left", "top", "bottom", "right"), 5)
 #: Seen on white and on near-black.
 _GREY = "#78828e"
 #: Cells are light in both themes.
@@ -241,7 +246,7 @@ def _bars(chart: Bars) -> Spec:
     text = {"type": "text", "style": "ink", "align": "left", "dx": 8, "fontSize": 12}
     text_at = {"y": y, "x": {"value": "width"}, "text": _nominal("beside")}
     return {
-        "padding": {"left": 5, "top": 5, "bottom": 5, "right": _BESIDE},
+        "padding": {**_PADDING, "right": _BESIDE},
         "data": {
             "values": [
                 # the first of a row has what stands beside them all
@@ -255,7 +260,7 @@ def _bars(chart: Bars) -> Spec:
             {**_layer(text, text_at, "isValid(datum.beside)"), "name": "beside"},
             _legend(entries),
         ],
-        **_meta(entries),
+        **_meta(entries, labels),
     }
 
 
@@ -276,7 +281,7 @@ def _cells(chart: HeatMap) -> Spec:
         _legend(entries),
     ]
     values = [{**_datum(cell), "hue": chart.hues[cell.name]} for cell in chart.cells]
-    return {"data": {"values": values}, "layer": layers, **_meta(entries)}
+    return {"data": {"values": values}, "layer": layers, **_meta(entries, chart.rows)}
 
 
 def _datum(value: BarRow | Bar | HeatCell | Span) -> Spec:
@@ -319,10 +324,12 @@ def _legend(entries: Iterable[tuple[str, str, str]]) -> Spec:
     }
 
 
-def _meta(entries: Sequence[tuple[str, str, str]]) -> Spec:
-    """How wide an entry of the legend is, from which follows how many stand beside each other."""
-    longest = max((len(name) for name, *_ in entries), default=0)
-    return {"usermeta": {"entry": round(_ENTRY_PIXELS + _LETTER_PIXELS * longest)}}
+def _meta(entries: Sequence[tuple[str, str, str]], labels: Iterable[str] = ()) -> Spec:
+    """How wide an entry of the legend is, and what is left of it: how many stand in a line."""
+    entry = _ENTRY_PIXELS + _LETTER_PIXELS * max((len(name) for name, *_ in entries), default=0)
+    letters = max((len(part) for label in labels for part in label.split("\n")), default=0)
+    left = max(_LEFT, _LETTER_PIXELS * letters)
+    return {"usermeta": {"entry": round(entry), "left": round(left), "letters": letters}}
 
 
 def _axis(about: Axis, values: Sequence[float], field: str) -> Spec:
@@ -574,7 +581,10 @@ def _drawing(chart: AnyChart, width: float, number: int, *, titled: bool) -> _Dr
     spec = specification(chart)
     config = theme(_INK, _QUIET, "#dde2e8")
     config |= {"font": _FONT}
-    config["legend"]["columns"] = max(1, int((width - 40) // spec["usermeta"]["entry"]))
+    meta = spec["usermeta"]
+    config["legend"]["columns"] = max(1, int((width - meta["left"]) // meta["entry"]))
+    spec["padding"] = {**_PADDING, **spec.get("padding", {})}
+    spec["padding"]["left"] += round(_WIDER * meta["letters"])
     svg = converter().vegalite_to_svg(json.dumps({**spec, "width": width, "config": config}))
     found = re.match(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"[^>]*>(.*)</svg>\s*$', svg, re.S)
     assert found is not None

@@ -28,14 +28,16 @@
   // As many entries beside each other as there is room; numbers beside bars show when pointed at.
   const fitted = (chart, theme, width) => {
     const spec = structuredClone(chart);
-    const columns = Math.max(1, Math.floor((width - 40) / spec.usermeta.entry));
+    const most = narrow.matches ? width * 0.45 : width;
+    const left = Math.min(spec.usermeta.left, most);
+    const columns = Math.max(1, Math.floor((width - left) / spec.usermeta.entry));
     spec.config = structuredClone(theme);
     spec.config.font = getComputedStyle(document.body).fontFamily;
-    Object.assign(spec.config.legend, { columns, labelLimit: width - 60 });
+    Object.assign(spec.config.legend, { columns, labelLimit: width - left - 40 });
     if (narrow.matches) {
       spec.layer = spec.layer.filter((layer) => layer.name !== "beside");
-      delete spec.padding;
-      spec.config.axis.labelLimit = width * 0.45;
+      spec.padding = { left: 5, top: 5, bottom: 5, right: 12 }; // half of the last label of an axis
+      spec.config.axis.labelLimit = most;
       for (const layer of spec.layer) if (layer.name === "cells") layer.mark.fontSize = 8;
     }
     return spec;
