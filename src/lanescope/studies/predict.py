@@ -41,7 +41,7 @@ from lanescope.studies.analysis import (
 from lanescope.studies.predicted import Predicted
 from lanescope.units import words
 from lanescope.units.sizes import Bytes
-from lanescope.units.values import Real, Seconds, Value, Whole
+from lanescope.units.values import Real, Scaled, Seconds, Value, Whole
 
 #: Operations of one kernel, and of a GPU in a second.
 _MOST_FLOPS = 1e21
@@ -59,8 +59,10 @@ def _arrays(name: str, help: str) -> Option:
     return Option(Whole(name, 1, 4096, "a copy is made of each"), help, "1")
 
 
-def _peak(name: str, unit: str, most: float, example: str, help: str) -> Option:
-    return Option(Real(name, unit, most, example), help, metavar=unit if unit == "GB/s" else "N")
+def _operations(name: str, unit: str, example: str, help: str) -> Option:
+    words = "(?:FLOPS?|FLOP/s|OPS?)?"
+    value = Scaled(name, unit, _MOST_FLOPS, f"such as {example}", word=words, scale=1.0)
+    return Option(value, f"{help}, such as {example}.", metavar="N")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,20 +217,22 @@ class Predict(Analysis):
     ] = False
     flops: Annotated[
         float | None,
-        _peak("--flops", "operations", _MOST_FLOPS, "such as 4e9",
-              "Operations of the kernel, such as 4e9."),
-    ] = None  # fmt: skip
+        _operations("--flops", "operations", "4e9", "Operations of the kernel"),
+    ] = None
     device_bytes: Annotated[
         Bytes | None, size_option("Bytes to and from the GPU's memory.", None, "--device-bytes")
     ] = None
     peak_flops: Annotated[
         float | None,
-        _peak("--peak-flops", "FLOP/s", _MOST_FLOPS, "such as 34e12",
-              "Of the GPU, FLOP/s, such as 34e12."),
-    ] = None  # fmt: skip
+        _operations("--peak-flops", "FLOP/s", "34e12 or 34TFLOPS", "Of the GPU, FLOP/s"),
+    ] = None
     memory_gbs: Annotated[
         float | None,
-        _peak("--memory-bandwidth", "GB/s", 1e6, "such as 4800", "Of the GPU's memory, GB/s."),
+        Option(
+            Scaled("--memory-bandwidth", "GB/s", 1e6, "such as 4800 or 4.8TB/s"),
+            "Of the GPU's memory, GB/s, or with its unit.",
+            metavar="GB/s",
+        ),
     ] = None
     predictor: Annotated[
         str | None,

@@ -54,6 +54,8 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(rf"\s*({NUMBER})\s*([A-Za-z]*)\s*", text)
     if (instead := in_bytes(text)) is not None:
         raise InputError(f"{shown(text)} is in bits; give bytes, as in {instead}")
+    if (both := with_unit(text)) is not None:
+        raise InputError(f"{shown(text)} is not a size without its unit; write {both}")
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
         raise InputError(f"{shown(text)} is not a size; write for example 16, 200KB, 64KiB or 2GiB")
@@ -70,11 +72,26 @@ def parse_size(text: str) -> int:
 def in_bytes(text: str) -> str | None:
     """Return a size in bits as the same number of bytes, which may be meant; None for others.
 
-    >>> in_bytes("2 Gb"), in_bytes("2gb")
-    ('2GB', None)
+    >>> in_bytes("2 Gb"), in_bytes("2gb"), in_bytes("2 Gbit")
+    ('2GB', None, '2GB')
     """
-    match = re.fullmatch(rf"\s*({NUMBER})\s*([KMGTP]i?)b\s*", text)
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([KMGTP]i?)(?:b|[Bb]its?)\s*", text)
     return None if match is None else f"{match[1]}{match[2]}B"
+
+
+def with_unit(text: str) -> str | None:
+    """Return a size with a prefix alone as both sizes that may be meant; None for others.
+
+    >>> with_unit("64k"), with_unit("1.5 Gi"), with_unit("64kB")
+    ('64KiB (powers of 1024) or 64KB (of 1000)', '1.5GiB', None)
+    """
+    match = re.fullmatch(rf"\s*({NUMBER})\s*([KMGTP])(i?)\s*", text, re.IGNORECASE)
+    if match is None:
+        return None
+    number, prefix = match[1], match[2].upper()
+    if match[3]:
+        return f"{number}{prefix}iB"
+    return f"{number}{prefix}iB (powers of 1024) or {number}{prefix}B (of 1000)"
 
 
 def size_text(count: float) -> str:

@@ -156,6 +156,42 @@ class Real(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Scaled(Real):
+    """The same, which may have its unit behind it, as ``4.8TB/s`` or ``34 TFLOPS``.
+
+    Attributes
+    ----------
+    word
+        The unit without a prefix, a regular expression.
+    scale
+        How many of it the number without a unit counts: 1e9 of GB/s.
+    """
+
+    word: str = "B/s"
+    scale: float = 1e9
+
+    def read(self, text: str) -> float:
+        """Return the number, in `unit`."""
+        from lanescope.units.sizes import NUMBER
+
+        bits = re.fullmatch(rf"\s*({NUMBER})\s*([KMGTP]?i?)(?:b|[Bb]its?)(?:/s|ps)\s*", text)
+        if bits and self.word == "B/s":
+            same = f"{float(bits[1]) / 8:g}{bits[2]}B/s"
+            self.refuse(text, f"bytes a second and no bits, as in {same}")
+        match = re.fullmatch(
+            rf"\s*({NUMBER})\s*([KMGTPE]?)(i?)({self.word})\s*", text, re.IGNORECASE
+        )
+        if match is None or not (match[2] or match[4]):
+            return Real.read(self, text)
+        power = " KMGTPE".index(match[2].upper() or " ")
+        prefix = pow(1024.0 if match[3] else 1000.0, power)
+        number: float = float(match[1]) * prefix / self.scale
+        if not self.fits(number):
+            self.refuse(text, self.wanted)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
 class Percent(Value):
     """A share, as ``0.5%`` or ``0.5``."""
 
@@ -184,10 +220,12 @@ class Size(Value):
 
     def read(self, text: str) -> int:
         """Return the bytes."""
-        from lanescope.units.sizes import in_bytes, parse_size, size_text
+        from lanescope.units.sizes import in_bytes, parse_size, size_text, with_unit
 
         if (instead := in_bytes(text)) is not None:
             self.refuse(text, f"bytes and no bits, as in {instead}")
+        if (both := with_unit(text)) is not None:
+            self.refuse(text, f"a size with its unit, as in {both}")
         if self.zero and re.fullmatch(r"\s*0\s*([KMGTP]?i?B)?\s*", text, re.IGNORECASE):
             return 0
         try:
@@ -248,6 +286,7 @@ class Duration(Value):
 
     def read(self, text: str) -> int:
         """Return them."""
+        from lanescope.units.sizes import NUMBER
         from lanescope.units.words import is_zero, parse_ns
 
         if self.zero and is_zero(text):
@@ -261,7 +300,9 @@ class Duration(Value):
             within = [
                 one for one in such if self.least_ns <= parse_ns(one, self.option) <= self.most_ns
             ]
-            self.refuse(text, f"a time {self.bounds}{_such_as(within)}")
+            bare = re.fullmatch(rf"\s*{NUMBER}\s*", text) is not None
+            bounds = self.bounds + ", with its unit" * bare
+            self.refuse(text, f"a time {bounds}{_such_as(within)}")
         return found
 
 

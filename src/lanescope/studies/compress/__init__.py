@@ -53,6 +53,7 @@ from lanescope.units.values import (
     Numbers,
     OneOf,
     Real,
+    Scaled,
     Sizes,
     Whole,
     Words,
@@ -159,7 +160,7 @@ class Compress(Analysis):
     link_gbs: Annotated[
         float | None,
         Option(
-            Real("--link-speed", "GB/s", 1e6, "no link is faster"),
+            Scaled("--link-speed", "GB/s", 1e6, "no link is faster"),
             "Predict for a link of so many GB/s.",
             metavar="GBS",
         ),

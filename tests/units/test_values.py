@@ -1,0 +1,66 @@
+"""Values of options with their units, in the forms that people write."""
+
+import pytest
+
+from lanescope.errors import InputError
+from lanescope.units.sizes import parse_size
+from lanescope.units.values import Scaled, Seconds, Size
+
+GBS = Scaled("--rate", "GB/s", 1e6, "")
+OPERATIONS = Scaled("--flops", "FLOP/s", 1e21, "", word="(?:FLOPS?|FLOP/s)?", scale=1.0)
+
+
+@pytest.mark.parametrize(
+    "text", ["4800", "4.8e3", "4800 GB/s", "4800gb/s", "4.8TB/s", "4.8e12B/s", "4800000MB/s"]
+)
+def test_a_rate_may_have_its_unit(text):
+    assert GBS(text) == pytest.approx(4800)
+    assert GBS("1GiB/s") == pytest.approx(1.073741824)
+
+
+@pytest.mark.parametrize("text", ["34e12", "34T", "34TFLOPS", "34 TFLOP/s", "34000 gflop"])
+def test_operations_may_have_a_prefix(text):
+    assert OPERATIONS(text) == pytest.approx(34e12)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("400 Gb/s", "bytes a second and no bits, as in 50GB/s, not '400 Gb/s'"),
+        ("400Gbit/s", "bytes a second and no bits, as in 50GB/s"),
+        ("400Gbps", "bytes a second and no bits, as in 50GB/s"),
+        ("8 GB", "takes GB/s above 0"),
+        ("2000TB/s", "takes GB/s above 0 and up to 1000000"),
+        ("0 GB/s", "takes GB/s above 0"),
+        ("nan", "takes GB/s above 0"),
+        ("T", "takes GB/s above 0"),
+    ],
+)
+def test_wrong_rates(text, words):
+    with pytest.raises(InputError) as caught:
+        GBS(text)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("64k", "64KiB (powers of 1024) or 64KB (of 1000)"),
+        ("1.5 G", "1.5GiB (powers of 1024) or 1.5GB (of 1000)"),
+        ("64Mi", "64MiB"),
+        ("2 Gbit", "2GB"),
+    ],
+)
+def test_a_size_without_its_unit_is_refused_with_what_may_be_meant(text, words):
+    for read in (Size("--h2d"), parse_size):
+        with pytest.raises(InputError) as caught:
+            read(text)
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["3e-3", "0.003", "5"])
+def test_a_time_without_a_unit_is_told_that_it_needs_one(text):
+    read = Seconds("--kernel", 1, 86_400_000_000_000, "up to a day, or 0", zero=True)
+    with pytest.raises(InputError, match=r"up to a day, or 0, with its unit, such as 100us"):
+        read(text)
+    assert read("3e-3s") == read("3 ms") == pytest.approx(0.003)
