@@ -292,3 +292,12 @@ def test_tables_fit_a_terminal_of_80_columns(capsys, sizes):
     rules = re.findall(r"^ ─+ *$", text, re.M)
     assert len(rules) == 3
     assert max(map(len, rules)) <= 80
+
+
+def test_the_measured_gpu_is_a_gpu_by_name_too(lanescope_here):
+    work = ("model", "predict", "--h2d", "1MB", "--kernel", "1ms", "--json")
+    by_name = lanescope_here(*work, "--machine", "h200")
+    assert (by_name.returncode, by_name.stderr) == (0, "")
+    assert by_name.stdout == lanescope_here(*work, "--parameters", "h200").stdout
+    four = json.loads(lanescope_here(*work, "--machine", "h200", "--gpus", "4").stdout)
+    assert four["several"]["machine"] == "4 h200"

@@ -116,10 +116,11 @@ def made(analysis: type[Analysis], given: dict[str, Any]) -> tuple[Analysis, lis
 
 def _machine_or_parameters(own: dict[str, Any]) -> Iterator[str]:
     """Take --machine of 'model predict' for link parameters, as it was, where it is no machine."""
+    from lanescope.prediction.other_links import known_gpus
     from lanescope.prediction.stored_parameters import names_parameters
 
     name = own["machine"]
-    if name is None or own["parameters"] is not None:
+    if name is None or own["parameters"] is not None or name in known_gpus():
         return
     if names_parameters(name):
         yield "--machine is now --parameters; the next version takes --machine for a machine"

@@ -348,7 +348,8 @@ def library_parameters(name: str, base: LinkParameters) -> LinkParameters:
     """Return the parameters of a GPU by name: `base` moved to its link.
 
     G of pinned copies is the published one where there is any; else that of `base`, scaled by both
-    links' payload limits. What calls and the host's memory cost is that of `base`.
+    links' payload limits. What calls and the host's memory cost is that of `base`, which is itself
+    returned by its own name.
 
     Raises
     ------
@@ -356,6 +357,8 @@ def library_parameters(name: str, base: LinkParameters) -> LinkParameters:
         If there is none of that name.
     """
     gpu = gpu_named(name)
+    if name == base.name:
+        return base
     old = payload_gbs(link_named(base.link))
     new = gpu.limits_gbs or payload_gbs(link_named(gpu.link))
     exchanges = [
