@@ -153,3 +153,16 @@ def test_two_watches_of_as_many_parts_are_refused():
 def test_parts_that_are_none(given):
     with pytest.raises(InputError, match="kernel_parts"):
         kernel_parts(given)
+
+
+def test_a_number_of_parts_is_given_once():
+    with pytest.raises(InputError, match="'4=2ms': another one has 4 parts, too"):
+        kernel_parts(["4=1ms", "4=2ms"])
+
+
+def test_parts_that_are_faster_than_the_whole_are_said():
+    quick = replace(WORK, kernel_parts=((4, 3e-3), (8, 0.5e-3)))
+    (said,) = [s for s in caveats(rank(quick, link(), Replay(), (1, 4))) if "parts take" in s]
+    assert said.startswith("The kernel's 8 parts take 4.00 ms one after the other, less than its 8")
+    for plain in (WORK, replace(WORK, kernel_parts=()), replace(WORK, kernel_parts=((4, 2e-3),))):
+        assert not [s for s in caveats(rank(plain, link(), Replay(), (1, 4))) if "parts take" in s]

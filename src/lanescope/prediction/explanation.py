@@ -39,6 +39,8 @@ _OVERLAP = {
 }
 #: A kernel is too fast that takes less than the roofline by a larger share.
 _ROUNDED = 0.01
+#: Parts that take a smaller share of the whole, in sum, are faster than it.
+_QUICK = 0.95
 
 
 def method_text(prediction: Prediction) -> str:
@@ -186,7 +188,7 @@ def caveats(ranking: Ranking) -> list[str]:
     """Return what the prediction leaves out or extrapolates, and what to measure next."""
     known, work = ranking.parameters, ranking.workload
     sentences = [] if known.note is None else [known.note]
-    sentences += _too_large(work, known)
+    sentences += _too_large(work, known) + _quick_parts(work)
     if known.origin is Origin.PUBLISHED:
         sentences.append("The parameters are published ones, none was measured here.")
     elif known.origin is Origin.DERIVED:
@@ -223,6 +225,19 @@ def _too_large(work: Workload, known: LinkParameters) -> list[str]:
         f"Explicit and Pageable cannot be done so, Streams only in more than {parts} parts that "
         "use the same memory again, which is not predicted; with mapped memory nothing is held "
         "there."
+    ]
+
+
+def _quick_parts(work: Workload) -> list[str]:
+    """Return that parts of the kernel take less than the whole, of that with which most is less."""
+    sums = {parts * seconds: parts for parts, seconds in work.kernel_parts}
+    least = min(sums, default=work.kernel_seconds)
+    if least >= work.kernel_seconds * _QUICK:
+        return []
+    return [
+        f"The kernel's {sums[least]} parts take {time_text(least)} one after the other, less than "
+        f"its {time_text(work.kernel_seconds)} in one: unless parts fit a cache and the whole does "
+        "not, one of these times is wrong, and so are those of methods with streams."
     ]
 
 

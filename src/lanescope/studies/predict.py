@@ -394,7 +394,7 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
     Raises
     ------
     InputError
-        If a text is none of that kind, or a number is not 2 to 4096.
+        If a text is none of that kind, or a number is not 2 to 4096, or there twice.
 
     >>> kernel_parts(["8=25us", "32=9us"])
     ((8, 2.5e-05), (32, 9e-06))
@@ -421,6 +421,11 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
         if not 0 < taken < _MOST_SECONDS:
             raise InputError(
                 f"{argument.kernel_parts} {shown(text)} is no time above 0 and up to a day"
+            )
+        if int(number) in found:
+            raise InputError(
+                f"{argument.kernel_parts} {shown(text)}: another one has {int(number)} parts, too; "
+                "give one time for each number of parts"
             )
         found[int(number)] = taken
     return tuple(sorted(found.items()))
