@@ -187,6 +187,7 @@ def test_without_a_machine_the_fit_of_this_one_is_taken(lanescope_here, tmp_path
     key = machine_key(discover())
     words = "as it has no GPU" if key is None else "run 'lanescope model fit'"
     assert words in missing.stderr
+    assert "or give --machine, a GPU by name such as a100-sxm" in missing.stderr
     assert len(missing.stderr.splitlines()) == 1
     path = tmp_path / "runs" / "20261121-fit" / FILE
     save(fitted(machine_key="another"), path)

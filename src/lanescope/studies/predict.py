@@ -290,7 +290,14 @@ class Predict(Analysis):
             raise InputError(
                 f"{argument.machine} is what several GPUs share; give {argument.gpus}, too"
             )
-        return link_parameters(self.parameters)
+        try:
+            return link_parameters(self.parameters)
+        except InputError as error:
+            if self.parameters is not None:
+                raise
+            raise InputError(
+                f"{error}; or give {argument.machine}, a GPU by name such as a100-sxm"
+            ) from error
 
     @property
     def _machine_name(self) -> str | None:
