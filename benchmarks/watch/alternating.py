@@ -138,6 +138,17 @@ def this_machine() -> Machine:
 @contextmanager
 def sampling(gpus: int, interval_ns: int) -> Iterator[None]:
     """Sample the links of GPUs as the default of watching does."""
+    with opened(gpus, interval_ns) as sources:
+        for source in sources:
+            source.start()
+        yield
+        for source in sources:
+            source.stop()
+
+
+@contextmanager
+def opened(gpus: int, interval_ns: int) -> Iterator[list[PmSource]]:
+    """Keep samplers of GPUs open that do not sample yet."""
     with tempfile.TemporaryDirectory() as folder:
         sources = [
             PmSource(gpu, Path(folder), interval_ns=interval_ns, nvlink=gpus > 1)
@@ -145,11 +156,7 @@ def sampling(gpus: int, interval_ns: int) -> Iterator[None]:
         ]
         for source in sources:
             source.prepare()
-        for source in sources:
-            source.start()
-        yield
-        for source in sources:
-            source.stop()
+        yield sources
 
 
 @contextmanager

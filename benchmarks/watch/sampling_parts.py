@@ -20,19 +20,16 @@ import argparse
 import json
 import random
 import statistics
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pynvml
-from alternating import Worker, pause, sampling, starting_seconds, this_machine
-
-from lanescope.watching.sources.pm import PmSource
+from alternating import Worker, opened, pause, sampling, starting_seconds
 
 INTERVAL_NS = 100_000
 #: Seconds between two readings of the clocks.
@@ -64,19 +61,6 @@ class Clocks:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-
-
-@contextmanager
-def opened(gpus: int) -> Iterator[None]:
-    """Keep samplers open that do not sample."""
-    with tempfile.TemporaryDirectory() as folder:
-        sources = [
-            PmSource(gpu, Path(folder), interval_ns=INTERVAL_NS, nvlink=gpus > 1)
-            for gpu in this_machine().gpus[:gpus]
-        ]
-        for source in sources:
-            source.prepare()
-        yield
 
 
 def window(worker: Worker, loop: str, gpus: int) -> dict[str, Any]:
@@ -118,10 +102,10 @@ def main() -> None:
     arguments = parser.parse_args()
     pynvml.nvmlInit()
     sampled = partial(sampling, arguments.gpus, INTERVAL_NS)
-    cases: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    cases: dict[str, Callable[[], AbstractContextManager[object]]] = {
         "plain": partial(pause, 0),
         "pause": partial(pause, starting_seconds(sampled)),
-        "opened": partial(opened, arguments.gpus),
+        "opened": partial(opened, arguments.gpus, INTERVAL_NS),
         "sampled": sampled,
     }
     worker = Worker([], arguments.window)

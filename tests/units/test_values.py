@@ -59,7 +59,7 @@ def test_a_size_without_its_unit_is_refused_with_what_may_be_meant(text, words):
 
 
 @pytest.mark.parametrize("text", ["3e-3", "0.003", "5"])
-def test_a_time_without_a_unit_is_told_that_it_needs_one(text):
+def test_a_time_without_a_unit_is_refused_with_a_hint(text):
     read = Seconds("--kernel", 1, 86_400_000_000_000, "up to a day, or 0", zero=True)
     with pytest.raises(InputError, match=r"up to a day, or 0, with its unit, such as 100us"):
         read(text)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from lanescope._core import native
+from lanescope.cli.terminal_text import CLEAR_LINE_END, acting, can_be_drawn_on, is_terminal
 from lanescope.errors import InputError, MissingPartError
 from lanescope.trace.windows import window_text
 from lanescope.units.words import duration_text
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from lanescope.watching.live import LiveDirection, LiveFrame, LiveWatch
 
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
-_CLEAR_LINE_END, _CLEAR_BELOW = "\x1b[K", "\x1b[J"
+_CLEAR_BELOW = "\x1b[J"
 #: What ECMA-48 calls the few styles that are used.
 _ANSI = {"bold": "1", "dim": "2", "cyan": "36", "green": "32", "yellow": "33"}
 #: What a terminal acts on, a character in its place: columns are counted.
@@ -41,7 +42,6 @@ _NAME_WIDTH = 8
 _STYLES = {"h2d": "cyan", "d2h": "green", "nvlink-rx": "cyan", "nvlink-tx": "green"}
 _NOTHING = "nothing is counted yet"
 _PERIOD_SECONDS = 0.1
-_NO_DRAWING = ("", "dumb", "unknown")
 #: A sample each ms: 50 times fewer than by default, which is fine enough for links of a machine.
 _INTERVAL_NS = 1_000_000
 #: The driver's counters begin anew every 34 ms at the fastest.
@@ -72,7 +72,7 @@ class Redrawn:
         """Draw lines in place of those before, as many as the terminal has room for."""
         size = self._size()
         lines = _lines(view, size.columns)[: max(size.lines - 1, 1)]
-        content = "".join(f"{line}{_CLEAR_LINE_END}\n" for line in lines)
+        content = "".join(f"{line}{CLEAR_LINE_END}\n" for line in lines)
         self._write(f"{self._up()}{content}{_CLEAR_BELOW}")
         self._drawn = len(lines)
 
@@ -205,12 +205,12 @@ def check_terminal(*, launches: bool) -> None:
     InputError
         If standard error cannot be drawn on, or the program's output would be drawn over.
     """
-    if not _is_terminal(sys.stderr) or os.environ.get("TERM", "") in _NO_DRAWING:
+    if not can_be_drawn_on(sys.stderr):
         raise InputError(
             "--live draws on standard error, which is no terminal that can be drawn on; leave "
             "--live away, or do not redirect standard error"
         )
-    if launches and _is_terminal(sys.stdout):
+    if launches and is_terminal(sys.stdout):
         raise InputError(
             "--live would draw over what the program prints; redirect its output (> FILE), or "
             "run it in another terminal and watch it by --pid"
@@ -238,18 +238,11 @@ def live_view(folder: Path, machine: Machine) -> Iterator[None]:
 
 
 def _draw(watch: LiveWatch, ended: threading.Event) -> None:
-    from lanescope.cli.terminal_text import acting
-
     terminal = acting(sys.stderr)
     assert terminal is not None, "it was looked at before"
     with suppress(OSError, ValueError), Redrawn(terminal) as view:  # the terminal has gone
         while not ended.wait(_PERIOD_SECONDS):
             view.draw(live_text(watch.look(native.watch_time_ns()), view.columns))
-
-
-def _is_terminal(stream: object) -> bool:
-    isatty = getattr(stream, "isatty", None)  # a stream that our caller has closed is None
-    return bool(isatty is not None and isatty())
 
 
 def watch_continuously(

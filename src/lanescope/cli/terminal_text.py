@@ -16,6 +16,10 @@ from typing import Any, TextIO, cast
 from lanescope.units.plain import plain_text
 
 _HANDLER = "lanescope-plain"
+#: Removes what a terminal shows from the cursor to the end of the line.
+CLEAR_LINE_END = "\x1b[K"
+#: Of ``TERM``: terminals that act on none.
+_NO_DRAWING = ("", "dumb", "unknown")
 #: Of a terminal that does not say how wide it is.
 _USUAL_COLUMNS = 80
 #: What a terminal acts on instead of showing it, but for the end of a line and the tabulator.
@@ -40,6 +44,11 @@ def _shown(found: re.Match[str]) -> str:
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether somebody looks at a stream, which may have been closed by our caller."""
     return stream is not None and stream.isatty()
+
+
+def can_be_drawn_on(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal that acts on control sequences."""
+    return is_terminal(stream) and os.environ.get("TERM", "") not in _NO_DRAWING
 
 
 def wrapped(text: str, stream: TextIO | None, indent: str = "") -> str:

@@ -12,13 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
-from lanescope.cli.terminal_text import acting, is_terminal
+from lanescope.cli.terminal_text import CLEAR_LINE_END, acting, can_be_drawn_on
 from lanescope.units.sizes import binary_text
 
 #: What takes no longer has no line.
 _FIRST_SECONDS, _PERIOD_SECONDS = 1.0, 0.5
-_CLEAR_LINE_END = "\x1b[K"
-_NO_DRAWING = ("", "dumb", "unknown")
 
 
 class SummaryProgress:
@@ -33,8 +31,7 @@ class SummaryProgress:
     """
 
     def __init__(self, *, shown: bool = True) -> None:
-        drawn = os.environ.get("TERM", "") not in _NO_DRAWING
-        self._shown = shown and drawn and is_terminal(sys.stderr)
+        self._shown = shown and can_be_drawn_on(sys.stderr)
         self._what, self._folder = "", Path()
         self._begun = 0.0
         self._ended = threading.Event()
@@ -83,9 +80,9 @@ class SummaryProgress:
         with suppress(OSError, ValueError):  # the terminal has gone
             while True:
                 columns = os.get_terminal_size(terminal.fileno()).columns or 80
-                _write(terminal, f"\r{self._line()[: columns - 1]}{_CLEAR_LINE_END}")
+                _write(terminal, f"\r{self._line()[: columns - 1]}{CLEAR_LINE_END}")
                 if self._ended.wait(_PERIOD_SECONDS):
-                    return _write(terminal, f"\r{_CLEAR_LINE_END}")
+                    return _write(terminal, f"\r{CLEAR_LINE_END}")
 
     def _line(self) -> str:
         seconds = time.monotonic() - self._begun

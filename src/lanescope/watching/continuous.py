@@ -26,8 +26,8 @@ from lanescope.trace.segments import SEGMENTS, SESSION, is_continuous, stored_by
 from lanescope.trace.watch_folder import WATCH, WatchManifest
 from lanescope.units.sizes import bytes_a_second
 from lanescope.watching.segment_writer import (
+    CONTINUOUS_RESERVED_BYTES,
     EDGES,
-    MOST_RESERVED_BYTES,
     ContinuousWait,
     SegmentWriter,
 )
@@ -150,7 +150,7 @@ class ContinuousWatch:
             place,
             lambda spool: writer.writing(spool, machine),
             _NO_LIMIT,
-            MOST_RESERVED_BYTES,
+            CONTINUOUS_RESERVED_BYTES,
         )
         try:
             watch(request)

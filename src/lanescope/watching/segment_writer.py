@@ -69,7 +69,7 @@ SILENT_SECONDS = 30.0
 SILENT_WHEN_FULL_SECONDS = 3.0
 #: Spools of a watch without an end leave so much free, or half of what is free if that is less;
 #: older segments go before that.
-MOST_RESERVED_BYTES = 64 << 20
+CONTINUOUS_RESERVED_BYTES = 64 << 20
 #: A segment ends before its time where spools take so much of what is allowed, as a divisor.
 _SPOOLS_SHARE = 4
 #: Upper edges of the histogram of a link's use, as shares of what it can carry.
@@ -339,7 +339,7 @@ class SegmentWriter:
         thread.name = "lanescope-segments"
         self._heard = self._begun = time.monotonic()
         self._releases, self._was_full = True, False
-        self._room_bytes = min(_free_bytes(spool), 2 * MOST_RESERVED_BYTES) * 3 // 4
+        self._room_bytes = min(_free_bytes(spool), 2 * CONTINUOUS_RESERVED_BYTES) * 3 // 4
         self.findings.begin(machine)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         thread.start()
