@@ -10,7 +10,8 @@ of 1 KiB and a wait. ``loader``: a DataLoader with two workers and a thread that
 ``train`` on two GPUs at once, which then exchange 32 MiB over NVLink in each direction;
 ``wide-pair``: the same with layers of 4096, so that GPUs, not launches, are what takes the time.
 ``memory-pair``: with layers of 8192 and batches of 128, so that the GPUs' memory is what takes the
-time, and they stay below their power limit.
+time, and they stay below their power limit. ``zeros-pair``: ``wide-pair`` on arrays of zeros: the
+same kernels with far less power.
 
 Prints, as JSON, for each loop how many iterations there were and the quartiles of their times in
 seconds (``loops``).
@@ -33,10 +34,13 @@ MIB = 1 << 20
 WARM_UP = 20
 
 
-def training(gpu: torch.device, width: int = 1024, rows: int = 8192) -> Callable[[], torch.Tensor]:
+def training(
+    gpu: torch.device, width: int = 1024, rows: int = 8192, scale: float = 1
+) -> Callable[[], torch.Tensor]:
     """Return a step that trains on a GPU and returns the loss, which is not waited for.
 
-    Nine layers, batches of `rows` rows of `width` floats, in TF32.
+    Nine layers, batches of `rows` rows of `width` floats, in TF32. Weights and batches are
+    multiplied by `scale`.
     """
     torch.set_float32_matmul_precision("high")
     widths = [width] * 9 + [1000]
@@ -44,8 +48,11 @@ def training(gpu: torch.device, width: int = 1024, rows: int = 8192) -> Callable
     for inputs, outputs in pairwise(widths):
         layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1]).to(gpu)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(scale)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    batches = [torch.randn(rows, width).pin_memory() for _ in range(4)]
+    batches = [(torch.randn(rows, width) * scale).pin_memory() for _ in range(4)]
     labels = torch.randint(0, 1000, (rows,), device=gpu)
     turn = 0
 
@@ -72,10 +79,10 @@ def train() -> Callable[[], None]:
     return step
 
 
-def pair(width: int = 1024, rows: int = 8192) -> Callable[[], None]:
+def pair(width: int = 1024, rows: int = 8192, scale: float = 1) -> Callable[[], None]:
     """Train on two GPUs, and exchange 32 MiB."""
     gpus = [torch.device(f"cuda:{i}") for i in range(2)]
-    trained = [training(gpu, width, rows) for gpu in gpus]
+    trained = [training(gpu, width, rows, scale) for gpu in gpus]
     own, other = ([torch.ones(8 << 20, device=gpu) for gpu in gpus] for _ in range(2))
 
     def step() -> None:
@@ -157,6 +164,7 @@ LOOPS: dict[str, Callable[[], Callable[[], None]]] = {
     "pair": pair,
     "wide-pair": partial(pair, 4096),
     "memory-pair": partial(pair, 8192, 128),
+    "zeros-pair": partial(pair, 4096, scale=0),
 }
 
 
