@@ -11,7 +11,8 @@ of 1 KiB and a wait. ``loader``: a DataLoader with two workers and a thread that
 ``wide-pair``: the same with layers of 4096, so that GPUs, not launches, are what takes the time.
 ``memory-pair``: with layers of 8192 and batches of 128, so that the GPUs' memory is what takes the
 time, and they stay below their power limit. ``zeros-pair``: ``wide-pair`` on arrays of zeros: the
-same kernels with far less power.
+same kernels with far less power. ``broad-pair``: layers of 16384 and batches of 512, so that copies
+from the host, whose speed changes most, take little of the time.
 
 Prints, as JSON, for each loop how many iterations there were and the quartiles of their times in
 seconds (``loops``).
@@ -46,8 +47,8 @@ def training(
     widths = [width] * 9 + [1000]
     layers: list[torch.nn.Module] = []
     for inputs, outputs in pairwise(widths):
-        layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
-    model = torch.nn.Sequential(*layers[:-1]).to(gpu)
+        layers += [torch.nn.Linear(inputs, outputs, device=gpu), torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers[:-1])
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)
@@ -165,6 +166,7 @@ LOOPS: dict[str, Callable[[], Callable[[], None]]] = {
     "wide-pair": partial(pair, 4096),
     "memory-pair": partial(pair, 8192, 128),
     "zeros-pair": partial(pair, 4096, scale=0),
+    "broad-pair": partial(pair, 16384, 512),
 }
 
 
