@@ -12,7 +12,7 @@ of 1 KiB and a wait. ``loader``: a DataLoader with two workers and a thread that
 ``memory-pair``: with layers of 8192 and batches of 128, so that the GPUs' memory is what takes the
 time, and they stay below their power limit. ``zeros-pair``: ``wide-pair`` on arrays of zeros: the
 same kernels with far less power. ``broad-pair``: layers of 16384 and batches of 512, so that copies
-from the host, whose speed changes most, take little of the time.
+from the host, whose speed changes most, take little of the time; ``broad``: that on one GPU.
 
 Prints, as JSON, for each loop how many iterations there were and the quartiles of their times in
 seconds (``loops``).
@@ -70,9 +70,9 @@ def training(
     return step
 
 
-def train() -> Callable[[], None]:
+def train(width: int = 1024, rows: int = 8192) -> Callable[[], None]:
     """Train, and read each loss."""
-    begun = training(GPU)
+    begun = training(GPU, width, rows)
 
     def step() -> None:
         begun().item()
@@ -166,6 +166,7 @@ LOOPS: dict[str, Callable[[], Callable[[], None]]] = {
     "wide-pair": partial(pair, 4096),
     "memory-pair": partial(pair, 8192, 128),
     "zeros-pair": partial(pair, 4096, scale=0),
+    "broad": partial(train, 16384, 512),
     "broad-pair": partial(pair, 16384, 512),
 }
 

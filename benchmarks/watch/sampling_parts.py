@@ -10,8 +10,9 @@ a case, in random order: ``plain`` again, ``pause`` (the GPUs are idle before th
 as it takes to open the samplers), ``opened`` (samplers are open, but do not sample), ``sampled``.
 
 Prints, for each case, how much slower the window's median iteration is than that of the plain
-windows before and after it, in percent: median, mean and its standard error. And for all plain
-windows the GPUs' mean clock in MHz, and whether a power limit held them back. FILE has all windows.
+windows before and after it, in percent: median, mean and its standard error; and how much higher
+the GPUs' clock is. And for all plain windows the GPUs' mean clock in MHz, and whether a power limit
+held them back. FILE has all windows.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ def window(worker: Worker, loop: str, gpus: int) -> dict[str, Any]:
     return {"iteration_s": median_s, "mhz": mhz, "power_limited": clocks.power_limited}
 
 
-def slower(windows: list[dict[str, Any]], case: str) -> list[float]:
-    """Return how much slower each window of a case is than its two neighbours, in percent."""
+def changes(windows: list[dict[str, Any]], case: str, what: str) -> list[float]:
+    """Return how far each window of a case is above its two neighbours, in percent."""
     return [
-        (during["iteration_s"] / statistics.mean([a["iteration_s"], b["iteration_s"]]) - 1) * 100
+        (during[what] / statistics.mean([a[what], b[what]]) - 1) * 100
         for a, during, b in zip(windows, windows[1:], windows[2:], strict=False)
         if during["case"] == case
     ]
@@ -86,10 +87,14 @@ def report(windows: list[dict[str, Any]], cases: list[str]) -> None:
     mhz = statistics.mean(one["mhz"] for one in between)
     print(f"between: {len(between)} windows, {limited} limited by power, {mhz:.0f} MHz")
     for case in cases:
-        percent = slower(windows, case)
+        percent = changes(windows, case, "iteration_s")
         error = statistics.stdev(percent) / len(percent) ** 0.5
         middle, mean = statistics.median(percent), statistics.mean(percent)
-        print(f"{case}: {middle:+.2f} %, mean {mean:+.2f} +- {error:.2f}, {len(percent)} windows")
+        clock = statistics.mean(changes(windows, case, "mhz"))
+        print(
+            f"{case}: {middle:+.2f} %, mean {mean:+.2f} +- {error:.2f}, {len(percent)} windows; "
+            f"clock {clock:+.2f} %"
+        )
 
 
 def main() -> None:
