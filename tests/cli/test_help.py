@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from lanescope.cli.app import _run, app
-from lanescope.cli.examples import EXAMPLES
+from lanescope.cli.help import EVERYDAY, EXAMPLES, LINE_OF, PANELS
 from lanescope.studies import STUDIES, study_named
 from tests.cli.command_lines import run, verbs
 
@@ -37,12 +37,25 @@ def test_examples_stand_in_the_help_and_can_be_typed(words: str, tmp_path, monke
         command.make_context(words, arguments)  # refuses what it does not take
 
 
-def test_the_first_screen_groups_the_commands():
+def test_the_first_screen_has_the_everyday_verbs(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(["--help"]).stdout.splitlines()
+    everyday = [verb for verbs in EVERYDAY.values() for verb in verbs]
+    assert len(everyday) <= 12
+    shown = [line.split()[1] for line in lines[:23] if line.startswith("│ ")]
+    assert shown == everyday
+    assert lines[22].startswith("╰")  # the last panel of them ends, too
+
+
+def test_every_verb_has_a_line_in_a_panel_and_options_come_last(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     text = run(["--help"]).stdout
-    panels = ["Measure", "Watch programs", "Stored runs", "Predict"]
-    places = [text.index(f" {panel} ") for panel in panels]
+    assert LINE_OF.keys() == typer.main.get_command(app).commands.keys()
+    for verb, line in LINE_OF.items():
+        assert f"│ {verb:10}  {line:64} │\n" in text
+    places = [text.index(f"─ {panel} ─") for panel in [*PANELS, "Options"]]
     assert places == sorted(places)
-    assert "Commands" not in text
+    assert "--cmake-prefix" in text[places[-1] :]
 
 
 def test_summaries_of_studies_are_their_first_sentences():

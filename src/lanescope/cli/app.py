@@ -35,7 +35,7 @@ from lanescope.cli import (
     topo,
     watch,
 )
-from lanescope.cli.examples import epilog
+from lanescope.cli.help import LINE_OF, PANEL_OF, FirstScreen, epilog
 from lanescope.cli.options import Combined
 from lanescope.cli.process import ProgramEnded, report_fault
 from lanescope.cli.studies import StudyCommand, place_holder
@@ -46,8 +46,8 @@ from lanescope.studies import ANALYSES, STUDIES
 
 app = typer.Typer(
     name="lanescope",
-    help="Measures every data path between CPUs and GPUs against its physical limit "
-    "and says whether it is healthy.",
+    cls=FirstScreen,
+    help="Measures data paths between CPUs and GPUs and says whether they are healthy.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -73,21 +73,14 @@ history_app = typer.Typer(
     help="What the same hardware carried in earlier runs, and since when it changed.",
     no_args_is_help=True,
 )
-#: What the first screen of the help shows together.
-_MEASURE, _WATCH, _STORED, _PREDICT = "Measure", "Watch programs", "Stored runs", "Predict"
-_FILES = "Compress files"
-_PANELS = {
-    **dict.fromkeys(("check", "copy", "node", "bench", "topo"), _MEASURE),
-    **dict.fromkeys(("watch", "advise", "boost", "doctor", "reproduce"), _WATCH),
-    **dict.fromkeys(("show", "runs", "open", "compare", "rm", "report"), _STORED),
-    "model": _PREDICT,
-    **dict.fromkeys(("compress", "decompress"), _FILES),
-}
 bench_app.callback(help=_help(bench.bench), epilog=epilog("bench"))(bench.bench)
-app.add_typer(bench_app, name="bench", rich_help_panel=_MEASURE)
-app.add_typer(fleet_app, name="fleet", rich_help_panel=_MEASURE)
-app.add_typer(history_app, name="history", rich_help_panel=_STORED)
-app.add_typer(model_app, name="model", rich_help_panel=_PREDICT)
+for _name, _group in (
+    ("bench", bench_app),
+    ("fleet", fleet_app),
+    ("history", history_app),
+    ("model", model_app),
+):
+    app.add_typer(_group, name=_name, rich_help_panel=PANEL_OF[_name], short_help=LINE_OF[_name])
 GROUPS = {
     "": app,
     "bench": bench_app,
@@ -124,9 +117,11 @@ VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
     (app, "decompress", decompress.decompress),
 )
 for _to, _name, _verb in VERBS:
-    _panel = _PANELS[_name] if _to is app else None
+    _panel, _line = (PANEL_OF[_name], LINE_OF[_name]) if _to is app else (None, None)
     if _verb is None:
-        _to.command(_name, cls=StudyCommand, rich_help_panel=_panel)(place_holder(_name))
+        _to.command(_name, cls=StudyCommand, short_help=_line, rich_help_panel=_panel)(
+            place_holder(_name)
+        )
         continue
     # What follows the name of a watched program is the program's, options and all.
     _settings = {"allow_interspersed_args": False} if _name in ("watch", "boost") else None
@@ -135,6 +130,7 @@ for _to, _name, _verb in VERBS:
         _name,
         cls=Combined,
         help=_help(_verb),
+        short_help=_line,
         context_settings=_settings,
         rich_help_panel=_panel,
         epilog=epilog(_words),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from lanescope.cli.examples import epilog
+from lanescope.cli.help import epilog
 from lanescope.cli.options import (
     LISTED,
     NOT_STORED,

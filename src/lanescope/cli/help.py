@@ -1,6 +1,84 @@
-"""How each command is used: what stands below its help."""
+"""What the help says of commands: their panels, a line for each, their examples."""
 
 from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+#: Panels of ``lanescope --help`` in their order, with a line for each verb: at most twelve verbs
+#: are in `EVERYDAY`, which a terminal of 80 x 24 shows whole.
+EVERYDAY: dict[str, dict[str, str]] = {
+    "Measure": {
+        "check": "Measure every path and say whether it is healthy.",
+        "topo": "Show what is in this machine and how it is linked.",
+        "copy": "Measure copies that run at the same time, each and in sum.",
+        "bench": "Measure every pattern of copies: the cases of nvbandwidth.",
+        "fleet": "Check many nodes by MPI or Slurm, and name the bad parts.",
+    },
+    "Programs": {
+        "watch": "Run a program, unchanged, and tell what it moved.",
+        "advise": "Say what pinned memory, streams or batches would gain.",
+        "boost": "Carry a program's large copies of pageable memory faster.",
+        "model": "Predict what transfers and overlap with kernels take.",
+        "compress": "Compress files of arrays without loss.",
+    },
+    "Results": {
+        "report": "Write a stored run as an HTML page, or print JSON or CSV.",
+        "compare": "Compare two runs path by path, or two watches by copies.",
+    },
+}
+FURTHER: dict[str, dict[str, str]] = {
+    "Stored runs": {
+        "show": "Print the report of a stored run again.",
+        "open": "Open the page of a stored run in a browser.",
+        "runs": "List the runs of the runs folder, the latest first.",
+        "history": "Tell what the same hardware carried earlier, and its changes.",
+        "rm": "Remove runs by name, or all but the latest ones.",
+    },
+    "Nodes and setup": {
+        "node": "Say in one line whether this node may run jobs.",
+        "doctor": "Say which sources of watch work here, and why others do not.",
+    },
+    "Files and studies": {
+        "decompress": "Give back the files that 'lanescope compress' made smaller.",
+        "reproduce": "Run a study's experiments and write one page of them.",
+    },
+}
+PANELS = EVERYDAY | FURTHER
+PANEL_OF = {verb: panel for panel, verbs in PANELS.items() for verb in verbs}
+LINE_OF = {verb: line for verbs in PANELS.values() for verb, line in verbs.items()}
+
+
+class FirstScreen(TyperGroup):
+    """Shows verbs by panels, the everyday ones first, and its options below them."""
+
+    _without_options = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the verbs in the order of the panels."""
+        return [verb for verb in LINE_OF if verb in self.commands]
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options; none while the panels of verbs are printed."""
+        return [] if self._without_options else super().get_params(ctx)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the panels of verbs, then the options, which Typer prints above them."""
+        from rich.console import Console
+        from rich.panel import Panel
+        from rich.table import Table
+
+        self._without_options = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._without_options = False
+        options = Table.grid(padding=(0, 2))
+        for param in self.get_params(ctx):
+            options.add_row(", ".join(param.opts), param.help)
+        Console().print(Panel(options, title="Options", title_align="left", border_style="dim"))
+
 
 #: By the words that name a command; each line is one that can be typed as it stands.
 EXAMPLES: dict[str, tuple[str, ...]] = {
