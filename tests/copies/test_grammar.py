@@ -14,6 +14,9 @@ from lanescope.copies.grammar import parse_copies
 from lanescope.copies.terms import HOST_MEMORIES
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
+from lanescope.store.store import read_run
+from lanescope.studies.runs.values import path_rows
+from lanescope.units.plain import plain_text
 from tests.findings.machine.simulator import nvswitched
 
 
@@ -54,6 +57,12 @@ def test_a_long_text_is_shown_around_what_is_wrong(two_gpus):
         ("h0 <-> g0", [DOWN, UP]),
         ("h0<->g0,g0->h0", [DOWN, UP, UP]),
         ("2x h0 <-> g0", [DOWN, UP, DOWN, UP]),
+        ("h0 → g0, both at once", [DOWN, UP]),
+        ("h0 ⇄ g0 both  at once 512MiB", [DOWN, UP]),
+        ("g0 <- h0 @sm both at once, h0 -> g0", [sm(UP), sm(), DOWN]),
+        ("h0 → g0, other node", [DOWN]),
+        ("g0 → h0 (h0 → g0, g0 → h0)", [DOWN, UP]),
+        ("h0 → g0 (h0 → g0 @sm g0 → h0 @sm), g0 → h0", [sm(), sm(UP), UP]),
         ("h0 -> g0 1KiB @ce", [dataclasses.replace(DOWN, bytes=1024)]),
         ("h0 -> g0 @ce 1000", [dataclasses.replace(DOWN, bytes=1000)]),
         ("h0 -> g0 @sm", [sm()]),
@@ -235,6 +244,7 @@ def test_any_text_is_copies_or_one_sentence_with_a_pointer(text):
         assert len(shown) == 2 + len(text)
 
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "copy.md").read_text()
 
 
@@ -257,7 +267,9 @@ def test_every_option_that_the_document_lists_means_something():
     options = [text for row in rows for text in re.findall("`([^`]+)`", row)]
     options += re.findall("`(@[^`]+)`", DOCUMENT)
     arrows = {"->", "<-", "<->", "→", "←", "↔", "⇄", "to"}
-    for option in set(options) - arrows - {"h0", "g1", "h0.pageable", "3x", "n1.g3", "n0.h0"}:
+    for option in (
+        set(options) - arrows - {"h0", "g1", "h0.pageable", "3x", "n1.g3", "n0.h0", "(...)"}
+    ):
         ends = "h0 -> h0" if "@cpu" in option else "g0 -> g1"
         assert parse_copies(f"{ends} {option}", machine), option
 
@@ -265,6 +277,39 @@ def test_every_option_that_the_document_lists_means_something():
 def test_what_is_printed_can_be_pasted(two_gpus):
     copies = parse_copies("h0.pageable -> g0 64MiB, g0 -> g1 by g1", two_gpus)
     assert parse_copies(set_title(copies), two_gpus) == copies
+
+
+#: What `check` measures besides copies, and the latencies of `bench`.
+NO_COPIES = re.compile("memory h|.*@chase")
+
+
+@pytest.mark.parametrize("name", ["h200-x1/check", "h200-x2/check", "h200-x4/bench", "h200-x2/sms"])
+def test_paths_of_stored_runs_can_be_pasted(name):
+    run = read_run(RESULTS / name)
+    rows = [row for row in path_rows(run.results) if not NO_COPIES.match(row.label)]
+    assert len(rows) > 3
+    for row in rows:
+        ends = sorted(copy.path for copy in row.result.experiment.copies)
+        for label in (row.label, row.label.replace(", ", " "), plain_text(row.label)):
+            copies = parse_copies(label, run.manifest.machine)
+            assert sorted(copy.path for copy in copies) == ends, label
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("h0 -> g0, both at once both at once", "this copy has 'both at once' already"),
+        ("both at once", "a place such as h0 or g1 belongs here, not 'both at once'"),
+        ("h0 -> g0 both", "'both' is not a size"),
+        ("h0 -> g0 (g0 -> h0)", "what runs stands in parentheses, and h0 → g0 does not"),
+        ("h0 -> g0 (h0 -> g0", "')' belongs here, not the end"),
+        ("h0 -> g0 (h0 -> g0 (h0 -> g0))", "')' belongs here, not '('"),
+        ("h0 -> g0)", "')' does not belong here"),
+    ],
+)
+def test_printed_paths_that_are_none_are_refused(text, message, two_gpus):
+    with pytest.raises(InputError, match=re.escape(message)):
+        parse_copies(text, two_gpus)
 
 
 def test_the_end_of_the_text_is_not_quoted():

@@ -3,7 +3,7 @@
 ::
 
     set    = copy { [ "," ] copy }
-    copy   = [ count "x" ] place arrow place { option }
+    copy   = [ count "x" ] place arrow place { option } [ "(" set ")" ]
     arrow  = "->" | "<-" | "<->"            "<->" is two copies, there and back
            | "→" | "←" | "↔" | "⇄" | "to"   as tables print them; and for shells
     place  = [ node "." ] part [ "." memory ]
@@ -13,6 +13,11 @@
            | "@sm" [ ":" sms [ ":" chunk [ ":" gbs ] ] ]    "auto" leaves one open
            | "by" gpu                       who copies between two GPUs
            | "on" cpus                      on 0-3+8
+           | [ "," ] "both at once"         there and back, as "<->"
+           | [ "," ] "other node"           of a path: says nothing more
+
+The last two options, and the set in parentheses, which then runs, are how reports print a copy
+that ran with others: what they print can be pasted.
 
 All copies of a set run at the same time. Nodes are numbered as MPI starts them.
 `lanescope.copies.copy` writes copies in this language.
@@ -43,8 +48,10 @@ _MOST_COPIES = 256
 #: Each arrow by how it may be written.
 _ARROWS = {"→": "->", "←": "<-", "↔": "<->", "⇄": "<->", "⇆": "<->", "to": "->"}
 _TOKEN = re.compile(
-    r"\s*(?:(?P<arrow><->|->|<-|[→←↔⇄⇆])|(?P<comma>,)|(?P<times>[0-9]+x(?=\s))"
-    r"|(?P<engine>@[^\s,]*)|(?P<word>(?:[^\s,<>@→←↔⇄⇆-]|(?<=\w)-(?!>))+))"
+    r"\s*(?:(?P<arrow><->|->|<-|[→←↔⇄⇆])|(?:,\s*)?\b(?P<both>both\s+at\s+once)\b"
+    r"|(?:,\s*)?\b(?P<remark>other\s+node)\b|(?P<comma>,)|(?P<open>\()|(?P<close>\))"
+    r"|(?P<times>[0-9]+x(?=\s))|(?P<engine>@[^\s,()]*)"
+    r"|(?P<word>(?:[^\s,<>@→←↔⇄⇆()-]|(?<=\w)-(?!>))+))"
 )
 _PLACE = re.compile(rf"(?P<part>{PART})(?:\.(?P<memory>.*))?")
 _WITH_NODE = re.compile(r"\bn[0-9]+\.[hg][0-9]")
@@ -94,15 +101,20 @@ class _Parser:
         self._next = 0
 
     def copies(self) -> list[Copy]:
-        copies = self._copy()
-        while self._peek().kind == "comma" or self._begins_copy(self._peek()):
-            if self._peek().kind == "comma":
-                self._take()
-            copies += self._copy()
+        copies = self._set()
         if (token := self._peek()).kind != "end":
             self._fail(token, f"{token.text!r} does not belong here; a comma separates copies")
         if len(copies) > _MOST_COPIES:
             self._fail(token, f"{len(copies)} copies at once are too many; {_MOST_COPIES} may run")
+        return copies
+
+    def _set(self, *, inside: bool = False) -> list[Copy]:
+        """Return the copies up to the end, or to what is none; `inside` of parentheses."""
+        copies = self._copy(inside)
+        while self._peek().kind == "comma" or self._begins_copy(self._peek()):
+            if self._peek().kind == "comma":
+                self._take()
+            copies += self._copy(inside)
         return copies
 
     def _tokenize(self) -> list[_Token]:
@@ -134,7 +146,7 @@ class _Parser:
             return _PLACE.fullmatch(token.text) is not None
         return token.kind == "times"
 
-    def _copy(self) -> list[Copy]:
+    def _copy(self, inside: bool) -> list[Copy]:
         first, count = self._peek(), 1
         if first.kind == "times":
             count = self._number(first, self._take().text[:-1], "copies")
@@ -147,9 +159,23 @@ class _Parser:
             self._fail(token, f"an arrow ('->', '<-' or '<->') belongs here, not {_shown(token)}")
         right = self._place()
         options = self._options()
+        arrow = "<->" if options.both else arrow
         ends = {"->": [(left, right)], "<-": [(right, left)], "<->": [(left, right), (right, left)]}
         copies = [self._build(first, *pair, options) for pair in ends[arrow]]
+        if self._peek().kind == "open" and not inside:
+            copies = self._set_with(copies)
         return copies * count
+
+    def _set_with(self, named: list[Copy]) -> list[Copy]:
+        """Return the copies in parentheses: all that ran with the named one."""
+        begin = self._take()
+        copies = self._set(inside=True)
+        if (token := self._peek()).kind != "close":
+            self._fail(token, f"')' belongs here, not {_shown(token)}")
+        self._take()
+        if missing := {copy.path for copy in named} - {copy.path for copy in copies}:
+            self._fail(begin, f"what runs stands in parentheses, and {min(missing)} does not")
+        return copies
 
     def _place(self) -> tuple[str, Memory | None]:
         token = self._take()
@@ -184,7 +210,8 @@ class _Parser:
     def _options(self) -> _Options:
         options = _Options(self._default_bytes)
         given: dict[str, _Token] = {}
-        while (token := self._peek()).kind in ("word", "engine") and not self._begins_copy(token):
+        kinds = ("word", "engine", "both", "remark")
+        while (token := self._peek()).kind in kinds and not self._begins_copy(token):
             what = self._option(self._take(), options)
             if what in given:
                 self._fail(token, f"this copy has {what} already; leave one of them out")
@@ -198,6 +225,11 @@ class _Parser:
         if token.kind == "engine":
             self._engine(token, options)
             return "an engine"
+        if token.kind == "both":
+            options.both = True
+            return "'both at once'"
+        if token.kind == "remark":
+            return "'other node'"
         if token.text == "by":
             options.executor = self._gpu(self._take())
             return "a GPU behind 'by'"
@@ -312,6 +344,7 @@ class _Parser:
 class _Options:
     bytes: int
     engine: Engine = Engine.CE
+    both: bool = False
     executor: str | None = None
     cpus: tuple[int, ...] = ()
     threads: int | None = None
