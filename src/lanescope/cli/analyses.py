@@ -21,17 +21,13 @@ from lanescope.cli.options import (
     Needs,
     NoPageOption,
     NoStoreOption,
+    Parameter,
     Rule,
     combines,
     option,
-)
-from lanescope.cli.studies import (
-    Parameter,
-    note,
-    own_parameters,
-    own_values,
     with_parameters,
 )
+from lanescope.cli.studies import note, own_parameters, own_values
 from lanescope.errors import InputError
 from lanescope.units.values import File, Folder
 

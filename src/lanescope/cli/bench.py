@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +36,7 @@ from lanescope.cli.options import (
     combines,
     flag,
     given_options,
+    of_options,
     option,
     part_option,
     plan_of,
@@ -49,7 +50,10 @@ from lanescope.errors import InputError
 from lanescope.units.values import File, OneOf, Value, Whole
 
 if TYPE_CHECKING:
+    from lanescope.engine.sampling import Plan
+    from lanescope.fleet.remote_processes import Nodes
     from lanescope.store.run import Run
+    from lanescope.studies.nvbandwidth import Bench
     from lanescope.studies.nvbandwidth_cases import CaseOptions
 
 #: Options that take every word up to the next option, as they do in nvbandwidth.
@@ -72,23 +76,6 @@ _RULES = (
     Idle(("--mean", "--verbose"), "--csv", "CSV holds every copy with median and mean"),
     Idle(("--mean", "--verbose"), "--json", "JSON holds every copy with its samples", "--format"),
 )
-
-
-def run_suite(
-    parameters: str,
-    budget: float | None,
-    target: float | None,
-    within: int | None,
-    **common: Any,
-) -> None:
-    """Run a suite, or list its points; ends with an exit code. `common` as of `carry_out`."""
-    from lanescope.studies.taruc.study import PLAN, Suite, parameter_file
-
-    plan = plan_of(PLAN, target, budget, within)
-    out: Path | None = common["out"]
-    if common["resume"] and not common["list_them"]:
-        _note_new(out)
-    carry_out(Suite(parameter_file(parameters)), plan, **common)
 
 
 def _note_new(folder: Path | None) -> None:
@@ -129,25 +116,31 @@ def _spread(args: Iterable[str]) -> Iterable[str]:
         yield word
 
 
-@combines(*_RULES)
-def bench(
-    ctx: typer.Context,
+def _memories() -> Sequence[str]:
+    from lanescope.copies.terms import HOST_MEMORIES
+
+    return HOST_MEMORIES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions:
+    """What `lanescope bench` takes, as Typer reads it."""
+
+    ctx: typer.Context
     testcase: Annotated[
         list[str] | None,
         typer.Option(
             "-t", "--testcase", metavar="NAME...", help="Cases to run, by name or number."
         ),
-    ] = None,
+    ] = None
     prefix: Annotated[
         list[str] | None,
         typer.Option(
             "-p", "--testcasePrefixes", metavar="PREFIX...", help="Cases to run, by beginning."
         ),
-    ] = None,
-    list_cases: Annotated[bool, flag("--list", "List the cases.", "-l")] = False,
-    size: Annotated[
-        int | None, size_option("--size", "Bytes of each copy; default 512MiB.")
-    ] = None,
+    ] = None
+    list_cases: Annotated[bool, flag("--list", "List the cases.", "-l")] = False
+    size: Annotated[int | None, size_option("--size", "Bytes of each copy; default 512MiB.")] = None
     buffer_mib: Annotated[
         int | None,
         option(
@@ -156,12 +149,12 @@ def bench(
             "-b",
             metavar="MIB",
         ),
-    ] = None,
-    samples: Annotated[int | None, samples_option("-i", "--testSamples")] = None,
-    mean: Annotated[bool, flag("--useMean", "Show means and not medians.", "--mean", "-m")] = False,
+    ] = None
+    samples: Annotated[int | None, samples_option("-i", "--testSamples")] = None
+    mean: Annotated[bool, flag("--useMean", "Show means and not medians.", "--mean", "-m")] = False
     skip_verification: Annotated[
         bool, flag("--skipVerification", "Do not compare the bytes.", "--skip-verification", "-s")
-    ] = False,
+    ] = False
     no_affinity: Annotated[
         bool,
         flag(
@@ -170,7 +163,7 @@ def bench(
             "--no-affinity",
             "-d",
         ),
-    ] = False,
+    ] = False
     memory: Annotated[
         str,
         option(
@@ -179,17 +172,17 @@ def bench(
             metavar="KIND",
             shown="pinned",
         ),
-    ] = "pinned",
+    ] = "pinned"
     node: Annotated[
         int | None, part_option("--node", "NUMA node of host memory; default: nearest.")
-    ] = None,
+    ] = None
     pairs: Annotated[
         int | None,
         option(
             Whole("--pairs", 1, 1 << 20, "more GPUs are in no machine"),
             "Draw so many pairs of GPUs; default: all.",
         ),
-    ] = None,
+    ] = None
     pair: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -197,7 +190,7 @@ def bench(
             metavar="GPU GPU",
             help="Of cases of pairs only these two, such as g0 g1 or two UUIDs.",
         ),
-    ] = None,
+    ] = None
     form: Annotated[
         str,
         option(
@@ -205,8 +198,8 @@ def bench(
             "lanescope, or nvbandwidth for the shape of its text, and with --json of its JSON.",
             shown="lanescope",
         ),
-    ] = "lanescope",
-    verbose: Annotated[bool, flag("--verbose", "Show every copy.", "-v")] = False,
+    ] = "lanescope"
+    verbose: Annotated[bool, flag("--verbose", "Show every copy.", "-v")] = False
     params: Annotated[
         str | None,
         option(
@@ -215,10 +208,8 @@ def bench(
             "taruc.",
             metavar="FILE_OR_NAME",
         ),
-    ] = None,
-    resume: Annotated[
-        bool, flag("--resume", "With --params: go on with the run in --out.")
-    ] = False,
+    ] = None
+    resume: Annotated[bool, flag("--resume", "With --params: go on with the run in --out.")] = False
     budget: Annotated[
         float,
         budget_option(
@@ -226,113 +217,144 @@ def bench(
             "0.6 s, unless you give it.",
             "0.3",
         ),
-    ] = 0.3,
-    target: Annotated[float, target_option("0.5%")] = 0.005,
-    within: WithinOption = None,
-    machine: MachineOption = None,
-    out: OutOption = None,
-    no_page: NoPageOption = False,
-    no_store: NoStoreOption = False,
-    json: Annotated[bool, flag("--json", "Print the run as JSON.", "-j")] = False,
-    csv: CsvOption = False,
-    strict: StrictOption = False,
-    baseline: BaselineOption = None,
-    allow_busy: BusyOption = False,
-) -> None:
+    ] = 0.3
+    target: Annotated[float, target_option("0.5%")] = 0.005
+    within: WithinOption = None
+    machine: MachineOption = None
+    out: OutOption = None
+    no_page: NoPageOption = False
+    no_store: NoStoreOption = False
+    json: Annotated[bool, flag("--json", "Print the run as JSON.", "-j")] = False
+    csv: CsvOption = False
+    strict: StrictOption = False
+    baseline: BaselineOption = None
+    allow_busy: BusyOption = False
+
+    @property
+    def page(self) -> bool:
+        """Whether a page is written."""
+        return not (self.no_page or self.no_store)
+
+
+@combines(*_RULES)
+@of_options(BenchOptions)
+def bench(given: BenchOptions) -> None:
     """Measure every pattern of copies: the cases of nvbandwidth, all of them by default.
 
     With --params, the micro-benchmarks of TARUC: memory overhead, copies, single loads and
     contention by NUMA node. Other benchmarks are commands of their own, listed below.
     """
-    if ctx.invoked_subcommand is not None:
-        if given := given_options(ctx):
-            raise InputError(
-                f"{given[0]} stands before {ctx.invoked_subcommand!r}, whose options stand behind "
-                f"it; leave out {given[0]}, or {ctx.invoked_subcommand!r}"
-            )
-        return
-    if params is not None:
-        given = given_options(ctx)
-        # not ctx.params: some versions of typer keep texts there
-        run_suite(
-            params,
-            budget if "--budget" in given else None,
-            target if "--target" in given else None,
-            within,
-            machine=machine,
-            out=out,
-            no_page=no_page,
-            no_store=no_store,
-            list_them=list_cases,
-            baseline=baseline,
-            json=json,
-            csv=csv,
-            strict=strict,
-            allow_busy=allow_busy,
-            resume=resume,
-        )
-        return
-    if list_cases:
+    if (command := given.ctx.invoked_subcommand) is not None:
+        _require_none_before(command, given_options(given.ctx))
+    elif given.params is not None:
+        _run_suite(given, given.params)
+    elif given.list_cases:
         _list()
-        return
-    if machine is None:
-        start_driver()
-    from lanescope.cli.output import (
-        baseline_named,
-        compared_with,
-        print_blocks,
-        progress_on_terminal,
+    else:
+        _measure(given)
+
+
+def _require_none_before(command: str, options: Sequence[str]) -> None:
+    if options:
+        raise InputError(
+            f"{options[0]} stands before {command!r}, whose options stand behind it; leave out "
+            f"{options[0]}, or {command!r}"
+        )
+
+
+def _run_suite(given: BenchOptions, parameters: str) -> None:
+    """Run a suite, or list its points; ends with an exit code."""
+    from lanescope.studies.taruc.study import PLAN, Suite, parameter_file
+
+    named = given_options(given.ctx)
+    # not ctx.params: some versions of typer keep texts there
+    plan = plan_of(
+        PLAN,
+        given.target if "--target" in named else None,
+        given.budget if "--budget" in named else None,
+        given.within,
     )
+    if given.resume and not given.list_cases:
+        _note_new(given.out)
+    carry_out(
+        Suite(parameter_file(parameters)),
+        plan,
+        machine=given.machine,
+        list_them=given.list_cases,
+        baseline=given.baseline,
+        out=given.out,
+        json=given.json,
+        csv=given.csv,
+        strict=given.strict,
+        allow_busy=given.allow_busy,
+        resume=given.resume,
+        no_page=given.no_page,
+        no_store=given.no_store,
+    )
+
+
+def _measure(given: BenchOptions) -> None:
+    """Measure cases of nvbandwidth and show them; ends with an exit code."""
+    if given.machine is None:
+        start_driver()
+    from lanescope.cli.output import baseline_named, compared_with, print_blocks
     from lanescope.cli.studies import nodes_for
-    from lanescope.copies.requirements import require_fits
     from lanescope.studies.nvbandwidth import Bench
+
+    if given.csv and given.form == "nvbandwidth":
+        raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
+    plan = plan_of(
+        Bench.sampling,
+        given.target,
+        given.budget,
+        given.within,
+        samples=given.samples,
+        verify=not given.skip_verification,
+    )
+    options = _options(given)
+    compare = None if given.baseline is None else baseline_named(given.baseline)
+    study = Bench(
+        cases=given.testcase or (),
+        prefixes=given.prefix or (),
+        options=options,
+        affinity=not given.no_affinity,
+    )
+    with ExitStack() as stack:
+        nodes = stack.enter_context(nodes_for(study, given.machine, allow_busy=given.allow_busy))
+        out = given.out
+        if given.no_store:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / study.verb
+        run, blocks = compared_with(compare, _run(study, plan, given, out, nodes))
+        code = _show(run, given)
+        print_blocks(blocks, error=given.json or given.csv)
+        raise typer.Exit(code)
+
+
+def _run(
+    study: Bench, plan: Plan, given: BenchOptions, out: Path | None, nodes: Nodes | None
+) -> Run:
+    """Return the run of the cases; it is in `out`, a folder that --no-store removes."""
+    from lanescope.cli.output import progress_on_terminal
+    from lanescope.copies.requirements import require_fits
     from lanescope.studies.running import resolve_machine
     from lanescope.studies.study import run_study
 
-    if csv and form == "nvbandwidth":
-        raise InputError("nvbandwidth prints no CSV; leave out --csv or --format")
-    plan = plan_of(
-        Bench.sampling, target, budget, within, samples=samples, verify=not skip_verification
-    )
-    options = _options(size, buffer_mib, memory, node, pairs, pair)
-    compare = None if baseline is None else baseline_named(baseline)
-    study = Bench(
-        cases=testcase or (), prefixes=prefix or (), options=options, affinity=not no_affinity
-    )
-    with ExitStack() as stack:
-        nodes = stack.enter_context(nodes_for(study, machine, allow_busy=allow_busy))
-        if no_store:
-            out = Path(stack.enter_context(tempfile.TemporaryDirectory())) / study.verb
-        resolved = resolve_machine(machine) if nodes is None else nodes.machine
-        if size is not None or buffer_mib is not None:
-            require_fits(resolved, options.bytes)
-        if machine is None:
-            load_what_shows_a_run()
-        with progress_on_terminal() as progress:
-            run = run_study(
-                study,
-                resolved,
-                plan=plan,
-                allow_busy=allow_busy,
-                out=out,
-                progress=progress,
-                nodes=nodes,
-            )
-        if no_store:
-            run = replace(run, folder=None)
-        run, blocks = compared_with(compare, run)
-        code = _show(
-            run,
-            form=form,
-            json=json,
-            csv=csv,
-            strict=strict,
-            mean=mean,
-            verbose=verbose,
-            page=not (no_page or no_store),
+    machine = resolve_machine(given.machine) if nodes is None else nodes.machine
+    if given.size is not None or given.buffer_mib is not None:
+        require_fits(machine, _options(given).bytes)
+    if given.machine is None:
+        load_what_shows_a_run()
+    with progress_on_terminal() as progress:
+        run = run_study(
+            study,
+            machine,
+            plan=plan,
+            allow_busy=given.allow_busy,
+            out=out,
+            progress=progress,
+            nodes=nodes,
         )
-        print_blocks(blocks, error=json or csv)
-        raise typer.Exit(code)
+    return replace(run, folder=None) if given.no_store else run
 
 
 def _list() -> None:
@@ -342,50 +364,34 @@ def _list() -> None:
         print(f"{number:2}  {name:50} {description}")
 
 
-def _memories() -> Sequence[str]:
-    from lanescope.copies.terms import HOST_MEMORIES
-
-    return HOST_MEMORIES
-
-
-def _options(
-    size: int | None,
-    buffer_mib: int | None,
-    memory: str,
-    node: int | None,
-    pairs: int | None,
-    pair: tuple[str, str] | None,
-) -> CaseOptions:
+def _options(given: BenchOptions) -> CaseOptions:
     from lanescope.copies.terms import Memory
     from lanescope.studies.nvbandwidth_cases import CaseOptions
 
-    size_bytes = size or (CaseOptions().bytes if buffer_mib is None else buffer_mib << 20)
-    return CaseOptions(size_bytes, Memory(memory), node, pairs, pair)
+    buffer_bytes = CaseOptions().bytes if given.buffer_mib is None else given.buffer_mib << 20
+    memory = Memory(given.memory)
+    return CaseOptions(given.size or buffer_bytes, memory, given.node, given.pairs, given.pair)
 
 
-def _show(
-    run: Run,
-    *,
-    form: str,
-    json: bool,
-    csv: bool,
-    strict: bool,
-    mean: bool,
-    verbose: bool,
-    page: bool,
-) -> int:
+def _show(run: Run, given: BenchOptions) -> int:
     from lanescope.cli.output import exit_code, say_where, show_run
 
-    if form == "lanescope" or csv:
+    if given.form == "lanescope" or given.csv:
         return show_run(
-            run, json=json, csv=csv, strict=strict, mean=mean, verbose=verbose, page=page
+            run,
+            json=given.json,
+            csv=given.csv,
+            strict=given.strict,
+            mean=given.mean,
+            verbose=given.verbose,
+            page=given.page,
         )
     from lanescope.studies.nvbandwidth import nvbandwidth_json, nvbandwidth_text
 
-    say_where(run, strict=strict, page=page)
-    make = nvbandwidth_json if json else nvbandwidth_text
-    print(make(run, mean=mean, verbose=verbose), end="")
-    return exit_code(run, strict=strict)
+    say_where(run, strict=given.strict, page=given.page)
+    make = nvbandwidth_json if given.json else nvbandwidth_text
+    print(make(run, mean=given.mean, verbose=given.verbose), end="")
+    return exit_code(run, strict=given.strict)
 
 
 def params(

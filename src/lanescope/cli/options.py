@@ -1,15 +1,19 @@
 """Options that several verbs share, with their bounds, and rules of which options go together.
 
+The options of a verb that has many are a dataclass, of which `of_options` makes its command.
+
 An option that another one leaves without effect is refused, or a note says so; none is ignored
 in silence. An option with a value that is given twice is refused, too.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
+import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
@@ -33,6 +37,8 @@ from lanescope.units.values import (
 if TYPE_CHECKING:
     from lanescope.engine.sampling import Plan
 
+T = TypeVar("T")
+Verb = TypeVar("Verb", bound=Callable[..., None])
 #: No machine that is known has more of one kind.
 _MOST_PARTS = 1023
 #: Nobody waits longer for one set of copies.
@@ -68,6 +74,52 @@ def option(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a command: what Typer wants to know of it."""
+
+    name: str
+    hint: Any
+    default: Any = None
+
+
+def with_parameters(command: Callable[..., None], parameters: Sequence[Parameter]) -> None:
+    """Give a function the parameters that Typer reads from it."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    made = [inspect.Parameter(p.name, keyword, default=p.default, annotation=p.hint)
+            for p in parameters]  # fmt: skip
+    command.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.hint for p in parameters}
+
+
+def of_options(kind: type[T]) -> Callable[[Callable[[T], None]], Callable[..., None]]:
+    """Make a function of one value the command that takes its fields.
+
+    Parameters
+    ----------
+    kind
+        A dataclass whose fields are declared as Typer reads parameters, each with a default; a
+        field of `typer.Context` has none.
+    """
+    # a lambda in a hint finds names of the module; by default typing gives it those of the class
+    names = vars(sys.modules[kind.__module__])
+    hints = typing.get_type_hints(kind, names, {}, include_extras=True)
+    parameters = [
+        Parameter(one.name, hints[one.name], None if one.default is MISSING else one.default)
+        for one in fields(kind)  # type: ignore[arg-type]
+    ]
+
+    def command_of(verb: Callable[[T], None]) -> Callable[..., None]:
+        def command(**given: Any) -> None:
+            verb(kind(**given))
+
+        command.__doc__ = verb.__doc__
+        with_parameters(command, parameters)
+        return command
+
+    return command_of
+
+
 JsonOption = Annotated[bool, flag("--json", "Print the result as JSON.")]
 CsvOption = Annotated[bool, flag("--csv", "Print the results as CSV.")]
 NoPageOption = Annotated[bool, flag("--no-page", "Write no page.")]
@@ -79,7 +131,6 @@ StrictOption = Annotated[
 ]
 WITHIN = Duration("--within", 1, 30 * 86_400_000_000_000, "above 0 and up to 30 days")
 BusyOption = Annotated[bool, flag("--allow-busy", "Measure GPUs that other processes use, too.")]
-Verb = TypeVar("Verb", bound=Callable[..., None])
 #: Of options that list what there is: why they stand alone.
 LISTED = "prints a list and ends"
 

@@ -11,9 +11,9 @@ import functools
 import inspect
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +36,7 @@ from lanescope.cli.options import (
     NoPageOption,
     NoStoreOption,
     OutOption,
+    Parameter,
     StrictOption,
     WithinOption,
     budget_option,
@@ -45,6 +46,7 @@ from lanescope.cli.options import (
     plan_of,
     samples_option,
     target_option,
+    with_parameters,
 )
 from lanescope.cli.process import start_driver
 from lanescope.cli.terminal_text import wrapped
@@ -113,24 +115,6 @@ def command_named(verb: str) -> Callable[..., None]:
 
 
 ListOption = Annotated[bool, flag("--list", "List the cases and end.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a command: what Typer wants to know of it."""
-
-    name: str
-    hint: Any
-    default: Any = None
-
-
-def with_parameters(command: Callable[..., None], parameters: Sequence[Parameter]) -> None:
-    """Give a function the parameters that Typer reads from it."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    made = [inspect.Parameter(p.name, keyword, default=p.default, annotation=p.hint)
-            for p in parameters]  # fmt: skip
-    command.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.hint for p in parameters}
 
 
 def own_parameters(options: type[Any]) -> Iterator[Parameter]:
