@@ -2,6 +2,9 @@
 
 import errno
 import json
+import re
+import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -65,13 +68,30 @@ def test_one_tensor_is_written_alone(here):
     library = pytest.importorskip("safetensors.numpy")
     library.save_file({"a": np.arange(5), "b": np.zeros((2, 3), "f4")}, "w.safetensors")
     right("compress", "w.safetensors")
-    right("decompress", "w.safetensors.lsc", "--tensor", "b", "--out", "b.safetensors")
+    done = right("decompress", "w.safetensors.lsc", "--tensor", "b", "--out", "b.safetensors")
+    about = (
+        r"tensor 'b' of w.safetensors.lsc → b.safetensors: 24 B, compressed \d+ B, ratio [\d.]+\n"
+    )
+    assert re.fullmatch(about, done.stdout)
     found = library.load_file("b.safetensors")
     assert found.keys() == {"b"}
     assert found["b"].shape == (2, 3)
     assert "does not hold a tensor 'c'; it has a, b" in wrong(
         "decompress", "w.safetensors.lsc", "--tensor", "c", "--out", "c.safetensors"
     )
+
+
+def test_a_tensor_on_standard_output_has_nothing_else_there(here):
+    library = pytest.importorskip("safetensors.numpy")
+    library.save_file({"b": np.zeros((2, 3), "f4"), "empty": np.zeros(0)}, "w.safetensors")
+    right("compress", "w.safetensors")
+    for name, size in (("b", "24 B"), ("empty", "0 B")):
+        command = ["decompress", "w.safetensors.lsc", "--tensor", name, "--out", "/dev/stdout"]
+        done = subprocess.run(
+            [sys.executable, "-m", "lanescope", *command], capture_output=True, check=True
+        )
+        assert library.load(done.stdout).keys() == {name}
+        assert f"tensor '{name}' of w.safetensors.lsc → /dev/stdout: {size}" in done.stderr.decode()
 
 
 def test_nothing_is_replaced_that_nobody_gave_up(here):

@@ -207,14 +207,23 @@ def say(source: Path, target: Path, index: Index, stored: int, json: bool) -> No
         content = {"file": str(source), "written": str(target), **sizes_of(index, stored)}
         print(encoder.dumps(content), file=sys.stderr if aside else sys.stdout)
         return
+    say_sizes(f"{source} → {target}", index.bytes, stored, aside=aside)
+
+
+def say_sizes(what: str, size: int, stored: int, *, aside: bool) -> None:
+    """Print a line with the bytes of something, and how many it has compressed.
+
+    Parameters
+    ----------
+    aside
+        Whether on standard error.
+    """
     from lanescope.cli.output import console
     from lanescope.units.sizes import binary_text
 
-    console(error=aside).print(
-        f"{source} → {target}: {binary_text(index.bytes)}, compressed "
-        f"{binary_text(stored)}, ratio {index.bytes / stored:.2f}",
-        soft_wrap=True,
-    )
+    ratio = f", ratio {size / stored:.2f}" if stored else ""
+    words = f"{what}: {binary_text(size)}, compressed {binary_text(stored)}{ratio}"
+    console(error=aside).print(words, soft_wrap=True)
 
 
 def sizes_of(index: Index, stored: int) -> dict[str, Any]:

@@ -20,11 +20,13 @@ from lanescope.cli.compress import (
     progress_of,
     require_one,
     say,
+    say_sizes,
     sizes_of,
     targets_of,
     to_folder,
 )
 from lanescope.cli.options import Alone, Excludes, Needs, combines, flag, option, size_option
+from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.units.values import Value
 
@@ -84,6 +86,7 @@ def decompress(
         with CompressedFile(source, max_bytes=max_size, base=base) as opened:
             if tensor is not None:
                 opened.extract(tensor, target, threads=threads)
+                _say_tensor(opened, tensor, target)
                 return
             with progress_of("decompressing", source) as progress:
                 opened.restore(target, threads=threads, progress=progress)
@@ -98,6 +101,15 @@ def _restored(files: list[Path], to: Path | None, out: Path | None) -> Iterator[
             end = "is nothing but" if one.name == ENDING else "does not end in"
             raise InputError(f"{one} {end} {ENDING}, so its new name is not known; give --out FILE")
         yield to_folder(one, to) / one.name.removesuffix(ENDING)
+
+
+def _say_tensor(opened: CompressedFile, name: str, target: Path) -> None:
+    from lanescope.codec.files import is_standard_output
+
+    one = next(one for one in opened.index.segments if one.name == name)
+    what = f"tensor {shown(name)} of {opened.path} → {target}"
+    aside = is_standard_output(target)
+    say_sizes(what, one.segment.bytes, one.stored_bytes, aside=aside)
 
 
 def _list(opened: CompressedFile, json: bool) -> None:
