@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lanescope.errors import InputError
@@ -135,6 +137,7 @@ def test_of_perftest_units_are_read_and_hosts_are_in_the_files_name(tmp_path, un
             nccl_text(["a", "b"]).partition("#       size")[0],
             "no row with a result; it may be cut off",
         ),
+        ("x.txt", nccl_text(["a", "b"]) * 2, "holds 2 runs of nccl-tests; give each a file"),
         ("x.txt", perftest_text(), "call the file HOST--HOST.txt"),
         ("a--a.txt", perftest_text(), "is of a and itself; a pair of nodes has two"),
         ("a--b.txt", perftest_text(unit="furlongs"), "no row with a rate"),
@@ -144,6 +147,12 @@ def test_of_perftest_units_are_read_and_hosts_are_in_the_files_name(tmp_path, un
 def test_what_cannot_be_read_is_said(tmp_path, name, text, words):
     with pytest.raises(InputError, match=words):
         read_result(written(tmp_path, text, name))
+
+
+def test_stored_tables_of_nccl_tests_without_their_hosts_are_named_as_such():
+    results = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x2" / "nccl"
+    with pytest.raises(InputError, match=r"is of nccl-tests, .* hosts are missing \('# Rank 0"):
+        read_result(results / "nccl-tests.txt")
 
 
 def test_of_both_directions_the_slower_counts_and_of_tries_the_best(tmp_path):

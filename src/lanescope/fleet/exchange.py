@@ -29,6 +29,7 @@ _FURTHER_TRIES = 3
 _END = b"end"
 Key = TypeVar("Key")
 _RANK = re.compile(r"^#\s+Rank\s+\d+.*\s+on\s+(\S+)\s+device\s", re.M)
+_FIRST_RANK = re.compile(r"^#\s+Rank\s+0\s", re.M)
 _NCCL_TEST = re.compile(r"^# Collective test starting: (\S+)", re.M)
 #: Size, count, type, operation, root; then time, algbw, busbw and #wrong.
 _NCCL_ROW = re.compile(
@@ -303,6 +304,11 @@ def read_result(file: Path) -> Imported:
     text = read_text(file)
     if _RANK.search(text):
         return _of_nccl_tests(file, text)
+    if _NCCL_ROW.search(text):
+        raise InputError(
+            f"{file} is of nccl-tests, but the lines that name its hosts are missing ('# Rank 0 "
+            "... on HOST device 0'); store all that each run prints, in a file of its own"
+        )
     if found := _PERFTEST.search(text):
         return _of_perftest(file, text, found[1])
     raise InputError(f"{file} is no output of nccl-tests or of a bandwidth test of perftest")
@@ -310,6 +316,8 @@ def read_result(file: Path) -> Imported:
 
 def _of_nccl_tests(file: Path, text: str) -> Imported:
     ranks = _RANK.findall(text)
+    if (runs := len(_FIRST_RANK.findall(text))) > 1:
+        raise InputError(f"{file} holds {runs} runs of nccl-tests; give each a file of its own")
     hosts = list(dict.fromkeys(ranks))
     if len(hosts) != 2:
         raise InputError(f"{file} is of {len(hosts)} hosts; a pair of nodes has two")
