@@ -264,9 +264,14 @@ def _in_processes(build: Build) -> Build:
 
 
 def _our_specs() -> list[_Spec]:
-    """Kernels in both directions whose bytes come from memory, not from the host's caches."""
-    specs = _host_specs(Engine.SM, streaming=True)
-    return [spec for spec in specs if "bidirectional" in spec.name]
+    """Cases that nvbandwidth has not.
+
+    Kernels in both directions take their bytes from memory, not from the host's caches.
+    """
+    streaming = _host_specs(Engine.SM, streaming=True)
+    return [
+        *(spec for spec in streaming if "bidirectional" in spec.name),
+    ]
 
 
 def _further_specs() -> list[_Spec]:
