@@ -30,7 +30,7 @@ def test_the_list_numbers_every_case_and_help_names_the_other_benchmarks(lanesco
         (str(number), name) for number, name in enumerate(NAMES)
     ]
     further = Counter(line.split()[1].split("_")[0] for line in lines[len(NAMES) :])
-    assert further == {"multinode": 13, "streaming": 4, "device": 9}
+    assert further == {"multinode": 13, "streaming": 4, "bisect": 1, "device": 9}
     text = lanescope_here("bench", "--help").stdout
     for name in ("sweep", "latency", "small", "sms"):
         assert re.search(rf"^\W*{name} ", text, re.M)

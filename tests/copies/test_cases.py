@@ -81,6 +81,18 @@ def test_kernels_in_both_directions_copy_as_nvbandwidth_does_and_ours_stream():
     assert choose([str(len(NAMES))]) == (further[0],)
 
 
+@pytest.mark.parametrize(("gpus", "partners"), [(8, "45670123"), (3, "120")])
+def test_all_gpus_write_to_their_counterparts_at_once(gpus, partners):
+    case_set = built(nvswitched(gpus), "bisect_write_ce")
+    (matrix,) = case_set.cases[0].matrices
+    (experiment,) = case_set.experiments
+    paths = [f"g{n} → g{partner}" for n, partner in enumerate(partners)]
+    assert [copy.path for copy in experiment.copies] == paths
+    assert {copy.engine for copy in experiment.copies} == {Engine.CE}
+    assert [(c.column, c.measured) for c in matrix.cells] == [(n, (n,)) for n in range(gpus)]
+    assert "bisect_write_ce" not in choose()
+
+
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8])
 def test_shapes_of_the_matrices(gpus):
     for case in built(nvswitched(gpus)).cases:
@@ -350,7 +362,7 @@ def test_cases_are_chosen_by_name_number_and_beginning():
     ("names", "prefixes", "words"),
     [
         (["host_to_device_memcpy"], [], "did you mean host_to_device_memcpy_.. or"),
-        (["61"], [], "'lanescope bench --list' shows them"),
+        (["999"], [], "'lanescope bench --list' shows them"),
         (["-1"], [], "there is no case '-1'"),
         (["²"], [], "there is no case '²'"),
         ([], ["memcpy"], "no case begins with 'memcpy'"),

@@ -271,7 +271,12 @@ def _our_specs() -> list[_Spec]:
     streaming = _host_specs(Engine.SM, streaming=True)
     return [
         *(spec for spec in streaming if "bidirectional" in spec.name),
-    ]
+        _Spec("bisect_write_ce",
+              "Each GPU writes to the one that is half of them away, all at once.",
+              Engine.CE,
+              lambda p: (p.bisection("memcpy CE bisection GPU(column) bandwidth (GB/s)"),),
+              takes_pairs=True),
+    ]  # fmt: skip
 
 
 def _further_specs() -> list[_Spec]:
