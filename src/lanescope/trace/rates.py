@@ -89,7 +89,15 @@ class RateMeter:
         self._windows = windows_ns
         self._finest = max(windows_ns[0], interval_ns)
         wanted = {w for w in windows_ns if w >= interval_ns} | {self._finest}
-        self._sums = {w: WindowSums(w, span_ns[0], self._busy, resolution) for w in sorted(wanted)}
+        #: From the longest on: shorter ones feed them where their length divides theirs.
+        self._sums: dict[int, WindowSums] = {}
+        self._fed: list[WindowSums] = []
+        for window in sorted(wanted, reverse=True):
+            longer = next(reversed(self._sums.values()), None)
+            fits = longer is not None and longer.window_ns % window == 0
+            sums = WindowSums(window, span_ns[0], self._busy, resolution, longer if fits else None)
+            self._fed = [*(self._fed[:-1] if fits else self._fed), sums]
+            self._sums[window] = sums
         self._total = np.zeros(3)
         self._end: int | None = None
 
@@ -105,7 +113,7 @@ class RateMeter:
             return
         if self._end is None:
             self._end, end_ns, columns = int(end_ns[0]), end_ns[1:], columns[1:]
-        for sums in self._sums.values():
+        for sums in self._fed:
             sums.add(self._end, end_ns, columns)
         self._total += columns.sum(axis=0)
         self._end = int(end_ns[-1]) if end_ns.size else self._end
@@ -127,7 +135,8 @@ class RateMeter:
     def rates(self) -> tuple[Rates, Rates]:
         """Return what both directions carried; nothing may be added after it."""
         down, up = settle(self._total[0], self._total[1], self._resolution)
-        found = {window: sums.statistics() for window, sums in self._sums.items()}
+        # shorter ones first: what they still hold is fed to the longer ones
+        found = {window: sums.statistics() for window, sums in reversed(self._sums.items())}
         return self._rates(float(down), 0, found), self._rates(float(up), 1, found)
 
     def _rates(

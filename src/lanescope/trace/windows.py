@@ -54,10 +54,9 @@ class WindowSplitter:
         if self._open != first:
             self.close()
         numbers, counts = self._runs(start_ns, times)
-        begins = self._origin + numbers * self._window_ns - start_ns
-        ends = begins + counts * self._window_ns
-        rows = self._at(ends, times, sums) - self._at(begins, times, sums)
-        rows /= counts
+        # a run ends where the next one begins
+        edges = np.append(numbers, numbers[-1] + 1) * self._window_ns + (self._origin - start_ns)
+        rows = np.diff(self._at(edges, times, sums)) / counts
         rows[:, 0] += self._part
         self._open, self._part = int(numbers[-1]), rows[:, -1]
         if numbers.size > 1:
@@ -170,6 +169,8 @@ class WindowStatistics:
 class WindowSums:
     """Rates of both directions in all windows of one length, fed chunk by chunk.
 
+    Windows whose length divides that of longer ones feed these, too.
+
     Parameters
     ----------
     window_ns
@@ -180,6 +181,8 @@ class WindowSums:
         For each direction, the rate from which a window is busy.
     resolution
         Traffic below this share of the other way's is none, as `settle` says.
+    longer
+        Sums of windows each of which is several of these, with the same origin.
     """
 
     def __init__(
@@ -188,16 +191,24 @@ class WindowSums:
         origin_ns: int,
         busy_gbs: tuple[float, float],
         resolution: float = RESOLUTION,
+        longer: WindowSums | None = None,
     ) -> None:
         self.window_ns = window_ns
         self.windows = 0
         self._busy, self._resolution = busy_gbs, resolution
         self._rates = (RateHistogram(), RateHistogram())
-        self._splitter = WindowSplitter(window_ns, origin_ns, self._count)
+        self._splitter = WindowSplitter(window_ns, origin_ns, self._close)
+        self._origin, self._longer = origin_ns, longer
         #: Adds consecutive records, as `WindowSplitter.add` says.
         self.add = self._splitter.add
 
-    def _count(self, _: IntArray, rows: FloatArray, times: IntArray) -> None:
+    def _close(self, numbers: IntArray, rows: FloatArray, times: IntArray) -> None:
+        self._count(rows, times)
+        if self._longer is not None:
+            edges = self._origin + np.append(numbers, numbers[-1] + times[-1]) * self.window_ns
+            self._longer.add(int(edges[0]), edges[1:], (rows * times).T)
+
+    def _count(self, rows: FloatArray, times: IntArray) -> None:
         known = rows[2] >= LEAST_KNOWN * self.window_ns
         times = times[known]
         self.windows += int(times.sum())
