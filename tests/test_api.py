@@ -210,6 +210,16 @@ def test_a_run_has_a_repr_of_two_lines_and_gives_its_rows(tmp_path):
         run.report(tmp_path / "missing" / "page.html")
 
 
+@pytest.mark.parametrize(
+    "imports", ["from lanescope import read_run", "from lanescope.store.store import read_run"]
+)
+def test_a_run_shows_itself_whatever_was_imported(tmp_path, imports):
+    run = lanescope.check("h200-x2", cases=["h2d/*"], out=tmp_path / "run")
+    code = f"{imports}\nrun = read_run({str(run.folder)!r})\nprint(run, *run.results, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n".join(map(repr, [run, *run.results])) + "\n"
+
+
 def test_the_page_of_a_run_from_elsewhere_goes_into_the_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = lanescope.check("h200-x2", cases=["h2d/*"], out="here/mine")

@@ -11,7 +11,9 @@ functions are checked by their type hints (`lanescope.calls`), of whatever is ex
 
 from __future__ import annotations
 
-# No import at all: it would come before the command line takes care of signals.
+# Nothing that takes its time: it would come before the command line takes care of signals.
+from lanescope.presenting import present_by
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from lanescope.machine import Machine as Machine
     from lanescope.machine import discover as discover
     from lanescope.machine import load_machine as load_machine
+    from lanescope.presenting import Presenter
     from lanescope.results import Result as Result
     from lanescope.store.run import Run as Run
     from lanescope.store.store import read_run as read_run
@@ -125,6 +128,15 @@ def __getattr__(name: str) -> Any:
             found = checked_constructor(found)
     globals()[name] = found
     return found
+
+
+def _presenter() -> Presenter:
+    from lanescope.studies.runs import document
+
+    return document
+
+
+present_by(_presenter)
 
 
 def __dir__() -> list[str]:

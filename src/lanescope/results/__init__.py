@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from lanescope.calls import checked
 from lanescope.copies import Copy, Experiment
+from lanescope.presenting import presenter
 from lanescope.units.sizes import bandwidth_gbs
 
 FloatArray = npt.NDArray[np.float64]
@@ -295,14 +296,10 @@ class Result:
         return _sum(c.limit_gbs for c in self.copies)
 
     def __repr__(self) -> str:
-        from lanescope.studies.runs.document import result_text
-
-        return result_text(self)
+        return presenter().result_text(self)
 
     def _repr_html_(self) -> str:
-        from lanescope.studies.runs.document import results_html
-
-        return results_html([self])
+        return presenter().results_html([self])
 
 
 def _sum(rates: Iterable[float | None]) -> float | None:

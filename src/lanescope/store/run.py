@@ -33,6 +33,7 @@ from lanescope.copies.terms import PLAIN
 from lanescope.errors import ExitCode, InputError
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine
+from lanescope.presenting import presenter
 from lanescope.results import CopyResult, LinkEvidence, Result, Source, Status, Verdict
 from lanescope.store.folder import SCHEMA_VERSION, State
 
@@ -120,17 +121,11 @@ class Run:
         return any(r.source is Source.PREDICTED for r in self.results)
 
     def __repr__(self) -> str:
-        from lanescope.studies.runs.outcome import outcome
-
-        about = f"{self.manifest.verb} of {self.manifest.machine.name}, {self.manifest.state}"
-        where = f", in {self.folder}" if self.folder else ""
-        return f"<Run: {about}, {len(self.results)} results{where}>\n{outcome(self)}"
+        return presenter().run_text(self)
 
     def to_json(self) -> str:
         """Return everything of the run as JSON; docs/run-folder.md says what is in it."""
-        from lanescope.studies.runs.export import run_json
-
-        return run_json(self)
+        return presenter().run_json(self)
 
     def to_arrow(self) -> Any:
         """Return a `pyarrow.Table` with a row for each copy of each experiment.
@@ -171,7 +166,6 @@ class Run:
         from lanescope.codec.files import write_text
         from lanescope.store.folder import result_place
         from lanescope.store.store import PAGE
-        from lanescope.studies.runs.document import page_html
 
         if path is not None:
             page = Path(path)
@@ -179,19 +173,15 @@ class Run:
             raise InputError("this run is not stored; give a path for its page")
         else:
             page = result_place(self.folder, PAGE)[0] if self.was_read else self.folder / PAGE
-        write_text(page, page_html(self), inner=int(path is None))
+        write_text(page, presenter().page_html(self), inner=int(path is None))
         return page
 
     def plot(self) -> Any:
         """Return the charts of the page: a notebook shows them, `save` writes files."""
-        from lanescope.studies.runs.document import Plots, run_plots
-
-        return Plots(run_plots(self))
+        return presenter().plots_of(self)
 
     def _repr_html_(self) -> str:
-        from lanescope.studies.runs.document import run_html
-
-        return run_html(self)
+        return presenter().run_html(self)
 
 
 def command_line(verb: str) -> str:

@@ -48,6 +48,7 @@ from lanescope.studies import study_named
 from lanescope.studies.runs.cases import case_blocks
 from lanescope.studies.runs.charts import run_charts, sweep_series
 from lanescope.studies.runs.export import run_csv
+from lanescope.studies.runs.export import run_json as run_json
 from lanescope.studies.runs.outcome import Word, headline_rows, outcome
 from lanescope.studies.runs.tables import (
     latency_rows,
@@ -434,6 +435,13 @@ def _path_text(row: PathRow) -> str:
     return f"{row.label}: {value}, {row.verdict.status}"
 
 
+def run_text(run: Run) -> str:
+    """Return what a prompt shows of a run: what it is, and what it comes to."""
+    about = f"{run.manifest.verb} of {run.manifest.machine.name}, {run.manifest.state}"
+    where = f", in {run.folder}" if run.folder else ""
+    return f"<Run: {about}, {len(run.results)} results{where}>\n{outcome(run)}"
+
+
 def run_html(run: Run) -> str:
     """Return a run as an HTML fragment: its conclusion, what is wrong, and its results."""
     manifest = run.manifest
@@ -469,6 +477,11 @@ class Plots:
             If the folder cannot be written to, or vl-convert-python is not installed.
         """
         return write_charts(self.charts, Path(folder))
+
+
+def plots_of(run: Run) -> Plots:
+    """Return what a notebook shows of all charts of a run."""
+    return Plots(run_plots(run))
 
 
 def blocks_fragment(blocks: Iterable[Block]) -> str:
