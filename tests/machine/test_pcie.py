@@ -2,7 +2,7 @@ import pytest
 
 from lanescope.machine import PcieLink
 from lanescope.machine.pcie import (
-    is_outrun,
+    is_trained_down,
     line_rate_gbs,
     payload_gbs,
     wire_bytes_per_payload_byte,
@@ -49,7 +49,8 @@ def test_trained_down():
 def test_a_rate_above_a_links_state_shows_that_it_slept():
     asleep = PcieLink(1, 16, 5, 16)
     down, up = payload_gbs(asleep)
-    assert is_outrun(asleep, (None, up * 1.1))
-    assert is_outrun(asleep, (down * 1.1, 0.0))
-    assert not is_outrun(asleep, (down, up * 1.01))
-    assert not is_outrun(asleep, (None, None))
+    assert not is_trained_down(asleep, (None, up * 1.1))
+    assert not is_trained_down(asleep, (down * 1.1, 0.0))
+    assert is_trained_down(asleep, (down, up * 1.01))
+    assert is_trained_down(asleep, (None, None))
+    assert not is_trained_down(asleep.at_best(), (None, None))

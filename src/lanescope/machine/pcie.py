@@ -88,7 +88,7 @@ class PcieLink:
 
     @property
     def trained_down(self) -> bool:
-        """Whether the link runs below what both of its ends could do."""
+        """Whether it runs below what both of its ends could do, asleep or not."""
         slower = self.max_generation is not None and self.generation < self.max_generation
         return slower or (self.max_width is not None and self.width < self.max_width)
 
@@ -167,13 +167,15 @@ def payload_gbs(link: PcieLink) -> tuple[float, float]:
     return raw / downstream_wire_factor(link), raw / upstream_wire_factor(link)
 
 
-def is_outrun(link: PcieLink, rates_gbs: Sequence[float | None]) -> bool:
-    """Whether a rate (host to device, device to host) is above what the link's state allows.
+def is_trained_down(link: PcieLink, rates_gbs: Sequence[float | None]) -> bool:
+    """Whether a link that data crosses is held to less than both of its ends could do.
 
-    Then the state was read while the link slept: it slows down at rest, to save power.
+    Where a rate (host to device, device to host; GB/s, None where unknown) is above what the
+    link's state allows, the state was read while the link slept: it slows down to save power.
     """
     pairs = zip(rates_gbs, payload_gbs(link), strict=True)
-    return any(rate is not None and rate > _INEXACT * limit for rate, limit in pairs)
+    asleep = any(rate is not None and rate > _INEXACT * limit for rate, limit in pairs)
+    return link.trained_down and not asleep
 
 
 def for_kernels(link: PcieLink) -> PcieLink:

@@ -25,7 +25,7 @@ from lanescope._core import native
 from lanescope.errors import InputError
 from lanescope.interruption import ENDING
 from lanescope.machine import Link, Machine, PcieLink
-from lanescope.machine.pcie import is_outrun
+from lanescope.machine.pcie import is_trained_down
 from lanescope.machine.snapshot import link_states
 from lanescope.trace.codes import IntArray
 from lanescope.trace.limits import DIRECTIONS, pcie_links
@@ -201,7 +201,7 @@ class LiveFindings:
             self._read |= {link.b: link for link in below}
             if not below:
                 continue
-            down = any(_is_down(link, rates) for link in below)
+            down = any(link.pcie and is_trained_down(link.pcie, rates) for link in below)
             # once may be a link that has not woken up yet
             self._down[gpu] = self._down.get(gpu, 0) + 1 if down else 0
             self._active[gpu, TRAINED_DOWN] = self._down[gpu] > 1
@@ -212,11 +212,6 @@ def _links_now(machine: Machine, gpu: int, states: Mapping[str, PcieLink]) -> It
     for link in pcie_links(machine, gpu):
         if (now := states.get(link.b)) is not None:
             yield Link.of_pcie(link.a, link.b, now)
-
-
-def _is_down(link: Link, rates_gbs: Sequence[float | None]) -> bool:
-    pcie = link.pcie
-    return pcie is not None and pcie.trained_down and not is_outrun(pcie, rates_gbs)
 
 
 def _pcie_rates(directions: Sequence[LiveDirection], gpu: int) -> list[float | None]:

@@ -22,7 +22,7 @@ from lanescope.findings.machine.evidence import (
     shared_by_only,
 )
 from lanescope.machine import Link, PcieLink
-from lanescope.machine.pcie import payload_gbs
+from lanescope.machine.pcie import is_trained_down, payload_gbs
 
 #: Share of a slower link's payload limit that copies over it reach: 95 % was measured on
 #: PCIe 5.0, and hosts with small packets or slow reads come down to 85 %. More than the
@@ -55,23 +55,18 @@ def _states(matrix: Matrix, link: Link) -> Iterator[str]:
     copies = _copies_below(matrix, link.b)
     if link.pcie is None or not copies:
         return
+    rates = [max((s.gbs for s in copies if s.down is down), default=None) for down in (True, False)]
     best = link.pcie.at_best()
+    best = replace(best, max_generation=best.generation, max_width=best.width)
     observed = {(e.generation, e.width) for s in copies for e in s.links if e.part == link.b}
     for generation, width in sorted(observed):
-        slower = replace(best, generation=generation, width=width)
-        below_best = generation < best.generation or width < best.width
-        if below_best and not _contradicted(slower, copies):
-            yield f"runs at {slower.label} under load, {best.label} is possible"
+        state = replace(best, generation=generation, width=width)
+        if is_trained_down(state, rates):
+            yield f"runs at {state.label} under load, {best.label} is possible"
     # Idle links drop their speed to save power, but they keep their width.
     narrow = replace(best, width=link.pcie.width)
-    if not observed and narrow.width < best.width and not _contradicted(narrow, copies):
+    if not observed and is_trained_down(narrow, rates):
         yield f"is x{narrow.width} wide, x{best.width} is possible"
-
-
-def _contradicted(state: PcieLink, copies: list[MeasuredCopy]) -> bool:
-    """Whether copies were faster than the state allows: it was read too late, or is wrong."""
-    limit = payload_gbs(state)
-    return any(s.gbs > limit[0 if s.down else 1] * _LIKE_LINK[1] for s in copies)
 
 
 def _copies_below(matrix: Matrix, part: str) -> list[MeasuredCopy]:

@@ -10,7 +10,7 @@ import numpy as np
 from lanescope.document.contents import Finding
 from lanescope.findings.trace.evidence import Limits, bytes_text, copies_text, finding, path_rate
 from lanescope.machine import Link, Machine, PcieLink
-from lanescope.machine.pcie import is_outrun, payload_gbs
+from lanescope.machine.pcie import is_trained_down, payload_gbs
 from lanescope.trace.codes import Direction, IntArray, MemoryKind
 from lanescope.trace.limits import DIRECTIONS, Ceilings, pcie_links
 from lanescope.trace.operations import Operations
@@ -143,8 +143,10 @@ def trained_down(machine: Machine, directions: tuple[DirectionSummary, ...]) -> 
     """Yield a finding for each GPU below a link that is trained down and that saw traffic."""
     for gpu in dict.fromkeys(one.gpu for one in directions):
         own = tuple(one for one in directions if one.gpu == gpu)
+        peaks = {one.direction: _peak_gbs(one) for one in own}
+        rates = [peaks.get(direction) for direction in DIRECTIONS]
         for link in pcie_links(machine, gpu):
-            if link.pcie is not None and link.pcie.trained_down and not _awake(link.pcie, own):
+            if link.pcie is not None and is_trained_down(link.pcie, rates):
                 yield _trained_down(gpu, link, link.pcie, own)
 
 
@@ -152,13 +154,6 @@ def _peak_gbs(one: DirectionSummary) -> float | None:
     """The highest rate of a direction over 1 ms or 1 s: shorter ones hold buffered bytes."""
     windows = () if one.rates is None else one.rates.windows[1:]
     return max((w.peak_gbs for w in windows if w.peak_gbs is not None), default=None)
-
-
-def _awake(pcie: PcieLink, directions: tuple[DirectionSummary, ...]) -> bool:
-    peaks: list[float | None] = [None] * len(DIRECTIONS)
-    for one in directions:
-        peaks[DIRECTIONS.index(one.direction)] = _peak_gbs(one)
-    return is_outrun(pcie, peaks)
 
 
 def _trained_down(
