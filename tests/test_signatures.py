@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 
 import lanescope
-from lanescope.kinds import Kind, StrPath, plain_hint
+from lanescope.kinds import ArgumentKind, StrPath, plain_hint
 from lanescope.studies import ANALYSES, STUDIES
 from lanescope.units.sizes import Bytes, Size
 from lanescope.units.words import Seconds
@@ -36,7 +36,7 @@ def test_calls_are_checked_by_more_than_is_shown():
 
 
 def test_plain_hints():
-    kind = Kind("a thing", lambda value: value)
+    kind = ArgumentKind("a thing", lambda value: value)
     assert plain_hint(Annotated[int, kind]) is int
     assert plain_hint(Sequence[StrPath | None]) == Sequence[plain_hint(StrPath) | None]
     assert plain_hint(tuple[Bytes, Seconds]) == tuple[int | str, float | str]

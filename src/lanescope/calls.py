@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lanescope.errors import InputError
-from lanescope.kinds import Kind, Unfit, kind_of
+from lanescope.kinds import ArgumentKind, Unfit, kind_of
 
 T = TypeVar("T")
 _SHORT = reprlib.Repr()
@@ -144,7 +144,7 @@ def _checked_fields(cls: Any) -> Callable[[Any], None]:
     after = vars(cls).get("__post_init__")
     defaults = {n: vars(cls)[n] for n in vars(cls).get("__annotations__", ()) if n in vars(cls)}
 
-    fields: list[tuple[str, Kind, Callable[[Any], Any], Any, Any]] = []
+    fields: list[tuple[str, ArgumentKind, Callable[[Any], Any], Any, Any]] = []
 
     def __post_init__(self: Any) -> None:  # noqa: N807
         if not fields:  # its hints may name classes that come after it
@@ -169,7 +169,7 @@ def _checked_fields(cls: Any) -> Callable[[Any], None]:
     return __post_init__
 
 
-def _taken(kind: Kind, value: Any, call: str, argument: str) -> Any:
+def _taken(kind: ArgumentKind, value: Any, call: str, argument: str) -> Any:
     try:
         return kind.take(value)
     except Unfit as error:
@@ -194,7 +194,7 @@ def shown(value: Any) -> str:
 
 
 @functools.cache
-def kinds_of(target: Any) -> dict[str, Kind]:
+def kinds_of(target: Any) -> dict[str, ArgumentKind]:
     """Return what the parameters of a function, or the fields of a dataclass, take."""
     hints = typing.get_type_hints(target, include_extras=True)
     if isinstance(target, type):

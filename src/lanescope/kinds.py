@@ -38,7 +38,7 @@ class Unfit(Exception):  # noqa: N818  (never leaves this module's callers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class ArgumentKind:
     """What an argument takes.
 
     Attributes
@@ -72,7 +72,7 @@ def plain_hint(hint: Any) -> Any:
         return [plain_hint(one) for one in hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        named = (one.hint for one in arguments[1:] if isinstance(one, Kind))
+        named = (one.hint for one in arguments[1:] if isinstance(one, ArgumentKind))
         return next(named, None) or plain_hint(arguments[0])
     if not arguments or origin is typing.Literal:
         return hint
@@ -83,11 +83,11 @@ def plain_hint(hint: Any) -> Any:
 
 
 @functools.cache
-def kind_of(hint: Any) -> Kind:
+def kind_of(hint: Any) -> ArgumentKind:
     """Return what a type hint takes."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        named = [one for one in arguments[1:] if isinstance(one, Kind)]
+        named = [one for one in arguments[1:] if isinstance(one, ArgumentKind)]
         kind = named[0] if named else kind_of(arguments[0])
         options = (getattr(one, "value", None) for one in arguments[1:])
         bounded = next((one for one in options if getattr(one, "wanted", "")), None)
@@ -103,16 +103,18 @@ def kind_of(hint: Any) -> Kind:
         return _SIMPLE[hint]
     plain = origin or hint
     if not isinstance(plain, type):
-        return Kind("a value", lambda value: value)
+        return ArgumentKind("a value", lambda value: value)
     if issubclass(plain, Enum):
         return _member(plain)
     if getattr(plain, "_is_protocol", False):
         return _like(plain)
     words = f"{'an' if plain.__name__[0] in 'AEIOU' else 'a'} {plain.__name__}"
-    return Kind(words, lambda value: _fit(value, isinstance(value, plain)), plain.__name__, plain)
+    return ArgumentKind(
+        words, lambda value: _fit(value, isinstance(value, plain)), plain.__name__, plain
+    )
 
 
-def _within(kind: Kind, bounds: Any) -> Kind:
+def _within(kind: ArgumentKind, bounds: Any) -> ArgumentKind:
     """Return a kind of numbers that have the bounds of the option of the command line."""
 
     def take(value: Any) -> Any:
@@ -194,25 +196,27 @@ def word_of(value: Any) -> str:
 
 
 _SIMPLE = {
-    type(None): Kind("None", lambda value: _fit(value, value is None), is_light=True),
-    bool: Kind(
+    type(None): ArgumentKind("None", lambda value: _fit(value, value is None), is_light=True),
+    bool: ArgumentKind(
         "True or False",
         lambda value: _fit(_plain(value), isinstance(_plain(value), bool)),
         "",
         bool,
     ),
-    int: Kind("a whole number, 0 or more", _int, "whole numbers", is_light=True),
-    float: Kind("a number, 0 or more", _float, "numbers", is_light=True),
-    str: Kind("text", lambda value: _fit(value, isinstance(value, str)), "texts", str),
-    Path: Kind("a path", path_of, "paths"),
+    int: ArgumentKind("a whole number, 0 or more", _int, "whole numbers", is_light=True),
+    float: ArgumentKind("a number, 0 or more", _float, "numbers", is_light=True),
+    str: ArgumentKind("text", lambda value: _fit(value, isinstance(value, str)), "texts", str),
+    Path: ArgumentKind("a path", path_of, "paths"),
 }
 #: A word of a program's command line.
-Word = Annotated[str | os.PathLike[str], Kind("text without NUL, or a path", word_of, "words")]
+Word = Annotated[
+    str | os.PathLike[str], ArgumentKind("text without NUL, or a path", word_of, "words")
+]
 #: A file or a folder.
-StrPath = Annotated[str | os.PathLike[str], Kind("a path", path_of, "paths")]
+StrPath = Annotated[str | os.PathLike[str], ArgumentKind("a path", path_of, "paths")]
 
 
-def _any_of(kinds: list[Kind]) -> Kind:
+def _any_of(kinds: list[ArgumentKind]) -> ArgumentKind:
     takes_none = _SIMPLE[type(None)] in kinds
 
     def take(value: Any) -> Any:
@@ -228,10 +232,10 @@ def _any_of(kinds: list[Kind]) -> Kind:
 
     *words, last = dict.fromkeys(kind.words for kind in kinds)
     is_light = all(kind.is_light or kind.exact is not None for kind in kinds)
-    return Kind(f"{', '.join(words)} or {last}" if words else last, take, is_light=is_light)
+    return ArgumentKind(f"{', '.join(words)} or {last}" if words else last, take, is_light=is_light)
 
 
-def _several(kind: Kind) -> Kind:
+def _several(kind: ArgumentKind) -> ArgumentKind:
     def take(value: Any) -> tuple[Any, ...]:
         if not _is_list(value):
             return (kind.take(value),)
@@ -239,14 +243,14 @@ def _several(kind: Kind) -> Kind:
             raise Unfit
         return _items(value, [kind] * len(value))
 
-    return Kind(f"a list of {kind.several or kind.words}", take)
+    return ArgumentKind(f"a list of {kind.several or kind.words}", take)
 
 
-def _each(kinds: list[Kind]) -> Kind:
+def _each(kinds: list[ArgumentKind]) -> ArgumentKind:
     def take(value: Any) -> tuple[Any, ...]:
         return _items(_fit(value, _is_list(value) and len(value) == len(kinds)), kinds)
 
-    return Kind(f"({', '.join(kind.words for kind in kinds)})", take)
+    return ArgumentKind(f"({', '.join(kind.words for kind in kinds)})", take)
 
 
 def _is_list(value: Any) -> bool:
@@ -255,7 +259,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, collections.abc.Sequence) or getattr(value, "ndim", 0) == 1
 
 
-def _items(values: Any, kinds: list[Kind]) -> tuple[Any, ...]:
+def _items(values: Any, kinds: list[ArgumentKind]) -> tuple[Any, ...]:
     taken = []
     for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
         try:
@@ -266,7 +270,7 @@ def _items(values: Any, kinds: list[Kind]) -> tuple[Any, ...]:
     return tuple(taken)
 
 
-def _member(enum: type[Enum]) -> Kind:
+def _member(enum: type[Enum]) -> ArgumentKind:
     def take(value: Any) -> Enum:
         try:
             return enum(_fit(value, isinstance(value, str | enum)))
@@ -274,16 +278,18 @@ def _member(enum: type[Enum]) -> Kind:
             raise Unfit from None
 
     *first, last = [str(member.value) for member in enum]
-    return Kind(f"{', '.join(first)} or {last}", take, f"{', '.join(first)} and {last}", enum)
+    return ArgumentKind(
+        f"{', '.join(first)} or {last}", take, f"{', '.join(first)} and {last}", enum
+    )
 
 
-def _like(protocol: type[Any]) -> Kind:
+def _like(protocol: type[Any]) -> ArgumentKind:
     names = [name for name in typing.get_type_hints(protocol) | vars(protocol) if name[0] != "_"]
     words = f"an object with {', '.join(names)}"
-    return Kind(words, lambda value: _fit(value, all(hasattr(value, n) for n in names)))
+    return ArgumentKind(words, lambda value: _fit(value, all(hasattr(value, n) for n in names)))
 
 
-def _callable(arguments: tuple[Any, ...]) -> Kind:
+def _callable(arguments: tuple[Any, ...]) -> ArgumentKind:
     places = arguments[0] if isinstance(arguments[0], list) else None
 
     def take(value: Any) -> Any:
@@ -299,4 +305,4 @@ def _callable(arguments: tuple[Any, ...]) -> Kind:
         return value
 
     many = "" if places is None else f" that takes {len(places)} values"
-    return Kind(f"a function{many}", take)
+    return ArgumentKind(f"a function{many}", take)

@@ -14,7 +14,7 @@ import pytest
 import lanescope
 from lanescope import interruption
 from lanescope.cli import app
-from lanescope.cli.options import Alone, Excludes, Idle, Needs
+from lanescope.cli.options import Excludes, Exclusive, Ignored, Needs
 from lanescope.errors import InputError
 from lanescope.units.values import Duration, Percent, Size, Value
 from tests.cli.command_lines import listing, run, verbs
@@ -69,9 +69,9 @@ def test_rules_are_about_options_that_there_are(verb):
                 named = {*options, *others}
             case Excludes(option, others, _):
                 named = {option, *others}
-            case Alone(option, beside, _):
+            case Exclusive(option, beside, _):
                 named = {option, *beside}
-            case Idle(_, beside, _, unless):  # rules that verbs share name all of them
+            case Ignored(_, beside, _, unless):  # rules that verbs share name all of them
                 named = {beside, *filter(None, [unless])}
         assert {name for name in named if name.startswith("--")} <= known
 

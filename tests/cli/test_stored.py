@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from lanescope.cli.stored import Stored, stored_runs
+from lanescope.cli.stored import ListedRun, stored_runs
 from lanescope.store.folder import lock_folder
 from tests.cli.command_lines import run
 
@@ -176,7 +176,7 @@ def test_what_stays_keeps_no_other_run(store: Path, tmp_path: Path):
 
 
 def test_a_run_that_goes_meanwhile_is_no_error(store: Path, monkeypatch: pytest.MonkeyPatch):
-    def listed_then_gone() -> Iterator[Stored]:
+    def listed_then_gone() -> Iterator[ListedRun]:
         yield from list(stored_runs())
         shutil.rmtree(store / "b")
 

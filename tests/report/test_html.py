@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from lanescope.document.blocks import Cell, Column, Group, Kind, Table
+from lanescope.document.blocks import Column, Group, Kind, Table, TableCell
 from lanescope.report.document_page import blocks_html
 from lanescope.report.html import json_data, script, text
 from tests.report.conftest import Document
@@ -28,7 +28,9 @@ def test_code_cannot_end_its_element():
 
 def test_a_table_has_headers_for_rows_and_columns():
     columns = (Column("Path"), Column("GB/s", Kind.GBS, hint="how fast"))
-    shown = Table("What it shows", columns, [Group([["a < b", Cell(1.0, strong=True)]], "All")])
+    shown = Table(
+        "What it shows", columns, [Group([["a < b", TableCell(1.0, strong=True)]], "All")]
+    )
     source = blocks_html([shown])
     tags = Document(source).tags
     scopes = [attributes["scope"] for tag, attributes in tags if tag == "th"]

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text as RichText
 
 from lanescope.cli.output import print_blocks
-from lanescope.document.blocks import Cell, Code, Column, Group, Kind, Table, Text
+from lanescope.document.blocks import Code, Column, Group, Kind, Table, TableCell, Text
 from lanescope.report.terminal import TableOrLines, in_ascii
 
 TABLE = Table(
@@ -24,8 +24,8 @@ TABLE = Table(
     [
         Group(
             [
-                [61, "–", Cell(52.3, below=("kernel 52.1",), mark="~"), 1.5e-3],
-                [4000, "values-of-an-array.npy", Cell(0.5), None],
+                [61, "–", TableCell(52.3, below=("kernel 52.1",), mark="~"), 1.5e-3],
+                [4000, "values-of-an-array.npy", TableCell(0.5), None],
             ]
         )
     ],
@@ -71,7 +71,7 @@ class AsciiTerminal(io.TextIOWrapper):
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_texts_in_ascii_are_laid_out_as_such(width, monkeypatch):
-    rows = [[f"h0 → g{at}", Cell(55.5, mark="±"), "64 KiB … 1 MiB × 8"] for at in range(3)]
+    rows = [[f"h0 → g{at}", TableCell(55.5, mark="±"), "64 KiB … 1 MiB × 8"] for at in range(3)]
     table = Table("h0 → g0 ± 2 µs", (Column("a → b"), Column("rate", Kind.GBS), Column("…")), [])
     words = Text(["from ", Code("h0 → g0"), " ± 2 µs … " * 9])
     monkeypatch.setattr("sys.stdout", AsciiTerminal(io.BytesIO(), encoding="ascii"))

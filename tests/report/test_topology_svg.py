@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lanescope.machine import Link, LinkKind, Machine, NvLink
-from lanescope.report.topology_layout import Line
+from lanescope.report.topology_layout import TextLine
 from lanescope.report.topology_svg import topology_svg
 from tests.report import factory
 from tests.report.factory import NASTY, PCIE5
@@ -60,7 +60,7 @@ def words(machine: Machine) -> list[str]:
 def text_rectangles(root: ElementTree.Element) -> list[tuple[float, float, float, float, str]]:
     found = []
     for element in root.iter(f"{SVG}text"):
-        width = Line(element.text or "", element.get("class", "plain")).width
+        width = TextLine(element.text or "", element.get("class", "plain")).width
         x, y = float(element.get("x", 0)), float(element.get("y", 0))
         left = x if element.get("text-anchor") == "start" else x - width / 2
         found.append((left, y - 10, left + width, y + 3, element.text or ""))

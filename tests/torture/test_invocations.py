@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.cli.options import Alone, Excludes, Needs
+from lanescope.cli.options import Excludes, Exclusive, Needs
 from lanescope.errors import ExitCode
 from lanescope.units.values import (
     Duration,
@@ -217,7 +217,7 @@ class Wrong:
                 yield from (
                     [*given(first), *given(one)] for n in rule.others if (one := verb.option(n))
                 )
-            elif isinstance(rule, Alone) and (first := verb.option(rule.option)):
+            elif isinstance(rule, Exclusive) and (first := verb.option(rule.option)):
                 yield from (
                     [*given(first), *given(one)]
                     for one in verb.options

@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from lanescope.document.blocks import Cell, Table
+from lanescope.document.blocks import Table, TableCell
 from lanescope.errors import InputError
 from lanescope.report.watch_files import write_csv
 from lanescope.studies.watch_blocks import LINES, PAGE, TERMINAL, summary_sections
@@ -134,7 +134,7 @@ def test_the_summary_has_a_table_and_json_of_lines() -> None:
         (table,) = [b for b in blocks if isinstance(b, Table) and b.title == LINES]
         rows = table.groups[0].rows
         assert len(rows) == 3
-        assert isinstance(rows[0][0], Cell)
+        assert isinstance(rows[0][0], TableCell)
         assert rows[0][0].value == "job/train.py:7 step"
         assert rows[0][1] == "job/train.py:20 <module>"
     stored = summary_json(summary)

@@ -15,14 +15,14 @@ import typer
 
 from lanescope.cli.options import (
     NOT_STORED,
-    Alone,
     Excludes,
+    Exclusive,
     JsonOption,
     Needs,
     NoPageOption,
     NoStoreOption,
+    OptionRule,
     Parameter,
-    Rule,
     combines,
     option,
     with_parameters,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _OF_RUNS = ("--no-store", "--no-page")
 #: What goes together, by verb.
-_RULES: dict[str, tuple[Rule, ...]] = {
+_RULES: dict[str, tuple[OptionRule, ...]] = {
     "predict": (
         Needs(("--arrays-in", "--mapped-reads"), ("--h2d",), "is of the bytes to the GPU"),
         Needs(("--arrays-out", "--mapped-writes"), ("--d2h",), "is of the bytes back"),
@@ -44,7 +44,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
         Needs(("--memory-bandwidth",), ("--peak-flops",), "makes a roofline with another limit"),
     ),
     "compress": (
-        Alone(
+        Exclusive(
             "--from",
             (
                 *("--link-speed", "--parameters", "--machine"),

@@ -18,12 +18,12 @@ from lanescope.cli.options import (
     NOT_STORED,
     ONE_FORMAT,
     PREDICTED,
-    Alone,
     BaselineOption,
     BusyOption,
     CsvOption,
     Excludes,
-    Idle,
+    Exclusive,
+    Ignored,
     KeepsRules,
     MachineOption,
     Needs,
@@ -69,12 +69,14 @@ _RULES = (
     PREDICTED,
     Needs(("--resume",), ("--params",), "goes on with a suite, which a parameter file describes"),
     Needs(("--resume",), ("--out",), "goes on with a run folder"),
-    Alone("--params", _OF_SUITES, "runs a suite, and other options are of nvbandwidth's cases"),
-    Alone("--list", ("--params", "--resume", "--budget", "--target", "--machine"), LISTED),
+    Exclusive("--params", _OF_SUITES, "runs a suite, and other options are of nvbandwidth's cases"),
+    Exclusive("--list", ("--params", "--resume", "--budget", "--target", "--machine"), LISTED),
     Excludes("--pair", ("--pairs",), "names the pair that --pairs would draw"),
     Excludes("--size", ("--bufferSize",), "and --bufferSize say the same"),
-    Idle(("--mean", "--verbose"), "--csv", "CSV holds every copy with median and mean"),
-    Idle(("--mean", "--verbose"), "--json", "JSON holds every copy with its samples", "--format"),
+    Ignored(("--mean", "--verbose"), "--csv", "CSV holds every copy with median and mean"),
+    Ignored(
+        ("--mean", "--verbose"), "--json", "JSON holds every copy with its samples", "--format"
+    ),
 )
 
 

@@ -25,7 +25,7 @@ from lanescope.cli.compress import (
     targets_of,
     to_folder,
 )
-from lanescope.cli.options import Alone, Excludes, Needs, combines, flag, option, size_option
+from lanescope.cli.options import Excludes, Exclusive, Needs, combines, flag, option, size_option
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
 from lanescope.units.values import Value
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @combines(
     ONE_PLACE,
-    Alone("--info", ("FILE", "--json", "--max-size"), "lists what is there"),
+    Exclusive("--info", ("FILE", "--json", "--max-size"), "lists what is there"),
     Needs(("--tensor",), ("--out",), "is written into a file of its own"),
     Excludes("--tensor", ("--json",), "is one tensor alone"),
 )

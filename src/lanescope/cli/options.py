@@ -248,7 +248,7 @@ def plan_of(
     return plan.begun(interruption.began_at())
 
 
-class Rule(Protocol):
+class OptionRule(Protocol):
     """What must hold of the options that were given."""
 
     def check(self, given: Sequence[str]) -> str | None:
@@ -292,7 +292,7 @@ class Excludes:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class Exclusive:
     """One option leaves no place for any others but some."""
 
     option: str
@@ -309,7 +309,7 @@ class Alone:
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class Ignored:
     """Options that one leaves without effect, `unless` another one is there; it harms nobody."""
 
     options: tuple[str, ...]
@@ -330,14 +330,14 @@ NOT_STORED = Excludes("--no-store", ("--out",), "stores nothing")
 ONE_FORMAT = Excludes(
     "--json", ("--csv",), "and --csv exclude each other, and the run folder holds both"
 )
-PREDICTED = Idle(
+PREDICTED = Ignored(
     ("--budget", "--target", "--samples", "--allow-busy"),
     "--machine",
     "results for a described machine are predicted and not sampled",
 )
 
 
-def combines(*rules: Rule) -> Callable[[Verb], Verb]:
+def combines(*rules: OptionRule) -> Callable[[Verb], Verb]:
     """Give a verb the rules of its options."""
 
     def with_rules(verb: Verb) -> Verb:

@@ -40,7 +40,7 @@ _DAY_NS = 86_400 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ListedRun:
     """A run as the list shows it; fields that its manifest has not are empty."""
 
     name: str
@@ -266,7 +266,7 @@ def compare(
     raise typer.Exit(compare_runs(_read(before), _read(after), threshold, json=json))
 
 
-def stored_runs() -> Iterator[Stored]:
+def stored_runs() -> Iterator[ListedRun]:
     """Yield the runs of the runs folder; what cannot be read is shown as damaged."""
     from lanescope.codec.files import read_json
     from lanescope.store.folder import MANIFEST, default_runs_folder
@@ -280,14 +280,14 @@ def stored_runs() -> Iterator[Stored]:
         content = content if isinstance(content, dict) else {"state": "damaged"}
         verb, started, state = (str(content.get(k, "")) for k in ("verb", "started", "state"))
         machine = _machine_name(path.parent)
-        yield Stored(path.parent.name, verb, started, state, machine, path.parent)
+        yield ListedRun(path.parent.name, verb, started, state, machine, path.parent)
 
 
-def _latest_first() -> list[Stored]:
+def _latest_first() -> list[ListedRun]:
     return sorted(stored_runs(), key=lambda one: one.order, reverse=True)
 
 
-def _fields(one: Stored) -> dict[str, Any]:
+def _fields(one: ListedRun) -> dict[str, Any]:
     return {n: getattr(one, n) for n in ("name", "verb", "started", "state", "machine", "bytes")}
 
 
@@ -303,7 +303,7 @@ def _machine_name(folder: Path) -> str:
     return line.partition("=")[2].strip().strip('"')
 
 
-def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterator[Stored]:
+def _chosen(names: list[str], keep: int | None, older_ns: int | None) -> Iterator[ListedRun]:
     from lanescope.store.folder import find_run
 
     if not names and keep is None and older_ns is None:

@@ -26,11 +26,11 @@ from lanescope.cli.options import (
     NOT_STORED,
     ONE_FORMAT,
     PREDICTED,
-    Alone,
     BaselineOption,
     BusyOption,
     Combined,
     CsvOption,
+    Exclusive,
     JsonOption,
     MachineOption,
     NoPageOption,
@@ -200,7 +200,7 @@ def command_of(study: type[Study]) -> Callable[..., None]:
     if study.listable:
         names = [_name(about) for _, _, about in options_of(study)]
         of_estimate = ("--budget", "--target") if study.estimates else ()
-        rules.append(Alone("--list", (*names, "--machine", *of_estimate), LISTED))
+        rules.append(Exclusive("--list", (*names, "--machine", *of_estimate), LISTED))
     return combines(*rules)(command)
 
 

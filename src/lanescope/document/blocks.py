@@ -80,7 +80,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class SectionLink:
     """Words that lead to a section or a part of the same document."""
 
     words: str
@@ -99,7 +99,7 @@ Words: TypeAlias = str | tuple["str | Code | Badge", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A value of a table that needs more than its column says.
 
     Attributes
@@ -126,7 +126,9 @@ class Cell:
     badge: Badge | None = None
 
 
-Value: TypeAlias = "str | int | float | Span | Estimate | Badge | Judgement | Code | Link | None"
+Value: TypeAlias = (
+    "str | int | float | Span | Estimate | Badge | Judgement | Code | SectionLink | None"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class ColumnOf(Generic[Thing]):
     """
 
     title: str
-    shows: Callable[[Thing], Value | Cell]
+    shows: Callable[[Thing], Value | TableCell]
     kind: Kind = Kind.TEXT
     hint: str | None = None
 
@@ -167,7 +169,7 @@ class ColumnOf(Generic[Thing]):
 class Group:
     """Rows of a table under a heading; an empty heading shows none."""
 
-    rows: Sequence[Sequence[Value | Cell]]
+    rows: Sequence[Sequence[Value | TableCell]]
     heading: str = ""
 
 
@@ -244,7 +246,7 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Subsection:
     """A part of a section, under a heading of its own; parts stand beside each other.
 
     Attributes
@@ -263,7 +265,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class TintedTable:
     """A table whose cells are tinted by what they reach; its first column names the row."""
 
     table: Table
@@ -284,7 +286,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class CodeListing:
     """Lines of code as they are, and as they should be.
 
     Attributes
@@ -327,7 +329,7 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Timeline:
+class TimelineBlock:
     """What happened when, as a page draws it; a terminal has none.
 
     Attributes
@@ -359,15 +361,15 @@ Block: TypeAlias = (
     | Bullets
     | Facts
     | Table
-    | Matrix
+    | TintedTable
     | AnyChart
     | Findings
-    | Listing
+    | CodeListing
     | Drawing
     | Download
-    | Timeline
+    | TimelineBlock
     | Details
-    | Part
+    | Subsection
     | Section
 )
 #: Those of them that are drawn as plots.
@@ -379,7 +381,7 @@ def charts_of(blocks: Iterable[Block]) -> Iterator[AnyChart]:
     for block in blocks:
         if isinstance(block, CHARTS):
             yield block
-        elif isinstance(block, Details | Part | Section):
+        elif isinstance(block, Details | Subsection | Section):
             yield from charts_of(block.blocks)
 
 

@@ -81,7 +81,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ShadedSpan:
     """A part of the x axis with a name, which is shaded; the name shows where there is room."""
 
     begin: float
@@ -120,7 +120,7 @@ class Chart:
     band: str = ""
     notes: tuple[str, ...] = ()
     main: bool = True
-    spans: tuple[Span, ...] = ()
+    spans: tuple[ShadedSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from lanescope.document.blocks import (
     Badge,
     Block,
     Bullets,
-    Cell,
     Code,
     ColumnOf,
     Document,
@@ -23,6 +22,7 @@ from lanescope.document.blocks import (
     Kind,
     Section,
     Table,
+    TableCell,
     Text,
     Tone,
 )
@@ -195,7 +195,7 @@ class FleetReport:
     def _wrong(self) -> Iterator[Block]:
         if self.suspects:
             columns: list[ColumnOf[Suspect]] = [
-                ColumnOf("node", lambda one: Cell(one.host, strong=True)),
+                ColumnOf("node", lambda one: TableCell(one.host, strong=True)),
                 ColumnOf("part", lambda one: one.part or "the node"),
                 ColumnOf("what is wrong", _what_is_wrong),
                 ColumnOf("judged by", lambda one: one.judged_by),
@@ -230,8 +230,8 @@ class FleetReport:
         return Table.of("Every node", columns, nodes)
 
 
-def _what_is_wrong(one: Suspect) -> Cell:
-    return Cell(one.sentence, below=(one.remedy,) if one.remedy else ())
+def _what_is_wrong(one: Suspect) -> TableCell:
+    return TableCell(one.sentence, below=(one.remedy,) if one.remedy else ())
 
 
 def _state_badge(node: NodeReport) -> Badge:

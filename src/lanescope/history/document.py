@@ -11,12 +11,12 @@ from statistics import median
 from lanescope.document.blocks import (
     Badge,
     Block,
-    Cell,
     Column,
     ColumnOf,
     Group,
     Style,
     Table,
+    TableCell,
     Text,
     Tone,
     Value,
@@ -256,15 +256,15 @@ def changes_headline(found: Sequence[Change], judged: int, series: int, runs: in
     )
 
 
-def _change_cells(one: Change) -> list[Value | Cell]:
+def _change_cells(one: Change) -> list[Value | TableCell]:
     tone = Tone.BAD if one.newest and one.effect < 0 else None
     return [
-        Cell(f"{one.last_before[:16]} to {one.first_after[:16]}", below=one.also_changed),
+        TableCell(f"{one.last_before[:16]} to {one.first_after[:16]}", below=one.also_changed),
         one.label,
         one.devices,
         f"{value_text(one.before, one.unit)} ({one.runs[0]})",
         f"{value_text(one.after, one.unit)} ({one.runs[1]})",
-        Cell(_effect_text(one.effect, one.half_width), tone=tone, strong=tone is not None),
+        TableCell(_effect_text(one.effect, one.half_width), tone=tone, strong=tone is not None),
     ]
 
 
@@ -294,7 +294,7 @@ def series_blocks(shown: Sequence[Sequence[Point]], least_effect: float) -> list
     return [Table("Paths over their runs", columns, [Group(rows)], (note, *more))]
 
 
-def _series_cells(points: Sequence[Point], least_effect: float) -> list[Value | Cell]:
+def _series_cells(points: Sequence[Point], least_effect: float) -> list[Value | TableCell]:
     newest = points[-1]
     middle = median(point.observation.value for point in points)
     earlier = [(point.observation.unit, point.observation.value) for point in points[:-1]]
@@ -308,7 +308,9 @@ def _series_cells(points: Sequence[Point], least_effect: float) -> list[Value | 
         newest.began[:10],
         value_text(middle, newest.observation.unit),
         percent_text(scatter(speeds)) if len(points) > 2 else "-",
-        Cell(value_text(newest.observation.value, newest.observation.unit), badge=_badge(compared)),
+        TableCell(
+            value_text(newest.observation.value, newest.observation.unit), badge=_badge(compared)
+        ),
     ]
 
 

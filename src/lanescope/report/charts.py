@@ -27,7 +27,7 @@ from lanescope.document.contents import (
     Curve,
     HeatCell,
     HeatMap,
-    Span,
+    ShadedSpan,
     subtitle,
 )
 from lanescope.errors import InputError
@@ -284,7 +284,7 @@ def _cells(chart: HeatMap) -> Spec:
     return {"data": {"values": values}, "layer": layers, **_meta(entries, chart.rows)}
 
 
-def _datum(value: BarRow | Bar | HeatCell | Span) -> Spec:
+def _datum(value: BarRow | Bar | HeatCell | ShadedSpan) -> Spec:
     """The numbers and texts of a part of a chart, by the names of its fields."""
     known = ((one.name, getattr(value, one.name)) for one in fields(value))
     return {

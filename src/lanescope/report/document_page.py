@@ -23,8 +23,8 @@ from lanescope.document.blocks import (
     Banner,
     Block,
     Bullets,
-    Cell,
     Code,
+    CodeListing,
     Column,
     Details,
     Document,
@@ -36,15 +36,15 @@ from lanescope.document.blocks import (
     Headline,
     Judgement,
     Kind,
-    Link,
-    Listing,
-    Matrix,
-    Part,
     Section,
+    SectionLink,
     Style,
+    Subsection,
     Table,
+    TableCell,
     Text,
-    Timeline,
+    TimelineBlock,
+    TintedTable,
     Tone,
     Value,
     Words,
@@ -97,7 +97,7 @@ _THEMES = {
     "dark": theme("#e3e8ee", "#a3aeb9", "#3a444f"),
 }
 #: Blocks that stand beside each other where there is room.
-_SIDE_BY_SIDE = {Part: "parts", Matrix: "matrices"}
+_SIDE_BY_SIDE = {Subsection: "parts", TintedTable: "matrices"}
 #: More of a file that a page holds than this is compressed.
 _MOST_PLAIN_BYTES = 256 * 1024
 _MOST_EVIDENCE = 6
@@ -124,7 +124,9 @@ def document_page(document: Document, *, static: bool = False) -> str:
         return page_frame(document.title, body, scripts=False)
     plots = _InteractivePlots()
     body = _body(document, plots.draw)
-    timed = any(isinstance(block, Timeline) for one in document.sections for block in one.blocks)
+    timed = any(
+        isinstance(block, TimelineBlock) for one in document.sections for block in one.blocks
+    )
     styles = ("style.css", "timeline.css") if timed else ("style.css",)
     return page_frame(document.title, body + plots.script(), styles)
 
@@ -132,7 +134,9 @@ def document_page(document: Document, *, static: bool = False) -> str:
 def _small(document: Document) -> Document:
     """Return a document for pages without scripts: no timelines, nothing long that is folded."""
     sections = [
-        replace(one, blocks=[_unless_long(b) for b in one.blocks if not isinstance(b, Timeline)])
+        replace(
+            one, blocks=[_unless_long(b) for b in one.blocks if not isinstance(b, TimelineBlock)]
+        )
         for one in document.sections
     ]
     return replace(document, sections=sections)
@@ -320,19 +324,19 @@ def _block(block: Block, draw: DrawChart | None) -> str:
         return _bullets(block)
     if isinstance(block, Findings):
         return _findings(block)
-    if isinstance(block, Listing):
+    if isinstance(block, CodeListing):
         return _listing(block)
     if isinstance(block, Drawing):
         return f'<div class="picture{" wide" if block.wide else ""}">{block.svg}</div>'
     if isinstance(block, Download):
         return _download(block)
-    if isinstance(block, Timeline):
+    if isinstance(block, TimelineBlock):
         return "" if draw is None else timeline_html(block)
     if isinstance(block, Facts):
         return html.definitions((term, Markup(_words(words))) for term, words in block.pairs)
     if isinstance(block, Table):
         return _table(block)
-    if isinstance(block, Matrix):
+    if isinstance(block, TintedTable):
         return _table(block.table)
     if isinstance(block, Details):
         inner = blocks_html(block.blocks, draw)
@@ -340,7 +344,7 @@ def _block(block: Block, draw: DrawChart | None) -> str:
             return inner
         state = " open" if block.opened else ""
         return f"<details{state}><summary>{text(block.summary)}</summary>{inner}</details>"
-    if isinstance(block, Part):
+    if isinstance(block, Subsection):
         wide = " wide" if block.wide else ""
         return (
             f'<article class="part{wide}" id="{text(block.key)}"><h3>{text(block.title)}</h3>'
@@ -358,7 +362,7 @@ def _bullets(block: Bullets) -> str:
     return f'<div class="quiet">{listed}</div>' if block.style is Style.QUIET else listed
 
 
-def _listing(block: Listing) -> str:
+def _listing(block: CodeListing) -> str:
     lines = "\n".join(f"{sign} {line}".rstrip() for sign, line in listing_lines(block.snippet))
     head = f"<p>{text(listing_head(block))}</p>"
     return f'{head}<pre class="listing">{text(lines)}</pre>' if lines else head
@@ -390,7 +394,7 @@ def _opportunity(found: Finding) -> Markup:
             Bullets(found.evidence),
             Text(f"Gain: {found.basis}. Only if:"),
             Bullets(found.conditions),
-            *map(Listing, found.code),
+            *map(CodeListing, found.code),
             Text(("To confirm: ", Code(found.confirm))),
         ]
     )
@@ -447,7 +451,7 @@ def _group(columns: list[Column], drawn: list[int], group: Group, *, named: bool
     return f"<tbody>{heading}{rows}</tbody>"
 
 
-def _row(columns: list[Column], row: list[Value | Cell], *, named: bool) -> str:
+def _row(columns: list[Column], row: list[Value | TableCell], *, named: bool) -> str:
     first, *rest = (
         _cell(column, cell_of(value)).html for column, value in zip(columns, row, strict=True)
     )
@@ -458,7 +462,7 @@ def _row(columns: list[Column], row: list[Value | Cell], *, named: bool) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _cell(column: Column, cell: Cell) -> Markup:
+def _cell(column: Column, cell: TableCell) -> Markup:
     shown = _value(column, cell) + text(cell.mark)
     if cell.strong:
         shown = f"<strong>{shown}</strong>"
@@ -477,7 +481,7 @@ def _cell(column: Column, cell: Cell) -> Markup:
     return Markup(shown + "".join(f'<br><span class="quiet">{text(b)}</span>' for b in cell.below))
 
 
-def _value(column: Column, cell: Cell) -> str:
+def _value(column: Column, cell: TableCell) -> str:
     value = cell.value
     if isinstance(value, Badge):
         return badge(value)
@@ -486,7 +490,7 @@ def _value(column: Column, cell: Cell) -> str:
         return f"{badge(value.badge)} {text(value.reason)}{remedy}"
     if isinstance(value, Code):
         return f"<code>{text(value.words)}</code>"
-    if isinstance(value, Link):
+    if isinstance(value, SectionLink):
         return f'<a href="#{text(value.key)}">{text(value.words)}</a>'
     shown = text(value_text(column, value))
     if column.kind is Kind.SHARE and cell.tone is not None and isinstance(value, float):

@@ -15,15 +15,15 @@ from lanescope.document.blocks import (
     Badge,
     Block,
     Bullets,
-    Cell,
     Code,
+    CodeListing,
     Column,
     Facts,
     Judgement,
     Kind,
-    Link,
-    Listing,
+    SectionLink,
     Span,
+    TableCell,
     Text,
     Tone,
     Value,
@@ -260,7 +260,7 @@ def value_text(column: Column, value: Value) -> str:
         return f"{value.badge.word}: {value.reason}{remedy}"
     if isinstance(value, Badge):
         return value.word
-    if isinstance(value, Code | Link):
+    if isinstance(value, Code | SectionLink):
         return value.words
     if isinstance(value, str):
         return value
@@ -272,9 +272,9 @@ def is_number(column: Column) -> bool:
     return column.kind not in (Kind.TEXT, Kind.BAR)
 
 
-def cell_of(value: Value | Cell) -> Cell:
+def cell_of(value: Value | TableCell) -> TableCell:
     """Return a value as a cell."""
-    return value if isinstance(value, Cell) else Cell(value)
+    return value if isinstance(value, TableCell) else TableCell(value)
 
 
 def pieces(words: Words) -> tuple[str | Code | Badge, ...]:
@@ -294,7 +294,7 @@ def finding_blocks(findings: Sequence[Finding]) -> list[Block]:
     return blocks
 
 
-def listing_head(block: Listing) -> str:
+def listing_head(block: CodeListing) -> str:
     """Return what stands above the lines of a listing, or in their place."""
     snippet, marks = block.snippet, f"({block.marks}) " if block.marks else ""
     why = f" {snippet.why_none}." if snippet.why_none else ""

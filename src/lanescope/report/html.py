@@ -113,16 +113,16 @@ class Markup:
     html: str
 
 
-Cell = str | Markup
+HtmlCell = str | Markup
 
 
-def definitions(pairs: Iterable[tuple[str, Cell]]) -> str:
+def definitions(pairs: Iterable[tuple[str, HtmlCell]]) -> str:
     """Return a list of terms with their descriptions."""
     rows = "".join(f"<dt>{text(term)}</dt><dd>{_inner(value)}</dd>" for term, value in pairs)
     return f"<dl>{rows}</dl>"
 
 
-def items(values: Iterable[Cell]) -> str:
+def items(values: Iterable[HtmlCell]) -> str:
     """Return a bulleted list."""
     return "<ul>" + "".join(f"<li>{_inner(value)}</li>" for value in values) + "</ul>"
 
@@ -161,7 +161,7 @@ def script(source: str) -> str:
     return f"<script>{source.replace('<!--', '<' + chr(92) + '!--')}</script>"
 
 
-def _inner(cell: Cell) -> str:
+def _inner(cell: HtmlCell) -> str:
     return cell.html if isinstance(cell, Markup) else text(cell)
 
 

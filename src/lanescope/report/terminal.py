@@ -16,21 +16,21 @@ from lanescope.document.blocks import (
     Badge,
     Block,
     Bullets,
-    Cell,
     Code,
+    CodeListing,
     Column,
     Details,
     Facts,
     Findings,
     Judgement,
     Kind,
-    Listing,
-    Matrix,
-    Part,
     Section,
     Style,
+    Subsection,
     Table,
+    TableCell,
     Text,
+    TintedTable,
     Tone,
     Words,
 )
@@ -81,12 +81,12 @@ def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
             yield from map(_words, block.items)
         elif isinstance(block, Facts):
             yield from (_words((f"{term}: ", *pieces(words))) for term, words in block.pairs)
-        elif isinstance(block, Matrix):
+        elif isinstance(block, TintedTable):
             yield _rich_table(block.table)
         elif isinstance(block, Table):
             yield TableOrLines(block)
             yield from (RichText(note, "dim italic") for note in block.notes)
-        elif isinstance(block, Listing):
+        elif isinstance(block, CodeListing):
             yield from _listing(block)
         elif isinstance(block, Findings):
             if block.brief:
@@ -95,7 +95,7 @@ def renderables(blocks: Sequence[Block]) -> Iterator[RenderableType]:
                 yield from renderables(finding_blocks(block.found))
         elif isinstance(block, Details):
             yield from renderables(block.blocks) if block.on_terminal else ()
-        elif isinstance(block, Part):
+        elif isinstance(block, Subsection):
             yield RichText.assemble((block.title, "bold"), f"  {block.about}")
             yield from renderables(block.blocks)
             yield ""
@@ -189,13 +189,13 @@ def _lines(table: Table) -> Iterator[RichText]:
             yield RichText("; ").join(values)
 
 
-def _in_line(column: Column, cell: Cell) -> RichText:
+def _in_line(column: Column, cell: TableCell) -> RichText:
     """Return a cell in one line: what stands below its value follows in brackets."""
     first, *below = _cell(column, cell).split("\n")
     return RichText.assemble(first, *(part for line in below for part in (" (", line, ")")))
 
 
-def _cell(column: Column, cell: Cell) -> RichText:
+def _cell(column: Column, cell: TableCell) -> RichText:
     if column.kind is Kind.BAR:
         share = cell.value if isinstance(cell.value, float) else 0.0
         return RichText("█" * round(min(share, 1.0) * _BAR_COLUMNS))
@@ -217,7 +217,7 @@ def _cell(column: Column, cell: Cell) -> RichText:
     return text
 
 
-def _listing(block: Listing) -> Iterator[RichText]:
+def _listing(block: CodeListing) -> Iterator[RichText]:
     yield RichText(listing_head(block))
     tones = {"-": Tone.QUIET, "+": Tone.GOOD}
     for sign, line in listing_lines(block.snippet):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lanescope.codec.fields import from_attributes
-from lanescope.document.blocks import Timeline
+from lanescope.document.blocks import TimelineBlock
 from lanescope.report.html import FROM_GPU, TO_GPU, items, json_data, page_file, script, text
 from lanescope.report.timeline_lanes import HEADING, NO_GPU, Lanes, lanes_of, with_ranges
 from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, What
@@ -117,7 +117,7 @@ def _bit_length(values: IntArray) -> IntArray:
     return lengths
 
 
-def timeline_of(run: WatchRun) -> Timeline | None:
+def timeline_of(run: WatchRun) -> TimelineBlock | None:
     """Return the timeline of a watch; None without data."""
     timeline = run.timeline
     if not any(len(c) for c in timeline.counters) and not len(timeline.operations):
@@ -159,7 +159,7 @@ def packed(
     groups: Sequence[RowGroup],
     span: tuple[int, int],
     notes: tuple[str, ...] = (),
-) -> Timeline:
+) -> TimelineBlock:
     """Return rows as the block that a page draws; `span` is in nanoseconds since 1970."""
     pack = Pack()
     start, end = span
@@ -172,10 +172,10 @@ def packed(
         **_data(lanes, series, start, pack),
         "columns": pack.columns,
     }
-    return Timeline(data, pack.base64(), notes)
+    return TimelineBlock(data, pack.base64(), notes)
 
 
-def timeline_html(shown: Timeline) -> str:
+def timeline_html(shown: TimelineBlock) -> str:
     """Return a timeline's place in a page with its data and scripts."""
     scripts = "".join(page_file(name) for name in _SCRIPTS)
     notes = items(shown.notes) if shown.notes else ""

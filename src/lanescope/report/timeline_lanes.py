@@ -36,7 +36,7 @@ _COLOUR = "#8d6aa8"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class LaneRows:
     """Rows of lanes, ordered by lane and start.
 
     Attributes
@@ -56,16 +56,16 @@ class Rows:
     pageable: BoolArray
     joinable: IntArray
 
-    def taken(self, places: IntArray) -> Rows:
+    def taken(self, places: IntArray) -> LaneRows:
         """Return some rows in another order."""
         columns = (getattr(self, field.name) for field in dataclasses.fields(self)[1:])
-        return Rows(self.operations.rows(places), *(column[places] for column in columns))
+        return LaneRows(self.operations.rows(places), *(column[places] for column in columns))
 
-    def in_order(self) -> Rows:
+    def in_order(self) -> LaneRows:
         """Return the rows by lane and start."""
         return self.taken(np.lexsort((self.operations.start_ns, self.lane)))
 
-    def joined(self) -> Rows:
+    def joined(self) -> LaneRows:
         """Return the rows with neighbours merged that may be."""
         if not len(self.operations):
             return self
@@ -77,7 +77,7 @@ class Rows:
             end_ns=np.maximum.reduceat(self.operations.end_ns, starts),
             bytes=np.add.reduceat(self.operations.bytes, starts),
         )
-        return Rows(
+        return LaneRows(
             operations,
             self.lane[starts],
             np.add.reduceat(self.merged, starts),
@@ -87,7 +87,9 @@ class Rows:
         )
 
 
-def rows_of(operations: Operations, lane_of: Callable[[Operations], IntArray], most: int) -> Rows:
+def rows_of(
+    operations: Operations, lane_of: Callable[[Operations], IntArray], most: int
+) -> LaneRows:
     """Return operations as rows of lanes, at most about `most`."""
     if len(operations) <= most:
         every = Operations.concat(list(operations.pieces()))
@@ -97,22 +99,24 @@ def rows_of(operations: Operations, lane_of: Callable[[Operations], IntArray], m
     parts = [joining(piece) for piece in operations.pieces()]
     columns = (
         np.concatenate([getattr(part, field.name) for part in parts])
-        for field in dataclasses.fields(Rows)[1:]
+        for field in dataclasses.fields(LaneRows)[1:]
     )
     return (
-        Rows(Operations.concat([part.operations for part in parts]), *columns).in_order().joined()
+        LaneRows(Operations.concat([part.operations for part in parts]), *columns)
+        .in_order()
+        .joined()
     )
 
 
-def _rows(piece: Operations, lane: IntArray, joinable: IntArray) -> Rows:
+def _rows(piece: Operations, lane: IntArray, joinable: IntArray) -> LaneRows:
     pageable = piece.host_memory == MemoryKind.PAGEABLE
     ones = np.ones(len(piece), np.int64)
-    return Rows(piece, lane, ones, piece.end_ns - piece.start_ns, pageable, joinable)
+    return LaneRows(piece, lane, ones, piece.end_ns - piece.start_ns, pageable, joinable)
 
 
 def _joining(
     operations: Operations, lane_of: Callable[[Operations], IntArray], most: int
-) -> Callable[[Operations], Rows]:
+) -> Callable[[Operations], LaneRows]:
     """Return what makes rows of a piece."""
     half = max(1, int(most * _KEPT_SHARE / 2))
     largest = [np.empty(0, np.int64)] * 2
@@ -124,7 +128,7 @@ def _joining(
     chosen = [_Largest(column) for column in largest]
     parts = max(1, int(most * _KEPT_SHARE) // len(lanes))
 
-    def join(piece: Operations) -> Rows:
+    def join(piece: Operations) -> LaneRows:
         sizes = zip(chosen, _size(piece), strict=True)
         lasting = np.logical_or.reduce([one.among(column) for one, column in sizes])
         part = (piece.start_ns - begin) * parts // max(1, end - begin + 1)

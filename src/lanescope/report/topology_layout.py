@@ -17,7 +17,7 @@ _LINE_CHARACTERS = 22
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line of text with its style: ``name``, ``plain``, ``quiet`` or ``warn``."""
 
     text: str
@@ -36,9 +36,9 @@ class Box:
 
     id: str
     kind: str
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
     hint: str | None = None
-    label: tuple[Line, ...] = ()
+    label: tuple[TextLine, ...] = ()
     linked: bool = False
     trained_down: bool = False
     children: list[Box] = field(default_factory=list)
@@ -89,19 +89,21 @@ def nvswitch_boxes(machine: Machine) -> list[Box]:
     names = {s.id: s.name for s in machine.switches}
     return [
         Box(
-            part, "nvswitch", tuple(Line(w.text, "name") for w in _wrapped(names.get(part) or part))
+            part,
+            "nvswitch",
+            tuple(TextLine(w.text, "name") for w in _wrapped(names.get(part) or part)),
         )
         for part in sorted(ends - gpus - pcie_ends)
     ]
 
 
-def link_label(link: Link) -> tuple[Line, ...]:
+def link_label(link: Link) -> tuple[TextLine, ...]:
     """Return what stands on a link: its kind, its payload limit, and a warning."""
-    lines = [Line(link.best_label)]
+    lines = [TextLine(link.best_label)]
     if link.payload_gbs is not None:
-        lines.append(Line(payload_text(link), "quiet"))
+        lines.append(TextLine(payload_text(link), "quiet"))
     if warning := trained_down_text(link):
-        lines.append(Line(warning, "warn"))
+        lines.append(TextLine(warning, "warn"))
     return tuple(lines)
 
 
@@ -144,7 +146,7 @@ def _hang_unlinked(machine: Machine, boxes: dict[str, Box], placed: set[str]) ->
         parent = None if gpu.node is None else boxes.get(f"h{gpu.node}")
         if gpu.id not in placed and parent is not None:
             parent.children.append(boxes[gpu.id])
-            boxes[gpu.id].label = (Line("link not known", "quiet"),)
+            boxes[gpu.id].label = (TextLine("link not known", "quiet"),)
             placed.add(gpu.id)
 
 
@@ -171,48 +173,48 @@ def _set_levels(roots: list[Box]) -> None:
 
 
 def _node_box(node: NumaNode) -> Box:
-    lines = [Line(node.id, "name")]
+    lines = [TextLine(node.id, "name")]
     if node.cores:
         threads = sum(len(core) for core in node.cores)
         cores = count_text(len(node.cores), "core")
         more = f", {threads} threads" if threads > len(node.cores) else ""
-        lines.append(Line(cores + more))
+        lines.append(TextLine(cores + more))
     else:
-        lines.append(Line("no cores"))
+        lines.append(TextLine("no cores"))
     if node.memory_bytes is not None:
         size = f"{bytes_text(node.memory_bytes)} " if node.memory_bytes else "no "
-        lines.append(Line(f"{size}memory"))
+        lines.append(TextLine(f"{size}memory"))
     if node.memory_gbs is not None:
-        lines.append(Line(f"memory limit {gbs_text(node.memory_gbs)} GB/s", "quiet"))
+        lines.append(TextLine(f"memory limit {gbs_text(node.memory_gbs)} GB/s", "quiet"))
     else:
-        lines.append(Line("memory limit not known", "quiet"))
+        lines.append(TextLine("memory limit not known", "quiet"))
     return Box(node.id, "node", tuple(lines), hint=node.memory_detail)
 
 
 def _switch_box(switch: Switch) -> Box:
-    return Box(switch.id, "switch", (Line(switch.id, "name"), *_wrapped(switch.name)))
+    return Box(switch.id, "switch", (TextLine(switch.id, "name"), *_wrapped(switch.name)))
 
 
 def _gpu_box(gpu: Gpu) -> Box:
-    lines = [Line(gpu.id, "name"), *_wrapped(gpu.name)]
+    lines = [TextLine(gpu.id, "name"), *_wrapped(gpu.name)]
     if gpu.memory_bytes is not None:
-        lines.append(Line(f"{bytes_text(gpu.memory_bytes)} memory"))
+        lines.append(TextLine(f"{bytes_text(gpu.memory_bytes)} memory"))
     if gpu.pci_address is not None:
-        lines.append(Line(gpu.pci_address, "quiet"))
+        lines.append(TextLine(gpu.pci_address, "quiet"))
     if gpu.unavailable is None:
         return Box(gpu.id, "gpu", tuple(lines))
-    lines.append(Line("not available", "warn"))
+    lines.append(TextLine("not available", "warn"))
     return Box(gpu.id, "gpu", tuple(lines), hint=gpu.unavailable)
 
 
-def _wrapped(name: str) -> list[Line]:
+def _wrapped(name: str) -> list[TextLine]:
     lines: list[str] = []
     for word in name.split():
         if lines and len(lines[-1]) + 1 + len(word) <= _LINE_CHARACTERS:
             lines[-1] += f" {word}"
         else:
             lines += [word[i : i + _LINE_CHARACTERS] for i in range(0, len(word), _LINE_CHARACTERS)]
-    return [Line(line) for line in lines]
+    return [TextLine(line) for line in lines]
 
 
 _COLUMN_GAP = 20.0
@@ -224,7 +226,7 @@ THIN_LANE_PIXELS = 9.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class CrossLink:
     """A sideways connection between two boxes: where it starts, ends and how far out.
 
     Attributes
@@ -262,7 +264,9 @@ def every_box(roots: Sequence[Box]) -> list[Box]:
     return boxes
 
 
-def lanes(ends: Sequence[tuple[str, str]], boxes: dict[str, Box], text_width: float) -> list[Lane]:
+def lanes(
+    ends: Sequence[tuple[str, str]], boxes: dict[str, Box], text_width: float
+) -> list[CrossLink]:
     """Give sideways connections lanes in which none overlaps another.
 
     Each gets its own point of contact on its boxes, so that lines of different
@@ -272,7 +276,7 @@ def lanes(ends: Sequence[tuple[str, str]], boxes: dict[str, Box], text_width: fl
     order = sorted(range(len(ends)), key=lambda i: (spans[i][1] - spans[i][0], spans[i][0]))
     contacts = _contacts(ends, boxes)
     rows: list[list[tuple[float, float]]] = []
-    placed: dict[int, Lane] = {}
+    placed: dict[int, CrossLink] = {}
     for i in order:
         left, right = sorted(contacts[i])
         middle, need = (left + right) / 2, max(right - left, text_width) / 2 + 8
@@ -286,7 +290,7 @@ def lanes(ends: Sequence[tuple[str, str]], boxes: dict[str, Box], text_width: fl
         if row == len(rows):
             rows.append([])
         rows[row].append((low, high))
-        placed[i] = Lane(left, right, row)
+        placed[i] = CrossLink(left, right, row)
     return [placed[i] for i in range(len(ends))]
 
 

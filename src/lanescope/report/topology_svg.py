@@ -12,7 +12,7 @@ from lanescope.report.topology_layout import (
     LINE_PIXELS,
     THIN_LANE_PIXELS,
     Box,
-    Line,
+    TextLine,
     every_box,
     forest,
     lanes,
@@ -75,7 +75,7 @@ def draw_bracket(left: float, right: float, boxes_y: float, level: float, style:
     )
 
 
-def draw_label(x: float, middle: float, lines: Sequence[Line]) -> list[str]:
+def draw_label(x: float, middle: float, lines: Sequence[TextLine]) -> list[str]:
     """Return text on a link, on a patch of the background so that the line does not cross it."""
     if not lines:
         return []
@@ -92,7 +92,7 @@ def draw_label(x: float, middle: float, lines: Sequence[Line]) -> list[str]:
     return [patch, *texts]
 
 
-def draw_text(x: float, y: float, line: Line, anchor: str) -> str:
+def draw_text(x: float, y: float, line: TextLine, anchor: str) -> str:
     """Return a line of text, its base line at `y`."""
     return (
         f'<text class="{line.style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
@@ -127,14 +127,14 @@ def topology_svg(machine: Machine) -> str:
         *(draw_box(box) for box in boxes.values()),
     ]
     if not boxes:
-        header.append(Line("no parts are known", "quiet"))
+        header.append(TextLine("no parts are known", "quiet"))
         bottom = top + LINE_PIXELS
     width = max([right + _MARGIN, *(_MARGIN * 2 + line.width * 1.2 for line in header)])
     return _document(machine, header, parts, width, bottom + _MARGIN)
 
 
 def _document(
-    machine: Machine, header: Sequence[Line], parts: Sequence[str], width: float, height: float
+    machine: Machine, header: Sequence[TextLine], parts: Sequence[str], width: float, height: float
 ) -> str:
     title = escape(f"Topology of {machine.name}")
     head = "".join(
@@ -150,14 +150,14 @@ def _document(
     )
 
 
-def _header_lines(machine: Machine) -> list[Line]:
-    lines = [Line(machine.name, "title")]
+def _header_lines(machine: Machine) -> list[TextLine]:
+    lines = [TextLine(machine.name, "title")]
     if machine.cpu is not None:
-        lines.append(Line(machine.cpu))
+        lines.append(TextLine(machine.cpu))
     if machine.described:
-        lines.append(Line("described, not measured here", "notice"))
+        lines.append(TextLine("described, not measured here", "notice"))
     if not machine.gpus:
-        lines.append(Line("no GPU", "quiet"))
+        lines.append(TextLine("no GPU", "quiet"))
     return lines
 
 
@@ -198,7 +198,7 @@ def _mesh(link: Link, nodes: Sequence[Box]) -> tuple[list[str], float]:
     drops = " ".join(f"M{x:.1f} {level:.1f}V{y:.1f}" for x in xs)
     path = f"M{min(xs):.1f} {level:.1f}H{max(xs):.1f} {drops}"
     rate = "" if link.payload_gbs is None else f", {payload_text(link)}"
-    label = Line(f"socket links between all nodes{rate}", "quiet")
+    label = TextLine(f"socket links between all nodes{rate}", "quiet")
     middle = (min(xs) + max(xs)) / 2
     return [
         f'<path class="link thin" d="{path}"/>',
@@ -274,7 +274,7 @@ def _fabric(
     return parts, width, bottom
 
 
-def _one_line(link: Link) -> Line:
+def _one_line(link: Link) -> TextLine:
     if link.payload_gbs is None:
-        return Line(link.label, "quiet")
-    return Line(f"{link.label}, {payload_text(link)}", "quiet")
+        return TextLine(link.label, "quiet")
+    return TextLine(f"{link.label}, {payload_text(link)}", "quiet")

@@ -11,11 +11,11 @@ from lanescope.calls import checked
 from lanescope.document.blocks import (
     Block,
     Bullets,
+    CodeListing,
     Column,
     Document,
     Group,
     Kind,
-    Listing,
     Section,
     Style,
     Table,
@@ -412,7 +412,7 @@ def _code(changes: Sequence[Change], above: Sequence[PhaseAdvice]) -> Iterator[B
         old = [snippet.what for snippet in where if snippet in shown]
         yield Text(f"Code of {', '.join(old)}: see above.")
     for snippet in new:
-        yield Listing(snippet, _numbers(where[snippet], changes))
+        yield CodeListing(snippet, _numbers(where[snippet], changes))
 
 
 def _grouped(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from lanescope.calls import checked
-from lanescope.document.blocks import Bullets, Cell, Column, Group, Kind, Section, Table, Text
+from lanescope.document.blocks import Bullets, Column, Group, Kind, Section, Table, TableCell, Text
 from lanescope.document.contents import INTERVAL, Axis, Chart, Curve
 from lanescope.engine.base import Backend
 from lanescope.errors import InputError, MissingPartError, NotMeasuredError, argument, command
@@ -351,17 +351,17 @@ def _opposing(known: LinkParameters) -> Iterator[tuple[str, Duplex]]:
 
 
 def _kernels(known: LinkParameters) -> Table:
-    rows: list[tuple[str, Cell]] = []
+    rows: list[tuple[str, TableCell]] = []
     if (launching := known.launching) is not None:
         rows += [
-            ("an empty kernel, from the launch to its end", Cell(launching.first)),
-            ("a launch's call", Cell(launching.call)),
-            ("from kernel to kernel", Cell(launching.gap)),
-            ("an event's call", Cell(launching.event_call)),
+            ("an empty kernel, from the launch to its end", TableCell(launching.first)),
+            ("a launch's call", TableCell(launching.call)),
+            ("from kernel to kernel", TableCell(launching.gap)),
+            ("an event's call", TableCell(launching.event_call)),
         ]
     if (pinning := known.pinning) is not None:
         rows += [
-            (f"to get {bytes_text(size)} of pinned memory", Cell(seconds))
+            (f"to get {bytes_text(size)} of pinned memory", TableCell(seconds))
             for size, seconds in zip(pinning.sizes, pinning.seconds, strict=True)
         ]
     mixture = None if known.mapped is None else known.mapped.mixture
@@ -369,7 +369,7 @@ def _kernels(known: LinkParameters) -> Table:
         rows += [
             (
                 f"mapped memory, {share:.0%} of the time for writes",
-                Cell(f"× {f.value:.3f} of the longer ({f.low:.3f} to {f.high:.3f})"),
+                TableCell(f"× {f.value:.3f} of the longer ({f.low:.3f} to {f.high:.3f})"),
             )
             for share, f in zip(mixture.shares, mixture.factors, strict=True)
         ]

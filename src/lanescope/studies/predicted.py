@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from math import log2
 from typing import Any
 
-from lanescope.document.blocks import Block, Cell, Column, Group, Kind, Section, Span, Table, Text
+from lanescope.document.blocks import (
+    Block,
+    Column,
+    Group,
+    Kind,
+    Section,
+    Span,
+    Table,
+    TableCell,
+    Text,
+)
 from lanescope.document.contents import INTERVAL, Axis, Chart, Curve
 from lanescope.prediction.explanation import Bounds, bound_text, method_text, why
 from lanescope.prediction.parameters import Origin
@@ -204,8 +214,8 @@ def _methods(ranking: Ranking) -> Table:
     return Table("Methods, fastest first (predicted)", columns, [Group(rows)])
 
 
-def _times_of(one: Prediction) -> tuple[Cell, Span]:
-    return Cell(one.seconds.value, strong=True), Span(one.seconds.low, one.seconds.high)
+def _times_of(one: Prediction) -> tuple[TableCell, Span]:
+    return TableCell(one.seconds.value, strong=True), Span(one.seconds.low, one.seconds.high)
 
 
 def _named(bounds: Bounds) -> Iterator[tuple[str, Estimate]]:

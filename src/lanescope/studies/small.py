@@ -18,13 +18,13 @@ from lanescope.copies.terms import Memory, Place, Submission
 from lanescope.document.blocks import (
     Block,
     Bullets,
-    Cell,
     Column,
     Group,
     Kind,
     Section,
     Style,
     Table,
+    TableCell,
     Text,
     Value,
 )
@@ -243,16 +243,16 @@ def _table(small: SmallMap) -> Table:
     """Return a row for each size and a column for each count: the fastest method, and GB/s."""
     columns = [Column("size of a piece", Kind.BYTES)]
     columns += [Column(count_text(n, "piece")) for n in small.counts]
-    rows: list[list[Value | Cell]] = [
+    rows: list[list[Value | TableCell]] = [
         [size, *(_fastest_cell(small, count, size) for count in small.counts)]
         for size in small.sizes
     ]
     return Table(f"{small.path}: fastest method and its bandwidth in GB/s", columns, [Group(rows)])
 
 
-def _fastest_cell(small: SmallMap, count: int, size: int) -> Cell:
+def _fastest_cell(small: SmallMap, count: int, size: int) -> TableCell:
     first, *below = cell_lines(small.cells.get((count, size))) or (None,)
-    return Cell(first, below=tuple(filter(None, below)))
+    return TableCell(first, below=tuple(filter(None, below)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from lanescope.copies.requirements import chosen_gpus, missing_part
 from lanescope.copies.terms import Memory, Operation, Place
 from lanescope.document.blocks import (
     Bullets,
-    Cell,
     ColumnOf,
     Kind,
     Section,
     Span,
     Style,
     Table,
+    TableCell,
     Text,
 )
 from lanescope.document.contents import Axis, Chart, Curve
@@ -328,8 +328,8 @@ def _curve_table(curve: SmCurve) -> Table:
     """Return a row for each number of SMs, with a bar as long as its bandwidth."""
     fewest = curve.fewest
     columns: list[ColumnOf[SmPoint]] = [
-        ColumnOf("SMs", lambda one: Cell(one.sms, strong=one is fewest), Kind.COUNT),
-        ColumnOf("GB/s", lambda one: Cell(one.gbs, strong=one is fewest), Kind.GBS),
+        ColumnOf("SMs", lambda one: TableCell(one.sms, strong=one is fewest), Kind.COUNT),
+        ColumnOf("GB/s", lambda one: TableCell(one.gbs, strong=one is fewest), Kind.GBS),
         ColumnOf("p5 to p95", lambda one: Span(one.low_gbs, one.high_gbs), Kind.GBS, _SPREAD),
         ColumnOf("of plateau", lambda one: one.gbs / curve.plateau_gbs, Kind.SHARE),
         ColumnOf("", lambda one: one.gbs / curve.plateau_gbs, Kind.BAR),

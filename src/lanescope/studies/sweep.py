@@ -12,7 +12,7 @@ from lanescope.copies.copy import Copy, Engine
 from lanescope.copies.experiment import Experiment, Purpose, Timing, experiment_of
 from lanescope.copies.requirements import chosen_gpus, largest_sweep_bytes, require_fits
 from lanescope.copies.terms import Memory, Place
-from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Table
+from lanescope.document.blocks import Column, Group, Kind, Section, Table, TableCell
 from lanescope.engine.sampling import Plan
 from lanescope.errors import InputError, argument
 from lanescope.machine import Gpu, Machine
@@ -240,7 +240,7 @@ def _table(path: str, found: dict[int, Result]) -> Table:
         Column("", Kind.BAR),
     )
     rows = [
-        (Cell(n), Cell(r.total_gbs, strong=True), share, share)
+        (TableCell(n), TableCell(r.total_gbs, strong=True), share, share)
         for n, r in found.items()
         if (share := (r.total_gbs or 0.0) / best) > 0
     ]

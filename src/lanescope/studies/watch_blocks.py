@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from lanescope.document.blocks import (
     Block,
     Bullets,
-    Cell,
     Column,
     ColumnOf,
     Findings,
@@ -18,6 +17,7 @@ from lanescope.document.blocks import (
     Section,
     Style,
     Table,
+    TableCell,
     Text,
 )
 from lanescope.document.contents import Finding
@@ -254,11 +254,11 @@ def _line_table(summary: Summary, most: int) -> Table:
     return Table.of(LINES, columns, summary.by_line[:most], notes)
 
 
-def _line(one: LineCopies) -> Cell | str | None:
+def _line(one: LineCopies) -> TableCell | str | None:
     if one.line is None:
         return one.why
     through = () if one.innermost is None else (f"through {one.innermost.text}",)
-    return Cell(one.line.text, hint=one.line.file, below=through)
+    return TableCell(one.line.text, hint=one.line.file, below=through)
 
 
 def probed_table(directions: Sequence[ProbedDirection]) -> Table:

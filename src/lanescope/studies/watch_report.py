@@ -17,7 +17,6 @@ from lanescope.document.blocks import (
     Banner,
     Block,
     Bullets,
-    Cell,
     Code,
     Column,
     Details,
@@ -29,6 +28,7 @@ from lanescope.document.blocks import (
     Section,
     Style,
     Table,
+    TableCell,
     Text,
     Tone,
 )
@@ -194,15 +194,15 @@ def _sources(sources: Sequence[SourceRecord]) -> list[Block]:
     return [Table("What watched", columns, [Group([_source(one) for one in sources])])]
 
 
-def _source(one: SourceRecord) -> list[Cell | str | None]:
+def _source(one: SourceRecord) -> list[TableCell | str | None]:
     state = "used" if one.used else "not used"
     words = f"{state}: {one.reason}" if one.reason else state
     remedy = (f"→ {one.remedy}",) if one.remedy else ()
     return [
         one.name,
-        Cell(words, tone=Tone.OPEN if one.used and one.reason else None, below=remedy),
+        TableCell(words, tone=Tone.OPEN if one.used and one.reason else None, below=remedy),
         _count(one.samples),
-        Cell(_count(one.lost_samples), tone=Tone.OPEN if one.lost_samples else None),
+        TableCell(_count(one.lost_samples), tone=Tone.OPEN if one.lost_samples else None),
         None if one.cpu_seconds is None else f"{one.cpu_seconds:.3g}",
     ]
 
@@ -221,7 +221,7 @@ def _processes(run: WatchRun) -> list[Block]:
     return [Table("Processes that were traced", columns, [Group(rows)])]
 
 
-def _process(one: Process, start_ns: int) -> list[Cell | Code | str | float | None]:
+def _process(one: Process, start_ns: int) -> list[TableCell | Code | str | float | None]:
     began = (one.start_ns - start_ns) * 1e-9
     trace = "complete" if one.complete else "cut off"
     if one.lost_records:
@@ -232,7 +232,7 @@ def _process(one: Process, start_ns: int) -> list[Cell | Code | str | float | No
         Code(one.command),
         began if began > 0 else "0 s",
         None if one.end_ns is None else (one.end_ns - one.start_ns) * 1e-9,
-        Cell(trace, tone=None if whole else Tone.OPEN),
+        TableCell(trace, tone=None if whole else Tone.OPEN),
     ]
 
 

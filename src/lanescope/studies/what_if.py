@@ -26,7 +26,7 @@ from lanescope.document.blocks import (
     Table,
     Text,
 )
-from lanescope.document.blocks import Timeline as TimelineBlock
+from lanescope.document.blocks import TimelineBlock as TimelineBlock
 from lanescope.errors import InputError
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Placed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
-from lanescope.kinds import Kind, Unfit, kind_of
+from lanescope.kinds import ArgumentKind, Unfit, kind_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -206,11 +206,11 @@ def _taken_above_zero(size: object) -> int:
 
 
 #: A size in bytes as Python programs give it, and as fields hold it.
-Size = Annotated[int | str, Kind(_WORDS, _taken_above_zero, "sizes in bytes")]
+Size = Annotated[int | str, ArgumentKind(_WORDS, _taken_above_zero, "sizes in bytes")]
 #: The same where a field holds an int, and says itself why none is 0.
-Count = Annotated[int, Kind(_WORDS, _taken, "sizes in bytes", hint=int | str)]
+Count = Annotated[int, ArgumentKind(_WORDS, _taken, "sizes in bytes", hint=int | str)]
 #: The same, or 0.
-Bytes = Annotated[int, Kind(f"{_WORDS}, or 0", _taken, "sizes in bytes", hint=int | str)]
+Bytes = Annotated[int, ArgumentKind(f"{_WORDS}, or 0", _taken, "sizes in bytes", hint=int | str)]
 
 
 def bandwidth_gbs(counted_bytes: float, seconds: float) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
-from lanescope.kinds import Kind, kind_of
+from lanescope.kinds import ArgumentKind, kind_of
 from lanescope.units.sizes import NUMBER
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -131,5 +131,5 @@ def _taken(time: object) -> float:
 
 #: Seconds as Python programs give them, a number or text such as ``"12ms"``; fields hold a float.
 Seconds = Annotated[
-    float, Kind("seconds, such as 0.012 or '12ms'", _taken, "seconds", hint=float | str)
+    float, ArgumentKind("seconds, such as 0.012 or '12ms'", _taken, "seconds", hint=float | str)
 ]

@@ -11,7 +11,6 @@ from lanescope.compression.rule import MARGIN
 from lanescope.document.blocks import (
     Block,
     Bullets,
-    Cell,
     Column,
     ColumnOf,
     Group,
@@ -20,6 +19,7 @@ from lanescope.document.blocks import (
     Section,
     Style,
     Table,
+    TableCell,
     Text,
     Tone,
     Value,
@@ -137,7 +137,7 @@ def _codecs(one: ArrayResult, found: Compressed) -> Table:
         Column("ratio", Kind.FIGURES, "Bytes of the array over bytes of the stream"),
         Column("saving", Kind.SHARE, "1 - 1/ratio: the data rate saving of Anton 2015, equation 1"),
     ]
-    rows: list[list[Value | Cell]] = []
+    rows: list[list[Value | TableCell]] = []
     for each in one.codecs:
         saving = round(each.data_rate_saving, 3) or 0.0  # rounded, and not -0.0
         about = (each.choice.name, _ratio(each.ratio), saving)
@@ -171,10 +171,10 @@ def _speed_columns(found: Compressed) -> list[Column]:
 
 def _speeds(
     one: Measured | Kernels, array: ArrayResult, found: Compressed
-) -> Iterator[list[Value | Cell]]:
+) -> Iterator[list[Value | TableCell]]:
     """Yield the speeds of each number of threads or SMs; predictions stand at the last."""
     for timing in one.timings:
-        speeds = [Cell(timing.compress_gbs), Cell(timing.decompress_gbs)]
+        speeds = [TableCell(timing.compress_gbs), TableCell(timing.decompress_gbs)]
         if timing is not one.timings[-1]:
             yield [*speeds, *[_LATER] * (len(_speed_columns(found)) - len(speeds))]
             continue

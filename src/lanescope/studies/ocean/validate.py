@@ -10,7 +10,17 @@ from typing import Annotated, Any, ClassVar
 
 from lanescope.calls import checked
 from lanescope.codec.fields import shown
-from lanescope.document.blocks import Cell, Column, Group, Kind, Section, Span, Style, Table, Text
+from lanescope.document.blocks import (
+    Column,
+    Group,
+    Kind,
+    Section,
+    Span,
+    Style,
+    Table,
+    TableCell,
+    Text,
+)
 from lanescope.document.contents import Axis, Bar, BarRow, Bars
 from lanescope.errors import InputError, argument
 from lanescope.kinds import StrPath
@@ -322,8 +332,8 @@ def _case(case: ComparedCase, predictor: str) -> Table:
     return Table(title, columns, [Group(rows)])
 
 
-def _times_of(one: Estimate) -> tuple[Cell, Span]:
-    return Cell(one.value, strong=True), Span(one.low, one.high)
+def _times_of(one: Estimate) -> tuple[TableCell, Span]:
+    return TableCell(one.value, strong=True), Span(one.low, one.high)
 
 
 def row_text(row: Row) -> str:

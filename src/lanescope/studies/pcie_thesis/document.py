@@ -13,7 +13,6 @@ from lanescope.document.blocks import (
     Banner,
     Block,
     Bullets,
-    Cell,
     Code,
     Column,
     Details,
@@ -25,11 +24,12 @@ from lanescope.document.blocks import (
     Section,
     Style,
     Table,
+    TableCell,
     Text,
     Tone,
     Value,
 )
-from lanescope.document.contents import PERCENTILES, AnyChart, Axis, Chart, Curve, Span
+from lanescope.document.contents import PERCENTILES, AnyChart, Axis, Chart, Curve, ShadedSpan
 from lanescope.report.document_page import document_page
 from lanescope.report.format import (
     bytes_text,
@@ -58,7 +58,7 @@ from lanescope.trace.probe import Probe
 from lanescope.trace.rectangles import rectangles
 
 Format = Callable[[float], str]
-Row: TypeAlias = "list[Value | Cell]"
+Row: TypeAlias = "list[Value | TableCell]"
 _WORDS = ("to GPU", "from GPU")
 _THESIS = (
     "After Qi, Analysis of data movements over the PCIe bus, 2022: chapters 4 and 5, and the "
@@ -196,21 +196,21 @@ def _range(value: Quantity, form: Format) -> str:
     return "" if low == high else f"{low} to {high}"
 
 
-def _cell(value: Quantity | None, form: Format) -> Value | Cell:
+def _cell(value: Quantity | None, form: Format) -> Value | TableCell:
     """A number with its range below it; how it was found shows where it is pointed at."""
     if value is None:
         return None
     spread = _range(value, form)
-    return Cell(form(value.value), below=(spread,) if spread else (), hint=value.method)
+    return TableCell(form(value.value), below=(spread,) if spread else (), hint=value.method)
 
 
-def _pair_cell(pair: Pair) -> Value | Cell:
+def _pair_cell(pair: Pair) -> Value | TableCell:
     known = [q for q in pair if q is not None]
     if not known:
         return None
     shown = " / ".join("–" if q is None else _signed(q.value) for q in pair)
     spreads = dict.fromkeys(spread for q in known if (spread := _range(q, _signed)))
-    return Cell(shown, below=tuple(spreads), hint=known[0].method)
+    return TableCell(shown, below=tuple(spreads), hint=known[0].method)
 
 
 def _section(
@@ -334,7 +334,12 @@ def _link_table(results: ReproductionResults) -> Table:
         Column("Delay of 4 bytes", Kind.SECONDS),
     )
     rows: list[Row] = [
-        [word, Cell(limit.gbs, hint=limit.source), _cell(gbs, gbs_text), _cell(delay, seconds_text)]
+        [
+            word,
+            TableCell(limit.gbs, hint=limit.source),
+            _cell(gbs, gbs_text),
+            _cell(delay, seconds_text),
+        ]
         for word, limit, gbs, delay in zip(
             _WORDS, results.limits, results.idle_gbs, results.idle_delay_seconds, strict=True
         )
@@ -496,7 +501,7 @@ def _chart(title: str, y: Axis, curves: Sequence[Curve], steps: Sequence[Step]) 
     return Chart("", "", title, _SHADED, x, y, tuple(curves), band, spans=spans)
 
 
-def _shade(step: Step, number: int, origin: int) -> Span:
+def _shade(step: Step, number: int, origin: int) -> ShadedSpan:
     begin, end = _seconds([step.begin_ns, step.end_ns], origin)
     moved = [
         f"{bytes_text(count)} {word}"
@@ -505,8 +510,8 @@ def _shade(step: Step, number: int, origin: int) -> Span:
     ]
     hint = "\n".join([step.name, seconds_text(step.seconds), *moved])
     if not moved:
-        return Span(begin, end, step.name, _GREY, 0.05 + 0.05 * (number % 2), hint)
-    return Span(begin, end, step.name, TO_GPU if step.h2d_bytes else FROM_GPU, 0.13, hint)
+        return ShadedSpan(begin, end, step.name, _GREY, 0.05 + 0.05 * (number % 2), hint)
+    return ShadedSpan(begin, end, step.name, TO_GPU if step.h2d_bytes else FROM_GPU, 0.13, hint)
 
 
 def _stairs(source: str, line: Line, origin: int) -> Curve:

@@ -11,18 +11,18 @@ from lanescope.copies.experiment import Case, Unit
 from lanescope.document.blocks import (
     Block,
     Bullets,
-    Cell,
     Code,
     Column,
     Details,
     Group,
     Kind,
-    Link,
-    Matrix,
-    Part,
+    SectionLink,
     Style,
+    Subsection,
     Table,
+    TableCell,
     Text,
+    TintedTable,
     Value,
     Words,
 )
@@ -174,24 +174,26 @@ def _key(case: Case) -> str:
     return f"case-{case.name}"
 
 
-def _case(case: Case, results: _Results, gpus: Sequence[str], mean: bool) -> Part:
+def _case(case: Case, results: _Results, gpus: Sequence[str], mean: bool) -> Subsection:
     if case.not_applicable is not None:
         why = Text(f"Not applicable: {case.not_applicable}.", Style.WARNING)
-        return Part(_key(case), case.name, case.description, [why])
+        return Subsection(_key(case), case.name, case.description, [why])
     values = case_values(case, results)
     summary = summary_text(values)
     blocks: list[Block] = [_matrix(matrix, results, gpus, mean) for matrix in case.matrices]
     blocks += [Text(f"{summary}.", Style.QUIET)] if summary else []
     blocks += _remark_blocks(remarks(values))
     wide = any(m.columns > _NARROW_COLUMNS for m in case.matrices)
-    return Part(_key(case), case.name, case.description, blocks, wide)
+    return Subsection(_key(case), case.name, case.description, blocks, wide)
 
 
-def _matrix(matrix: cases_of.Matrix, results: _Results, gpus: Sequence[str], mean: bool) -> Matrix:
+def _matrix(
+    matrix: cases_of.Matrix, results: _Results, gpus: Sequence[str], mean: bool
+) -> TintedTable:
     values = cell_values(matrix, results)
     cells = {(v.cell.row, v.cell.column): v for v in values}
     columns = [Column(corner_text(matrix)), *map(_number, gpus[: matrix.columns])]
-    rows: list[list[Value | Cell]] = [
+    rows: list[list[Value | TableCell]] = [
         [
             gpus[row] if matrix.rows > 1 else "",
             *(_cell(cells.get((row, c)), matrix.unit, mean) for c in range(matrix.columns)),
@@ -203,13 +205,13 @@ def _matrix(matrix: cases_of.Matrix, results: _Results, gpus: Sequence[str], mea
         rows[0].append(number_text(sum_of(values, mean=mean), matrix.unit))
     used = [r for v in values if (r := results.get(v.cell.experiment or ""))]
     which = f"{source_word(used)} {matrix.suffix}".strip()
-    return Matrix(Table(f"{which.capitalize()}, {ends_text(matrix)}", columns, [Group(rows)]))
+    return TintedTable(Table(f"{which.capitalize()}, {ends_text(matrix)}", columns, [Group(rows)]))
 
 
-def _cell(value: CellValue | None, unit: Unit, mean: bool) -> Cell:
+def _cell(value: CellValue | None, unit: Unit, mean: bool) -> TableCell:
     if value is None:
-        return Cell(None)
-    return Cell(
+        return TableCell(None)
+    return TableCell(
         number_text(value.number(mean=mean), unit),
         badge=badge(value.verdict) if value.verdict.failed else None,
         hint="\n".join(_hints(value, unit)),
@@ -280,11 +282,11 @@ def _overview(cases: Sequence[Case], results: _Results) -> Table:
         _number("of limit", "Of the cell farthest from and nearest to it"),
         Column("verdict", hint="The worst of its cells, and how many have it"),
     )
-    rows = [[Link(case.name, _key(case)), *_at_a_glance(case, results)] for case in cases]
+    rows = [[SectionLink(case.name, _key(case)), *_at_a_glance(case, results)] for case in cases]
     return Table(f"All cases, {source_word(results.values())}", columns, [Group(rows)])
 
 
-def _at_a_glance(case: Case, results: _Results) -> list[Value | Cell]:
+def _at_a_glance(case: Case, results: _Results) -> list[Value | TableCell]:
     if case.not_applicable is not None:
         return [None, None, None, f"not applicable: {case.not_applicable}"]
     # The first matrix has every copy; further ones show the same turned or added up.
@@ -300,13 +302,13 @@ def _at_a_glance(case: Case, results: _Results) -> list[Value | Cell]:
     ]
 
 
-def _worst(values: Sequence[CellValue]) -> Value | Cell:
+def _worst(values: Sequence[CellValue]) -> Value | TableCell:
     if not values:
         return None
     worst = worst_verdict([v.verdict for v in values])
     count = sum(v.verdict.status is worst.status for v in values)
     how_many = "" if count == len(values) else f" {count} of {len(values)}"
-    return Cell(badge(worst), mark=how_many)
+    return TableCell(badge(worst), mark=how_many)
 
 
 def _number(title: str, hint: str | None = None) -> Column:

@@ -13,11 +13,11 @@ from lanescope.document.blocks import (
     Badge,
     Block,
     Bullets,
-    Cell,
     ColumnOf,
     Kind,
     Style,
     Table,
+    TableCell,
     Text,
     Tone,
 )
@@ -149,7 +149,7 @@ def comparison(before: Run, after: Run, threshold: float) -> list[Block]:
             ColumnOf("B", lambda one: _value(one.after)),
             ColumnOf(
                 "effect",
-                lambda one: Cell(one.effect, strong=one.is_certain(threshold)),
+                lambda one: TableCell(one.effect, strong=one.is_certain(threshold)),
                 Kind.SHARE,
             ),
             ColumnOf("95 % half-width", lambda one: one.half_width, Kind.HALF_WIDTH),

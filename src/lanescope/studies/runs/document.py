@@ -11,7 +11,6 @@ from lanescope.document.blocks import (
     Banner,
     Block,
     Bullets,
-    Cell,
     Code,
     Column,
     Details,
@@ -25,6 +24,7 @@ from lanescope.document.blocks import (
     Kind,
     Section,
     Table,
+    TableCell,
     Text,
     Tone,
     Value,
@@ -372,7 +372,7 @@ def _gpu_words(gpu: Gpu) -> Words:
     return (", ".join(parts), "; ", Badge("not available", Tone.BAD), f": {gpu.unavailable}")
 
 
-def _link_cells(link: Link) -> list[Value | Cell]:
+def _link_cells(link: Link) -> list[Value | TableCell]:
     generation, width = None, None
     if link.pcie is not None:
         generation, width = link.pcie.generation, f"x{link.pcie.width}"
@@ -392,12 +392,12 @@ def _link_cells(link: Link) -> list[Value | Cell]:
     ]
 
 
-def _link_state(link: Link) -> Value | Cell:
+def _link_state(link: Link) -> Value | TableCell:
     if (warning := trained_down_text(link)) is not None:
-        return Cell(warning, tone=Tone.BAD)
+        return TableCell(warning, tone=Tone.BAD)
     nvlink = link.nvlink
     if nvlink is not None and nvlink.max_count is not None and nvlink.count < nvlink.max_count:
-        return Cell(f"{nvlink.count} of {nvlink.max_count} links up", tone=Tone.BAD)
+        return TableCell(f"{nvlink.count} of {nvlink.max_count} links up", tone=Tone.BAD)
     return "as fast as both ends allow" if _best_known(link) else None
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from lanescope.copies.experiment import set_title
 from lanescope.document.blocks import (
     Badge,
-    Cell,
     Column,
     Group,
     Judgement,
     Kind,
     Span,
     Table,
+    TableCell,
     Tone,
     Value,
     Words,
@@ -123,10 +123,10 @@ def latency_table(rows: Sequence[LatencyRow]) -> Table:
     )
     made = [
         (
-            Cell(row.title, hint=row.result.experiment.name),
-            Cell(row.seconds, strong=True),
+            TableCell(row.title, hint=row.result.experiment.name),
+            TableCell(row.seconds, strong=True),
             Span(row.low_seconds, row.high_seconds),
-            Cell(row.half_width, mark="*" if row.result.budget_spent else ""),
+            TableCell(row.half_width, mark="*" if row.result.budget_spent else ""),
             *(["" if row.load_gbs is None else row.load_gbs] if loaded else ()),
             row.result.method if row.measured is not None else judgement(row.verdict),
         )
@@ -161,26 +161,26 @@ def _budget_notes(spent: Sequence[bool]) -> tuple[str, ...]:
     return (_BUDGET_NOTE,) if any(spent) else ()
 
 
-def _path_cells(row: PathRow) -> list[Value | Cell]:
+def _path_cells(row: PathRow) -> list[Value | TableCell]:
     limit_reason = row.measured.limit_reason if row.measured else row.verdict.reason
     return [
-        Cell(row.label, hint=row.detail),
-        Cell(row.gbs, strong=True),
+        TableCell(row.label, hint=row.detail),
+        TableCell(row.gbs, strong=True),
         None if row.predicted else Span(row.low_gbs, row.high_gbs),
-        Cell(row.half_width, mark="*" if row.result.budget_spent else ""),
-        Cell(row.limit_gbs, hint=limit_reason),
-        Cell(row.share_of_limit, tone=_TONES[row.verdict.status]),
+        TableCell(row.half_width, mark="*" if row.result.budget_spent else ""),
+        TableCell(row.limit_gbs, hint=limit_reason),
+        TableCell(row.share_of_limit, tone=_TONES[row.verdict.status]),
         judgement(row.verdict),
     ]
 
 
-def _sweep_cells(series: Series) -> list[Value | Cell]:
+def _sweep_cells(series: Series) -> list[Value | TableCell]:
     predicted = series.source is Source.PREDICTED
     return [
         f"{series.title}, predicted" if predicted else series.title,
         series.delay_seconds,
         None if predicted else Span(series.delay_low_seconds, series.delay_high_seconds),
-        Cell(series.plateau_gbs, strong=True),
+        TableCell(series.plateau_gbs, strong=True),
         series.limit_gbs,
         series.saturation_bytes,
         series.peak_gbs,
@@ -190,7 +190,7 @@ def _sweep_cells(series: Series) -> list[Value | Cell]:
     ]
 
 
-def _raw_cells(row: PathRow) -> list[Value | Cell]:
+def _raw_cells(row: PathRow) -> list[Value | TableCell]:
     found = row.measured.statistics if row.measured else None
     names = ("median_seconds", "min_seconds", "p5_seconds", "p95_seconds", "max_seconds")
     times = (microseconds_text(getattr(found, name, None)) for name in names)
