@@ -27,7 +27,7 @@ from workloads import workload_of
 
 from lanescope.prediction.costs import transfer_seconds
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.points import Kind, Point, pattern_of, read_measured
+from lanescope.prediction.points import Point, PointKind, pattern_of, read_measured
 from lanescope.prediction.predictor import MAPPED, Method, Spread, Workload, copy_bytes, regime_of
 from lanescope.prediction.replay import Replay, replay
 from lanescope.prediction.stored_parameters import named_parameters
@@ -86,7 +86,7 @@ def print_rounds(run: Path) -> None:
     out.writerow(["kind", "h2d_bytes", "d2h_bytes", "streams", "round", "seconds"])
     for one in read_measured(run / "transfers.parquet"):
         point, seconds = one.point, float(np.median(one.seconds))
-        if point.kind in (Kind.COPIES, Kind.DUPLEX, Kind.PAGEABLE, Kind.FRESH):
+        if point.kind in (PointKind.COPIES, PointKind.DUPLEX, PointKind.PAGEABLE, PointKind.FRESH):
             sizes = [point.h2d_bytes, point.d2h_bytes, point.streams]
             out.writerow([str(point.kind), *sizes, one.round, f"{seconds:.6g}"])
 
@@ -164,9 +164,9 @@ def of_rounds(known: LinkParameters, machine: str, fit: str) -> Iterator[Ratio]:
         rows = list(csv.DictReader(file))
     times: dict[Point, float | None] = {}
     for row in rows:
-        kind = Kind(row["kind"])
+        kind = PointKind(row["kind"])
         point = Point(kind, int(row["h2d_bytes"]), int(row["d2h_bytes"]), int(row["streams"]))
-        if kind in (Kind.PAGEABLE, Kind.FRESH) or fit == PAGEABLE:
+        if kind in (PointKind.PAGEABLE, PointKind.FRESH) or fit == PAGEABLE:
             continue  # only one fit's are of memory that no cache holds
         if point not in times:
             times[point] = predicted(known, point)
@@ -178,10 +178,10 @@ def of_rounds(known: LinkParameters, machine: str, fit: str) -> Iterator[Ratio]:
 def predicted(known: LinkParameters, point: Point) -> float | None:
     """Return what the parameters tell of a point; None for what they do not know."""
     match point.kind:
-        case Kind.COPIES:
+        case PointKind.COPIES:
             cost = known.copies(point.direction)
             return transfer_seconds(cost, point.bytes, point.streams).value
-        case Kind.DUPLEX if point.streams > 1:
+        case PointKind.DUPLEX if point.streams > 1:
             return replay(pattern_of(point), known).seconds
     return None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean, pstdev
 
 from lanescope.prediction.contention import (
-    Rate,
+    CopyRate,
     Together,
     expected_gbs,
     fit_contention,
@@ -116,7 +116,9 @@ def both_ways(cells: Path) -> Together:
     return Together(
         0,
         tuple(
-            Rate(int(row["column"]), cases[row["case"]], Estimate.exactly(float(row["lanescope"])))
+            CopyRate(
+                int(row["column"]), cases[row["case"]], Estimate.exactly(float(row["lanescope"]))
+            )
             for row in rows
         ),
     )

@@ -11,7 +11,7 @@ from lanescope.prediction.parameters import (
     Origin,
 )
 from lanescope.prediction.replay import replay
-from lanescope.units.estimate import Curve, Estimate, Surface
+from lanescope.units.estimate import Estimate, Surface, TimeCurve
 
 exactly = Estimate.exactly
 
@@ -50,7 +50,7 @@ def launching(first=0.0, call=0.0, gap=0.0, event_call=0.0):
 
 def curve(*points):
     sizes, seconds = zip(*points, strict=True)
-    return Curve(sizes, tuple(map(exactly, seconds)))
+    return TimeCurve(sizes, tuple(map(exactly, seconds)))
 
 
 #: Measured as a fit would: each curve agrees with the others.

@@ -5,7 +5,7 @@ import numpy as np
 from lanescope.prediction.costs import transfer_seconds
 from lanescope.prediction.fit import LinkFacts
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind
-from lanescope.prediction.points import Kind, Measured, pattern_of, plan
+from lanescope.prediction.points import MeasuredPoint, PointKind, pattern_of, plan
 from lanescope.prediction.replay import replay
 
 FACTS = LinkFacts("made up", "Some GPU", "PCIe 4.0 x16", "a test", 2, "a key", "2026-11-21")
@@ -24,32 +24,32 @@ def measured(parameters, points=None, *, noise=0.0, seed=0):
 def _timed(point, parameters, noise, random):
     count = point.streams
     called, held = CALL * count, None
-    if point.kind is Kind.COPIES:
+    if point.kind is PointKind.COPIES:
         cost = parameters.copies(point.direction)
         whole = transfer_seconds(cost, point.bytes, count).value
         each = point.bytes / count * cost.per_byte.value
         held = count * (cost.gap.value + each)
-    elif point.kind is Kind.PIN:
+    elif point.kind is PointKind.PIN:
         whole = 1e-3 + point.bytes / 4e9
-    elif point.kind is Kind.FRESH:
+    elif point.kind is PointKind.FRESH:
         whole = 9e-6 + point.bytes / 2e9
-    elif point.kind is Kind.PAGEABLE:
+    elif point.kind is PointKind.PAGEABLE:
         whole = 5e-6 + point.bytes / 10e9
-    elif point.kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED):
+    elif point.kind in (PointKind.DUPLEX, PointKind.EXPLICIT_MAPPED):
         whole = replay(pattern_of(point), parameters).seconds
-    elif point.kind is Kind.PACED:
+    elif point.kind is PointKind.PACED:
         whole = replay(_paced(point, parameters), parameters).seconds
-    elif point.kind is Kind.MAPPED:
+    elif point.kind is PointKind.MAPPED:
         whole = _mapped(point, parameters.mapped)
     else:
         known = parameters.launching
         whole = known.first.value + (count - 1) * known.call.value
         called = count * known.call.value
-        if point.kind is Kind.EVENTS:
+        if point.kind is PointKind.EVENTS:
             called += 2 * count * known.event_call.value
         held = count * known.gap.value
     spread = 1 + noise * random.standard_normal(RUNS)
-    return Measured(
+    return MeasuredPoint(
         point,
         np.full(RUNS, called),
         whole * spread,

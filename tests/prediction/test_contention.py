@@ -16,8 +16,8 @@ from lanescope.errors import BusyError, InputError
 from lanescope.machine import Gpu, HostBandwidth, LinkKind, Machine, NumaNode, load_machine
 from lanescope.machine.files import dumps_machine, parse_machine
 from lanescope.prediction.contention import (
+    CopyRate,
     NotTogether,
-    Rate,
     Together,
     expected_gbs,
     fit_contention,
@@ -73,7 +73,7 @@ def sets_of(contention, gpus=4, alone=ALONE, sizes=(2, 3)):
 
 
 def rate(gpu, way, gbs):
-    return Rate(gpu, way, Estimate.exactly(gbs))
+    return CopyRate(gpu, way, Estimate.exactly(gbs))
 
 
 def test_what_made_the_rates_is_found():

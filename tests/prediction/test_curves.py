@@ -2,14 +2,14 @@
 
 import pytest
 
-from lanescope.units.estimate import Curve, Estimate, Surface, between
+from lanescope.units.estimate import Estimate, Surface, TimeCurve, between
 
 
 def about(value):
     return Estimate(value, value * 0.9, value * 1.1)
 
 
-CURVE = Curve((8, 1024, 2048), (about(1.0), about(2.0), about(4.0)))
+CURVE = TimeCurve((8, 1024, 2048), (about(1.0), about(2.0), about(4.0)))
 
 
 def test_a_straight_line_lies_between_two_sizes():
@@ -26,12 +26,12 @@ def test_beyond_its_ends():
 
 def test_a_curve_that_falls_at_its_end_stays_there():
     """Calls take no less than nothing, however large the copy is."""
-    falling = Curve((8, 1024, 2048), (about(1.0), about(3.0), about(2.0)))
+    falling = TimeCurve((8, 1024, 2048), (about(1.0), about(3.0), about(2.0)))
     assert falling.at(1 << 40) == about(2.0)
 
 
 def test_streams_lie_between_on_a_logarithm():
-    surface = Surface((4, 16), (CURVE, Curve((8, 2048), (about(3.0), about(3.0)))))
+    surface = Surface((4, 16), (CURVE, TimeCurve((8, 2048), (about(3.0), about(3.0)))))
     assert surface.at(8, 8).value == pytest.approx(2.0)
     assert surface.at(8, 1).value == 1.0
     assert surface.at(8, 999).value == 3.0
@@ -47,4 +47,4 @@ def test_an_interval_holds_its_value():
 @pytest.mark.parametrize("sizes", [(8,), (8, 8), (16, 8)])
 def test_curves_that_are_none(sizes):
     with pytest.raises(ValueError, match="a curve"):
-        Curve(sizes, tuple(about(1.0) for _ in sizes))
+        TimeCurve(sizes, tuple(about(1.0) for _ in sizes))

@@ -23,7 +23,7 @@ from lanescope.prediction.parameters import (
 from lanescope.prediction.points import (
     _PACES,
     MOST_BYTES,
-    Kind,
+    PointKind,
     plan,
     read_measured,
     write_measured,
@@ -116,7 +116,7 @@ def test_kernels_that_compute_longer_than_they_write_are_found_again(fitted):
 
 
 def test_kernels_that_write_nearly_all_of_their_time_tell_nothing_of_less():
-    points = [p for p in plan() if p.kind is not Kind.PACED or p.work == min(_PACES)]
+    points = [p for p in plan() if p.kind is not PointKind.PACED or p.work == min(_PACES)]
     known = replace(TRUE, mapped=replace(TRUE.mapped, write_per_byte=exactly(1e-9 / 20)))
     assert fit(measured(known, points), FACTS).paced is None
 
@@ -162,10 +162,10 @@ def test_what_is_held_out_does_not_change_the_fit(fitted):
 
 
 def test_too_few_points():
-    two = [p for p in plan() if p.kind is Kind.COPIES and p.streams == 1][:2]
+    two = [p for p in plan() if p.kind is PointKind.COPIES and p.streams == 1][:2]
     with pytest.raises(InputError, match="too few points of h2d copies"):
         fit(measured(TRUE, two), FACTS)
-    launches = [p for p in plan() if p.kind is Kind.LAUNCHES]
+    launches = [p for p in plan() if p.kind is PointKind.LAUNCHES]
     with pytest.raises(InputError, match="no copies of pinned memory to learn from"):
         fit(measured(TRUE, launches), FACTS)
 
@@ -173,7 +173,7 @@ def test_too_few_points():
 def test_points_that_contradict_each_other():
     samples = measured(TRUE)
     for place, one in enumerate(samples):
-        if one.point.kind is Kind.COPIES and one.point.bytes == MOST_BYTES:
+        if one.point.kind is PointKind.COPIES and one.point.bytes == MOST_BYTES:
             samples[place] = replace(one, seconds=one.seconds / 3)
     with pytest.raises(InputError, match="points of h2d copies contradict each other"):
         fit(samples, FACTS)
@@ -188,7 +188,7 @@ def test_a_fit_that_describes_nothing_is_not_usable():
 
 
 def test_missing_kinds_are_unknown_and_not_zero():
-    points = [p for p in plan() if p.kind is Kind.COPIES]
+    points = [p for p in plan() if p.kind is PointKind.COPIES]
     found = fit(measured(TRUE, points), FACTS)
     for name in ("duplex", "explicit_mapped", "paced", "mapped", "pageable_h2d", "launching"):
         assert getattr(found, name) is None

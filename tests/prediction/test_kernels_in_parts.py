@@ -15,7 +15,7 @@ from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay, replay
 from lanescope.studies.analysis import Silent
 from lanescope.studies.predict import Predict, kernel_parts, watched_part
-from lanescope.units.estimate import Curve
+from lanescope.units.estimate import TimeCurve
 from tests.prediction.machines import direction, duplex, exactly, link, mapped
 
 WORK = Workload(1 << 20, 1 << 20, 8e-3, kernel_parts=((4, 3e-3), (8, 2.5e-3)))
@@ -83,7 +83,7 @@ def test_methods_with_mapped_memory_are_chosen_only_by_who_knows_the_kernel():
 
 
 def test_short_copies_both_ways_have_a_gap_of_their_own():
-    gaps = Curve((1000, 10**6), (exactly(1e-6), exactly(1e-4)))
+    gaps = TimeCurve((1000, 10**6), (exactly(1e-6), exactly(1e-4)))
     both = Duplex(exactly(1e-9), exactly(1e-9), exactly(1.0), gaps)
     copies = direction(per_byte=1e-9)
     work = Workload(4000, 4000, 0.0)

@@ -7,13 +7,13 @@ import pytest
 
 from lanescope._core import native
 from lanescope.prediction.measuring import _TASKS, _fill
-from lanescope.prediction.points import LONG_BYTES, MOST_BYTES, Kind, plan
+from lanescope.prediction.points import LONG_BYTES, MOST_BYTES, PointKind, plan
 
 ROOM = (MOST_BYTES, LONG_BYTES, LONG_BYTES)
-IN_PLACE = (Kind.MAPPED, Kind.EXPLICIT_MAPPED, Kind.PACED)
+IN_PLACE = (PointKind.MAPPED, PointKind.EXPLICIT_MAPPED, PointKind.PACED)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.PIN])
+@pytest.mark.parametrize("kind", [kind for kind in PointKind if kind is not PointKind.PIN])
 def test_tasks_move_what_the_point_says(kind):
     points = [point for point in plan() if point.kind is kind]
     assert points
@@ -29,7 +29,7 @@ def test_tasks_move_what_the_point_says(kind):
             doubles = sum(task.count for task in kernels)
             assert max(task.first + task.count for task in kernels) * 8 <= LONG_BYTES
             assert doubles * 8 * point.writes == point.d2h_bytes
-            assert down == (0 if kind is Kind.MAPPED else point.h2d_bytes)
+            assert down == (0 if kind is PointKind.MAPPED else point.h2d_bytes)
         else:
             assert (down, up) == (point.h2d_bytes, point.d2h_bytes)
 
@@ -42,7 +42,7 @@ def test_what_goes_to_the_gpu_is_random():
 
 
 def test_parts_of_an_array_do_not_overlap():
-    hybrids = [p for p in plan() if p.kind is Kind.EXPLICIT_MAPPED and p.streams > 1]
+    hybrids = [p for p in plan() if p.kind is PointKind.EXPLICIT_MAPPED and p.streams > 1]
     for point in hybrids:
         copies = [t for t in _TASKS[point.kind](point) if t.kind is native.TaskKind.h2d]
         for array in range(point.reads):

@@ -6,7 +6,7 @@ from lanescope.prediction import measuring
 from lanescope.prediction.measuring import measure_all
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.points import (
-    Measured,
+    MeasuredPoint,
     disturbed,
     is_settled,
     one_direction,
@@ -18,7 +18,7 @@ POINT, OTHER = one_direction(Direction.H2D, 1 << 20, 1), one_direction(Direction
 
 
 def timed(seconds, point=POINT, round_=0):
-    return Measured(point, np.full(5, 1e-6), np.full(5, seconds), None, round_)
+    return MeasuredPoint(point, np.full(5, 1e-6), np.full(5, seconds), None, round_)
 
 
 def test_rounds_that_agree_are_joined():

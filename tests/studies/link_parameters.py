@@ -14,7 +14,7 @@ from lanescope.prediction.parameters import (
     Origin,
     Range,
 )
-from lanescope.units.estimate import Curve, Estimate, Surface
+from lanescope.units.estimate import Estimate, Surface, TimeCurve
 
 SIZES = (8, 4096, 65536, 1 << 20, 1 << 26, 1 << 30)
 
@@ -24,7 +24,7 @@ def within(value, share=0.005):
 
 
 def curve(first, per_byte):
-    return Curve(SIZES, tuple(within(first + size * per_byte) for size in SIZES))
+    return TimeCurve(SIZES, tuple(within(first + size * per_byte) for size in SIZES))
 
 
 def direction(per_byte, first=5e-6, gap=0.4e-6, call=1.5e-6):

@@ -32,7 +32,7 @@ from lanescope.machine import (
     Switch,
     machine_named,
 )
-from lanescope.prediction.costs import Level, Rules
+from lanescope.prediction.costs import IntervalPart, Rules
 from lanescope.prediction.equations import Equations
 from lanescope.prediction.graphs import Order, TaskGraph
 from lanescope.prediction.predictor import Method, Workload
@@ -392,7 +392,7 @@ RIGHT: dict[str, Right] = {
     "in_call_order": maybe(flag),
     "many_waves": flag,
     "graph": a(TaskGraph),
-    "level": member(Level),
+    "level": member(IntervalPart),
     "replay.links": lambda value: value is None,
     **dict.fromkeys(("nx", "ny", "nz"), lambda value: whole(1)(value) and value < 2**31),
     "seed": whole(),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lanescope.machine import machine_named, save_machine
-from lanescope.prediction.points import Kind, read_measured, write_measured
+from lanescope.prediction.points import PointKind, read_measured, write_measured
 from lanescope.prediction.predictor import Method
 from lanescope.prediction.stored_parameters import dumps
 from lanescope.store.store import RunWriter
@@ -87,8 +87,8 @@ def _models(folder: Path) -> list[Original]:
     fit = folder / "fit"
     shutil.copytree(RESULTS / "h200-x1/model/fit", fit)
     measured = read_measured(fit / "transfers.parquet")
-    kept = [one for one in measured if one.point.kind is not Kind.COPIES]
-    kept += [one for one in measured if one.point.kind is Kind.COPIES][:_POINTS]
+    kept = [one for one in measured if one.point.kind is not PointKind.COPIES]
+    kept += [one for one in measured if one.point.kind is PointKind.COPIES][:_POINTS]
     with (fit / "transfers.parquet").open("wb") as file:
         write_measured(kept, file)
     parameters = folder / "link.json"

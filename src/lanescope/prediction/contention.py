@@ -51,7 +51,7 @@ _ABRUPT, _ABRUPT_FACTOR = 6.0, 2.7
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class CopyRate:
     """What one copy of a set got, in GB/s, with its 95 % interval."""
 
     gpu: int
@@ -64,7 +64,7 @@ class Together:
     """Copies between a node's memory and GPUs that went on at the same time."""
 
     node: int
-    rates: tuple[Rate, ...]
+    rates: tuple[CopyRate, ...]
 
     @property
     def gpus(self) -> frozenset[int]:
@@ -96,7 +96,7 @@ def together_of(result: Result) -> Together | None:
     """
     if result.groups_in_turns:
         return None
-    rates: list[Rate] = []
+    rates: list[CopyRate] = []
     nodes: set[int] = set()
     for one in result.copies:
         source, destination = one.copy.source, one.copy.destination
@@ -106,7 +106,7 @@ def together_of(result: Result) -> Together | None:
         host, device = (source, destination) if inward else (destination, source)
         width = one.statistics.half_width or 0.0
         gbs = Estimate(one.gbs, one.gbs * (1 - width), one.gbs * (1 + width))
-        rates.append(Rate(device.index, Direction.H2D if inward else Direction.D2H, gbs))
+        rates.append(CopyRate(device.index, Direction.H2D if inward else Direction.D2H, gbs))
         nodes.add(host.index)
     return Together(nodes.pop(), tuple(rates)) if len(nodes) == 1 else None
 
@@ -166,7 +166,7 @@ def _expected(one: Together, alone: _Alone, contention: Sequence[HostBandwidth])
     return [share.rate or 0.0 for share in share_by_weight(flows, shares, room, weights)]
 
 
-def _most(rate: Rate, one: Together, alone: _Alone) -> float:
+def _most(rate: CopyRate, one: Together, alone: _Alone) -> float:
     """Return what a copy gets at most: what it has with its own GPU's other direction."""
     opposed = any(r.gpu == rate.gpu and r.direction is not rate.direction for r in one.rates)
     found = alone.get((rate.gpu, rate.direction, opposed))
@@ -194,7 +194,7 @@ def _median_of(rounds: Sequence[Together]) -> Together:
         for rate in one.rates:
             values[rate.gpu, rate.direction].append(rate.gbs.value)
     rates = (
-        Rate(gpu, direction, Estimate.exactly(float(np.median(gbs))))
+        CopyRate(gpu, direction, Estimate.exactly(float(np.median(gbs))))
         for (gpu, direction), gbs in values.items()
     )
     return Together(rounds[0].node, tuple(rates))

@@ -23,7 +23,7 @@ from lanescope.prediction.parameters import (
     LinkParameters,
     Mapped,
 )
-from lanescope.units.estimate import Curve, Estimate, Surface
+from lanescope.units.estimate import Estimate, Surface, TimeCurve
 from lanescope.units.words import time_text
 
 #: A curve that is the same at all sizes has these; larger ones go on as it does.
@@ -153,16 +153,16 @@ def _staged(cost: CopyCost | None, seconds: float) -> CopyCost | None:
     )
 
 
-def _bounded(further: Surface | None, call: Curve) -> Surface | None:
+def _bounded(further: Surface | None, call: TimeCurve) -> Surface | None:
     """Return what further copies cost where the thread takes so long for each."""
     if further is None:
         return None
     return Surface(further.streams, tuple(_at_least(curve, call) for curve in further.curves))
 
 
-def _at_least(curve: Curve, call: Curve) -> Curve:
+def _at_least(curve: TimeCurve, call: TimeCurve) -> TimeCurve:
     seconds = zip(curve.sizes, curve.seconds, strict=True)
-    return Curve(curve.sizes, tuple(_longer(one, call.at(size)) for size, one in seconds))
+    return TimeCurve(curve.sizes, tuple(_longer(one, call.at(size)) for size, one in seconds))
 
 
 def _alone(cost: CopyCost, seconds: float) -> CopyCost:
@@ -170,14 +170,14 @@ def _alone(cost: CopyCost, seconds: float) -> CopyCost:
     return replace(cost, first=_later(cost.first, seconds), single=single)
 
 
-def _called(cost: CopyCost, seconds: float) -> Curve:
+def _called(cost: CopyCost, seconds: float) -> TimeCurve:
     if cost.call is None:
-        return Curve(_ANY_SIZE, (Estimate.exactly(seconds),) * 2)
+        return TimeCurve(_ANY_SIZE, (Estimate.exactly(seconds),) * 2)
     return _raised(cost.call, seconds)
 
 
-def _raised(curve: Curve, seconds: float) -> Curve:
-    return Curve(curve.sizes, tuple(_later(one, seconds) for one in curve.seconds))
+def _raised(curve: TimeCurve, seconds: float) -> TimeCurve:
+    return TimeCurve(curve.sizes, tuple(_later(one, seconds) for one in curve.seconds))
 
 
 def _later(one: Estimate, seconds: float) -> Estimate:
@@ -188,7 +188,7 @@ def _longer(one: Estimate, other: Estimate) -> Estimate:
     return Estimate(max(one.value, other.value), max(one.low, other.low), max(one.high, other.high))
 
 
-class Level(StrEnum):
+class IntervalPart(StrEnum):
     """Which number of each interval is taken."""
 
     LOW = "low"
@@ -197,9 +197,9 @@ class Level(StrEnum):
 
     def of(self, estimate: Estimate) -> float:
         """Return that number."""
-        if self is Level.VALUE:
+        if self is IntervalPart.VALUE:
             return estimate.value
-        return estimate.low if self is Level.LOW else estimate.high
+        return estimate.low if self is IntervalPart.LOW else estimate.high
 
 
 class Flow(IntEnum):
@@ -249,7 +249,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class TaskCost:
     """What one task costs besides what flows; all in seconds.
 
     Attributes
@@ -279,7 +279,7 @@ class Cost:
     returns_early: float = 0.0
 
 
-class Rates:
+class ParameterValues:
     """The parameters of one machine as numbers.
 
     Parameters
@@ -292,7 +292,7 @@ class Rates:
         What the parameters do not tell.
     """
 
-    def __init__(self, parameters: LinkParameters, level: Level, rules: Rules) -> None:
+    def __init__(self, parameters: LinkParameters, level: IntervalPart, rules: Rules) -> None:
         self.parameters = parameters
         self.rules = rules
         self._level = level
@@ -325,7 +325,9 @@ class Rates:
         gap = self._level.of(both.gap)
         return gap if by_kernel else min(gap, _MOST_GAP_SHARE * flowing)
 
-    def _copy(self, direction: Direction, size: int, pageable: bool, fresh: bool = False) -> Cost:
+    def _copy(
+        self, direction: Direction, size: int, pageable: bool, fresh: bool = False
+    ) -> TaskCost:
         cost = self._direction(direction, pageable, fresh)
         of = self._level.of
         # what the host does of a pageable copy is all of the engine's time
@@ -347,16 +349,16 @@ class Rates:
             # The host begins to stage at once; a further copy may follow while this one ends.
             before, after = 0.0, before + after
             early = single - of(next_seconds(cost, size))
-        return Cost(call, before, fixed - recovery, flowing, recovery, after, early)
+        return TaskCost(call, before, fixed - recovery, flowing, recovery, after, early)
 
-    def _kernel(self, mapped: bool) -> Cost:
+    def _kernel(self, mapped: bool) -> TaskCost:
         launching = self.parameters.launching
         call = 0.0 if launching is None else self._level.of(launching.call)
         first = 0.0 if launching is None else self._level.of(launching.first)
         if mapped:
             first = self._level.of(self._mapped().first)
         before, after = self._split(first - call)
-        return Cost(call=call, before=before, after=after)
+        return TaskCost(call=call, before=before, after=after)
 
     def _split(self, latency: float) -> tuple[float, float]:
         before = max(0.0, latency) * self.rules.before_share

@@ -13,7 +13,7 @@ import numpy as np
 
 from lanescope.codec.fields import from_attributes
 from lanescope.errors import InputError, command
-from lanescope.prediction.costs import Level, Rates, transfer_seconds
+from lanescope.prediction.costs import IntervalPart, ParameterValues, transfer_seconds
 from lanescope.prediction.graphs import TaskGraph
 from lanescope.prediction.parameters import (
     CopyCost,
@@ -30,16 +30,16 @@ from lanescope.prediction.parameters import (
 )
 from lanescope.prediction.points import (
     LONG_PART,
-    Kind,
-    Measured,
+    MeasuredPoint,
     Point,
+    PointKind,
     median_of,
     pattern_of,
     settle,
 )
 from lanescope.prediction.replay import USUAL, Simulation
 from lanescope.results import FloatArray
-from lanescope.units.estimate import Curve, Estimate, Surface
+from lanescope.units.estimate import Estimate, Surface, TimeCurve
 
 #: A fit is of use while 95 % of the transfers that it did not see lie within this share.
 USABLE = 0.1
@@ -107,7 +107,7 @@ class Residual:
         return self.predicted.value / self.measured.value - 1
 
 
-def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
+def fit(measured: Sequence[MeasuredPoint], facts: LinkFacts) -> LinkParameters:
     """Return the parameters that the points tell which are not held out.
 
     Raises
@@ -117,7 +117,7 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
     """
     measured = settle(measured)
     used = [m for m in measured if not m.point.held_out]
-    copies = [m.point for m in used if m.point.kind is Kind.COPIES]
+    copies = [m.point for m in used if m.point.kind is PointKind.COPIES]
     if not copies:
         raise InputError(
             "the fit has no copies of pinned memory to learn from; run "
@@ -133,7 +133,7 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
         d2h=fit_direction(Direction.D2H, used),
         pageable_h2d=fit_pageable(Direction.H2D, used),
         pageable_d2h=fit_pageable(Direction.D2H, used),
-        fresh_d2h=fit_pageable(Direction.D2H, used, Kind.FRESH),
+        fresh_d2h=fit_pageable(Direction.D2H, used, PointKind.FRESH),
         launching=_launching(used),
         pinning=_pinning(used),
         measured=Range(
@@ -152,7 +152,9 @@ def fit(measured: Sequence[Measured], facts: LinkFacts) -> LinkParameters:
     return replace(parameters, errors=errors_of(residuals(measured, parameters)))
 
 
-def residuals(measured: Sequence[Measured], parameters: LinkParameters) -> tuple[Residual, ...]:
+def residuals(
+    measured: Sequence[MeasuredPoint], parameters: LinkParameters
+) -> tuple[Residual, ...]:
     """Compare what the fit did not use with what it predicts."""
     return tuple(
         Residual(
@@ -161,7 +163,7 @@ def residuals(measured: Sequence[Measured], parameters: LinkParameters) -> tuple
             transfer_seconds(parameters.copies(m.point.direction), m.point.bytes, m.point.streams),
         )
         for m in settle(measured)
-        if m.point.held_out and m.point.kind is Kind.COPIES
+        if m.point.held_out and m.point.kind is PointKind.COPIES
     )
 
 
@@ -181,16 +183,16 @@ def errors_of(compared: Sequence[Residual]) -> Errors | None:
     return Errors(int(sizes.size), median, p95, float(sizes.max()))
 
 
-def _of_kind(measured: Sequence[Measured], kind: Kind) -> list[Measured]:
+def _of_kind(measured: Sequence[MeasuredPoint], kind: PointKind) -> list[MeasuredPoint]:
     return [m for m in measured if m.point.kind is kind]
 
 
-def _pinning(measured: Sequence[Measured]) -> Curve | None:
+def _pinning(measured: Sequence[MeasuredPoint]) -> TimeCurve | None:
     """Return what pinned memory takes by its size: the median of all rounds, and their range."""
-    found = sorted(_of_kind(measured, Kind.PIN), key=lambda one: one.point.bytes)
+    found = sorted(_of_kind(measured, PointKind.PIN), key=lambda one: one.point.bytes)
     if len(found) < _FEWEST_SIZES:
         return None
-    return Curve(
+    return TimeCurve(
         tuple(one.point.bytes for one in found),
         tuple(
             Estimate(one.whole.value, float(one.seconds.min()), float(one.seconds.max()))
@@ -199,10 +201,10 @@ def _pinning(measured: Sequence[Measured]) -> Curve | None:
     )
 
 
-def _launching(measured: Sequence[Measured]) -> Launching | None:
+def _launching(measured: Sequence[MeasuredPoint]) -> Launching | None:
     """L + o of an empty kernel; what each further one holds the thread and the GPU."""
-    launches = {m.point.streams: m for m in _of_kind(measured, Kind.LAUNCHES)}
-    events = _of_kind(measured, Kind.EVENTS)
+    launches = {m.point.streams: m for m in _of_kind(measured, PointKind.LAUNCHES)}
+    events = _of_kind(measured, PointKind.EVENTS)
     if 1 not in launches or len(launches) < 2 or not events:
         return None
     count = max(launches)
@@ -221,9 +223,9 @@ def _launching(measured: Sequence[Measured]) -> Launching | None:
     )
 
 
-def _mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Mapped | None:
+def _mapped(measured: Sequence[MeasuredPoint], parameters: LinkParameters) -> Mapped | None:
     """G of kernels that read, that write, and that do both, of the host's memory."""
-    found = {(m.point.reads, m.point.writes): m for m in _of_kind(measured, Kind.MAPPED)}
+    found = {(m.point.reads, m.point.writes): m for m in _of_kind(measured, PointKind.MAPPED)}
     launching = parameters.launching
     if launching is None or (1, 0) not in found or (0, 1) not in found:
         return None
@@ -235,7 +237,7 @@ def _mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Mapped 
     return replace(mapped, mixture=fit_mixture(measured, mapped))
 
 
-def fit_direction(direction: Direction, measured: Sequence[Measured]) -> CopyCost:
+def fit_direction(direction: Direction, measured: Sequence[MeasuredPoint]) -> CopyCost:
     """Return the parameters of copies of pinned memory.
 
     L + o is the time of the smallest copy. G is the slope of the times of single copies of 8 MiB
@@ -248,7 +250,9 @@ def fit_direction(direction: Direction, measured: Sequence[Measured]) -> CopyCos
     InputError
         If there are too few points, or they contradict each other.
     """
-    mine = [m for m in measured if m.point.kind is Kind.COPIES and m.point.direction is direction]
+    mine = [
+        m for m in measured if m.point.kind is PointKind.COPIES and m.point.direction is direction
+    ]
     counts = sorted({m.point.streams for m in mine})
     by_count = {n: _by_size([m for m in mine if m.point.streams == n]) for n in counts}
     single = by_count.get(1, {})
@@ -274,7 +278,7 @@ def fit_direction(direction: Direction, measured: Sequence[Measured]) -> CopyCos
 
 
 def fit_pageable(
-    direction: Direction, measured: Sequence[Measured], kind: Kind = Kind.PAGEABLE
+    direction: Direction, measured: Sequence[MeasuredPoint], kind: PointKind = PointKind.PAGEABLE
 ) -> CopyCost | None:
     """Return the parameters of single copies of pageable memory; None without points."""
     mine = _by_size(
@@ -296,7 +300,7 @@ def fit_pageable(
     )
 
 
-def slope_of(measured: Mapping[float, Measured]) -> Estimate:
+def slope_of(measured: Mapping[float, MeasuredPoint]) -> Estimate:
     """Return G: the slope of time over size, each size weighted by its relative error.
 
     The interval is that of the least squares, 95 % by Student's distribution, or wider where
@@ -324,16 +328,16 @@ def slope_of(measured: Mapping[float, Measured]) -> Estimate:
     return Estimate(slope, slope - wide, slope + wide)
 
 
-def _by_size(measured: Sequence[Measured]) -> dict[float, Measured]:
+def _by_size(measured: Sequence[MeasuredPoint]) -> dict[float, MeasuredPoint]:
     sizes = {m.point.bytes / m.point.streams: m for m in measured if not m.point.held_out}
     return dict(sorted(sizes.items()))
 
 
-def _curve(seconds: Mapping[float, Estimate]) -> Curve:
-    return Curve(tuple(round(size) for size in seconds), tuple(seconds.values()))
+def _curve(seconds: Mapping[float, Estimate]) -> TimeCurve:
+    return TimeCurve(tuple(round(size) for size in seconds), tuple(seconds.values()))
 
 
-def _require_rising(direction: Direction, single: Mapping[float, Measured]) -> None:
+def _require_rising(direction: Direction, single: Mapping[float, MeasuredPoint]) -> None:
     """Long copies that are faster than shorter ones would make nonsense of all that follows."""
     before: tuple[float, float] | None = None
     for size, one in single.items():
@@ -349,7 +353,9 @@ def _require_rising(direction: Direction, single: Mapping[float, Measured]) -> N
         before = size, took
 
 
-def _further(alone: Curve, many: Mapping[float, Measured], count: int) -> dict[float, Estimate]:
+def _further(
+    alone: TimeCurve, many: Mapping[float, MeasuredPoint], count: int
+) -> dict[float, Estimate]:
     """What each copy after the first one costs, from what so many cost."""
     found = {}
     for size, one in many.items():
@@ -376,7 +382,7 @@ def _gap(further: Mapping[float, Estimate], per_byte: Estimate) -> Estimate:
     return middle.map(lambda seconds: max(seconds, 0.0))
 
 
-def _engine(many: Mapping[float, Measured], count: int, alone: Curve) -> Curve:
+def _engine(many: Mapping[float, MeasuredPoint], count: int, alone: TimeCurve) -> TimeCurve:
     """How long the engine is held by each of many copies that were all handed over before.
 
     Above the largest such copy it is the single copy's time without its delays.
@@ -396,10 +402,10 @@ def _each(seconds: FloatArray, count: int) -> Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opposing:
+class _OpposingFlows:
     """Two flows of opposite directions, and the name that their G has among the parameters."""
 
-    kind: Kind
+    kind: PointKind
     name: str
     h2d_per_byte: Estimate
     d2h_per_byte: Estimate
@@ -415,14 +421,16 @@ class _Opposing:
         return replace(parameters, **{self.name: both})  # type: ignore[arg-type]
 
 
-def fit_duplex(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
+def fit_duplex(measured: Sequence[MeasuredPoint], parameters: LinkParameters) -> Duplex | None:
     """Return G of copies while copies go the other way; None where that was not measured."""
-    one = _Opposing(Kind.DUPLEX, "duplex", parameters.h2d.per_byte, parameters.d2h.per_byte)
+    one = _OpposingFlows(
+        PointKind.DUPLEX, "duplex", parameters.h2d.per_byte, parameters.d2h.per_byte
+    )
     long = [m for m in measured if _part_bytes(m.point) >= LONG_PART]
     found = _fitted(one, long, parameters)
     if found is None:
         return None
-    short = [m for m in measured if m.point.kind is Kind.DUPLEX and m not in long]
+    short = [m for m in measured if m.point.kind is PointKind.DUPLEX and m not in long]
     return replace(found, gaps=_gaps(short, replace(parameters, duplex=found)))
 
 
@@ -430,7 +438,7 @@ def _part_bytes(point: Point) -> int:
     return min(point.h2d_bytes, point.d2h_bytes) // point.streams
 
 
-def _gaps(short: Sequence[Measured], parameters: LinkParameters) -> Curve | None:
+def _gaps(short: Sequence[MeasuredPoint], parameters: LinkParameters) -> TimeCurve | None:
     """Return by the size of short parts how much longer each holds its engine; None without any.
 
     With the gap, the replay takes as long as was measured.
@@ -444,7 +452,7 @@ def _gaps(short: Sequence[Measured], parameters: LinkParameters) -> Curve | None
     }
     found[LONG_PART] = both.gap
     sizes = sorted(found)
-    return Curve(tuple(sizes), tuple(found[size] for size in sizes))
+    return TimeCurve(tuple(sizes), tuple(found[size] for size in sizes))
 
 
 def _gap_for(graph: TaskGraph, parameters: LinkParameters, seconds: float) -> float:
@@ -463,17 +471,19 @@ def _seconds_with(graph: TaskGraph, parameters: LinkParameters, gap: float) -> f
     both = parameters.duplex
     if both is None:
         return 0.0
-    flat = Curve((1, LONG_PART), (Estimate.exactly(gap),) * 2)
+    flat = TimeCurve((1, LONG_PART), (Estimate.exactly(gap),) * 2)
     known = replace(parameters, duplex=replace(both, gaps=flat))
-    return Simulation(graph, Rates(known, Level.VALUE, USUAL), None).seconds()
+    return Simulation(graph, ParameterValues(known, IntervalPart.VALUE, USUAL), None).seconds()
 
 
-def fit_explicit_mapped(measured: Sequence[Measured], parameters: LinkParameters) -> Duplex | None:
+def fit_explicit_mapped(
+    measured: Sequence[MeasuredPoint], parameters: LinkParameters
+) -> Duplex | None:
     """Return G of copies to the GPU and of kernels that write mapped memory, both at once."""
     if parameters.mapped is None:
         return None
-    one = _Opposing(
-        Kind.EXPLICIT_MAPPED,
+    one = _OpposingFlows(
+        PointKind.EXPLICIT_MAPPED,
         "explicit_mapped",
         parameters.h2d.per_byte,
         parameters.mapped.write_per_byte,
@@ -481,12 +491,12 @@ def fit_explicit_mapped(measured: Sequence[Measured], parameters: LinkParameters
     return _fitted(one, measured, parameters)
 
 
-def fit_mixture(measured: Sequence[Measured], mapped: Mapped) -> Mixture | None:
+def fit_mixture(measured: Sequence[MeasuredPoint], mapped: Mapped) -> Mixture | None:
     """Return how much longer kernels take that read and write mapped memory; None without any."""
     factors: dict[float, Estimate] = {}
     for one in measured:
         point = one.point
-        if point.kind is not Kind.MAPPED or not (point.reads and point.writes):
+        if point.kind is not PointKind.MAPPED or not (point.reads and point.writes):
             continue
         reading = point.h2d_bytes * mapped.read_per_byte.value
         writing = point.d2h_bytes * mapped.write_per_byte.value
@@ -504,7 +514,7 @@ def _beyond(whole: Estimate, first: float, unit: float) -> Estimate:
 
 
 def _fitted(
-    one: _Opposing, measured: Sequence[Measured], parameters: LinkParameters
+    one: _OpposingFlows, measured: Sequence[MeasuredPoint], parameters: LinkParameters
 ) -> Duplex | None:
     """Return the two factors and the gap with which the replay comes closest to all points.
 
@@ -520,7 +530,7 @@ def _fitted(
     times = np.array([m.whole.value for m in points])
 
     def errors(factors: FloatArray) -> FloatArray:
-        rates = Rates(one.at(parameters, factors), Level.VALUE, USUAL)
+        rates = ParameterValues(one.at(parameters, factors), IntervalPart.VALUE, USUAL)
         found = [Simulation(graph, rates, None).seconds() for graph in graphs]
         return np.append(np.array(found) / times - 1, _NO_GAP * float(factors[2]))
 
@@ -560,13 +570,13 @@ def _slowed(per_byte: Estimate, factor: float, width: float) -> Estimate:
     )
 
 
-def fit_paced(measured: Sequence[Measured], parameters: LinkParameters) -> Paced | None:
+def fit_paced(measured: Sequence[MeasuredPoint], parameters: LinkParameters) -> Paced | None:
     """Return the factors for each share that was measured; None without any."""
     if parameters.mapped is None:
         return None
     found = {}
-    for work in sorted({m.point.work for m in measured if m.point.kind is Kind.PACED}):
-        points = [m for m in measured if m.point.kind is Kind.PACED and m.point.work == work]
+    for work in sorted({m.point.work for m in measured if m.point.kind is PointKind.PACED}):
+        points = [m for m in measured if m.point.kind is PointKind.PACED and m.point.work == work]
         points.sort(key=lambda m: m.point.h2d_bytes)
         if len(points) != 3:  # alone, with a short copy, with a long one
             continue
@@ -580,12 +590,14 @@ def fit_paced(measured: Sequence[Measured], parameters: LinkParameters) -> Paced
     return Paced(shares, copies, kernels)
 
 
-def _share(alone: Measured, mapped: Mapped) -> float:
+def _share(alone: MeasuredPoint, mapped: Mapped) -> float:
     writes = alone.point.d2h_bytes * mapped.write_per_byte.value
     return writes / max(alone.whole.value - mapped.first.value, 1e-9)
 
 
-def _factors(points: Sequence[Measured], parameters: LinkParameters) -> tuple[Estimate, Estimate]:
+def _factors(
+    points: Sequence[MeasuredPoint], parameters: LinkParameters
+) -> tuple[Estimate, Estimate]:
     """Return how many times as long copies and the kernel take beside each other.
 
     The interval is that from all times at the end of theirs that makes both factors small to

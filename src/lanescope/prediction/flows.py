@@ -21,7 +21,7 @@ from lanescope.copies.limit import (
 from lanescope.copies.terms import Memory, Place
 from lanescope.machine import Machine
 from lanescope.machine.part_names import part_name
-from lanescope.prediction.costs import Flow, Rates
+from lanescope.prediction.costs import Flow, ParameterValues
 from lanescope.prediction.parameters import Direction
 from lanescope.units.sizes import bytes_a_second
 
@@ -237,7 +237,7 @@ class Going:
 class Flows:
     """All flows that go on at the same time."""
 
-    def __init__(self, rates: Rates, links: SharedLinks | None) -> None:
+    def __init__(self, rates: ParameterValues, links: SharedLinks | None) -> None:
         self._rates, self._links = rates, links
         self._going: dict[int, list[Going]] = {}
         self._settled = 0.0

@@ -320,7 +320,7 @@ class _Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CriticalStep:
     """A piece of the critical path.
 
     Attributes
@@ -370,7 +370,7 @@ class Replayed:
     end: tuple[float, ...]
     seen: tuple[float, ...]
     busy: Mapping[str, float]
-    critical: tuple[Step, ...]
+    critical: tuple[CriticalStep, ...]
 
     def critical_seconds(self) -> dict[str, float]:
         """Return the seconds of the critical path by what they go to."""
@@ -393,7 +393,7 @@ def critical_path(
     because: Sequence[Cause],
     called_since: Sequence[Cause],
     what: Callable[[int], str],
-) -> tuple[Step, ...]:
+) -> tuple[CriticalStep, ...]:
     """Walk back from the end, from each step to what let it begin.
 
     Parameters
@@ -409,13 +409,13 @@ def critical_path(
     called_since
         For each task since when the host made calls without being held, and what had held it.
     what
-        Tells of each task what it is, see `Step`.
+        Tells of each task what it is, see `CriticalStep`.
     """
-    steps: list[Step] = []
+    steps: list[CriticalStep] = []
 
     def note(task: int | None, kind: str, begin: float, end: float) -> None:
         if end > begin:
-            steps.append(Step(task, kind, begin, end))
+            steps.append(CriticalStep(task, kind, begin, end))
 
     until, task = seconds, last
     if task is None:

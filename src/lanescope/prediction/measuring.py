@@ -25,9 +25,9 @@ from lanescope.prediction.points import (
     LONG_BYTES,
     MOST_BYTES,
     UNCACHED_BYTES,
-    Kind,
-    Measured,
+    MeasuredPoint,
     Point,
+    PointKind,
     is_settled,
     one_direction,
     pattern_of,
@@ -51,7 +51,7 @@ _ENOUGH_SECONDS = 42.0
 #: idle is slow at first.
 _WARMING = one_direction(Direction.H2D, 20 << 10, 1)
 _WARMING_SECONDS = 1.0
-_HELD = (Kind.COPIES, Kind.LAUNCHES, Kind.EVENTS)
+_HELD = (PointKind.COPIES, PointKind.LAUNCHES, PointKind.EVENTS)
 
 
 class TransferBench:
@@ -90,10 +90,10 @@ class TransferBench:
             If the GPU does not do it.
         """
         with native_errors():
-            if point.kind is Kind.PIN:
+            if point.kind is PointKind.PIN:
                 return self._pin(point.bytes)
-            if point.kind is Kind.FRESH or (
-                point.kind is Kind.PAGEABLE and point.bytes >= UNCACHED_BYTES
+            if point.kind is PointKind.FRESH or (
+                point.kind is PointKind.PAGEABLE and point.bytes >= UNCACHED_BYTES
             ):
                 return self._measure_elsewhere(point, budget_seconds)
             return measure_graph(self._graph(point), budget_seconds, held=_is_held(point))
@@ -105,7 +105,7 @@ class TransferBench:
         while len(found) < _FEWEST_COPIES or time.monotonic() < end:
             begin = self._at if self._at + point.bytes <= MOST_BYTES else 0
             self._at = begin + point.bytes
-            if point.kind is Kind.FRESH:
+            if point.kind is PointKind.FRESH:
                 _give_back(self._pageable.host_out(0), begin, point.bytes)
             one = copy_task(point.h2d_bytes > 0, begin, point.bytes)
             graph = native.busy_graph(self._topology, self._pageable, [one], cpus=self._cpus)
@@ -130,18 +130,18 @@ class TransferBench:
 
     def _graph(self, point: Point) -> native.TaskGraph:
         tasks = list(_TASKS[point.kind](point))
-        if point.kind in (Kind.EXPLICIT_MAPPED, Kind.PACED, Kind.MAPPED):
+        if point.kind in (PointKind.EXPLICIT_MAPPED, PointKind.PACED, PointKind.MAPPED):
             return native.moving_graph(
                 self._topology,
                 self._pinned,
                 tasks,
                 point.reads,
                 point.writes,
-                reads_copies=point.kind is Kind.EXPLICIT_MAPPED,
+                reads_copies=point.kind is PointKind.EXPLICIT_MAPPED,
                 work=point.work,
                 cpus=self._cpus,
             )
-        memory = self._pageable if point.kind is Kind.PAGEABLE else self._pinned
+        memory = self._pageable if point.kind is PointKind.PAGEABLE else self._pinned
         return native.busy_graph(self._topology, memory, tasks, cpus=self._cpus)
 
 
@@ -166,7 +166,7 @@ def _fill(values: FloatArray) -> None:
 # something disturbs all of them. So points are timed in rounds, and rounds are compared.
 def measure_all(
     bench: TransferBench, points: Sequence[Point], budget_seconds: float
-) -> Iterator[Measured]:
+) -> Iterator[MeasuredPoint]:
     """Time points in rounds, each for about so long in all.
 
     What others do to the host's cores and memory comes and goes by seconds. So each round has its
@@ -175,7 +175,7 @@ def measure_all(
     """
     began = time.monotonic()
     bench.warm_up()
-    rounds: dict[Point, list[Measured]] = {point: [] for point in points}
+    rounds: dict[Point, list[MeasuredPoint]] = {point: [] for point in points}
 
     for round_ in range(_MOST_ROUNDS):
         some = [point for point, known in rounds.items() if _is_due(known, round_)]
@@ -183,16 +183,18 @@ def measure_all(
             if round_ >= ROUNDS and time.monotonic() - began > _ENOUGH_SECONDS:
                 return
             point = some[place]
-            one = Measured.of(point, bench.measure(point, budget_seconds / _SHORT_ROUNDS), round_)
+            one = MeasuredPoint.of(
+                point, bench.measure(point, budget_seconds / _SHORT_ROUNDS), round_
+            )
             rounds[point].append(one)
             yield one
 
 
-def _is_due(known: Sequence[Measured], round_: int) -> bool:
+def _is_due(known: Sequence[MeasuredPoint], round_: int) -> bool:
     """Whether a point is timed in a round, by its times in those before."""
     if round_ < ROUNDS:
         return True
-    if known[0].point.kind is Kind.PIN:  # takes long, and is not needed to some percent
+    if known[0].point.kind is PointKind.PIN:  # takes long, and is not needed to some percent
         return False
     if round_ < _SHORT_ROUNDS:
         return known[0].whole.value < _SHORT_SECONDS
@@ -247,14 +249,14 @@ def _in_turns(point: Point) -> Iterator[native.TaskSpec]:
         yield kernel_task(stream=place % 2, after=[place - 1] if place else [])
 
 
-_TASKS: dict[Kind, Callable[[Point], Iterator[native.TaskSpec]]] = {
-    Kind.COPIES: _one_direction,
-    Kind.PAGEABLE: _one_direction,
-    Kind.FRESH: _one_direction,
-    Kind.DUPLEX: _both_directions,
-    Kind.EXPLICIT_MAPPED: _both_directions,
-    Kind.PACED: _paced,
-    Kind.MAPPED: _in_place,
-    Kind.LAUNCHES: _launches,
-    Kind.EVENTS: _in_turns,
+_TASKS: dict[PointKind, Callable[[Point], Iterator[native.TaskSpec]]] = {
+    PointKind.COPIES: _one_direction,
+    PointKind.PAGEABLE: _one_direction,
+    PointKind.FRESH: _one_direction,
+    PointKind.DUPLEX: _both_directions,
+    PointKind.EXPLICIT_MAPPED: _both_directions,
+    PointKind.PACED: _paced,
+    PointKind.MAPPED: _in_place,
+    PointKind.LAUNCHES: _launches,
+    PointKind.EVENTS: _in_turns,
 }

@@ -27,7 +27,7 @@ from lanescope.prediction.parameters import (
     Mapped,
     Origin,
 )
-from lanescope.units.estimate import Curve, Estimate, Surface
+from lanescope.units.estimate import Estimate, Surface, TimeCurve
 from lanescope.units.sizes import transfer_seconds
 
 _WIDTHS = WIDTHS[:-1]  # nobody has built one of 32
@@ -36,11 +36,11 @@ _ALIKE = 1.1
 #: Whose parameters are moved to the others' links: the newest that were measured.
 BASE = "h200"
 _GIB = 1 << 30
-Rate = tuple[Positive, Positive, Positive]
+PublishedRate = tuple[Positive, Positive, Positive]
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class LinkChange:
     """From one link to another, in one direction, for one kind of packets.
 
     Attributes
@@ -146,7 +146,7 @@ def with_link(parameters: LinkParameters, link: str) -> LinkParameters:
     """Return the parameters of the machine if its GPU were on another link.
 
     Each G is scaled by the ratio of both links' payload limits, so that the share of the limit
-    that was reached stays; see `Exchange.per_byte` for the interval. Delays, gaps and calls stay
+    that was reached stays; see `LinkChange.per_byte` for the interval. Delays, gaps and calls stay
     as they are. Pageable memory stays as fast as it is, bound by the copy through the host's
     caches, but for links that are slower than that.
 
@@ -180,8 +180,8 @@ def with_link(parameters: LinkParameters, link: str) -> LinkParameters:
 
 def exchanged(
     parameters: LinkParameters,
-    copies: tuple[Exchange, Exchange],
-    lines: tuple[Exchange, Exchange] | None = None,
+    copies: tuple[LinkChange, LinkChange],
+    lines: tuple[LinkChange, LinkChange] | None = None,
 ) -> LinkParameters:
     """Return parameters with each G exchanged: of copies, and of kernels that move lines."""
     lines = lines or copies
@@ -202,19 +202,19 @@ def exchanged(
 
 def _exchanges(
     old: PcieLink, new: PcieLink, per_byte: tuple[float, float]
-) -> tuple[Exchange, Exchange]:
+) -> tuple[LinkChange, LinkChange]:
     h2d, d2h = (
-        Exchange(before / after, min(transfer_seconds(1.0, before) / g, 1.0))
+        LinkChange(before / after, min(transfer_seconds(1.0, before) / g, 1.0))
         for before, after, g in zip(payload_gbs(old), payload_gbs(new), per_byte, strict=True)
     )
     return h2d, d2h
 
 
-def _direction(known: CopyCost, exchange: Exchange) -> CopyCost:
+def _direction(known: CopyCost, exchange: LinkChange) -> CopyCost:
     per_byte = exchange.per_byte(known.per_byte)
     ratio = exchange.ratio
 
-    def moved(curve: Curve | None) -> Curve | None:
+    def moved(curve: TimeCurve | None) -> TimeCurve | None:
         return None if curve is None else _moved(curve, known.per_byte, per_byte, ratio)
 
     curves = () if known.next is None else known.next.curves
@@ -228,7 +228,7 @@ def _direction(known: CopyCost, exchange: Exchange) -> CopyCost:
     )
 
 
-def _moved(curve: Curve, before: Estimate, after: Estimate, ratio: float) -> Curve:
+def _moved(curve: TimeCurve, before: Estimate, after: Estimate, ratio: float) -> TimeCurve:
     """Return a curve with the bytes' part of each time exchanged, the rest as it was.
 
     Larger sizes cost G for each further byte. The slope between the last two measured times has
@@ -242,7 +242,7 @@ def _moved(curve: Curve, before: Estimate, after: Estimate, ratio: float) -> Cur
     twice = Estimate(
         last.value + most * after.value, last.low + most * after.low, last.high + most * after.high
     )
-    return Curve((*curve.sizes, 2 * most), (*seconds, twice))
+    return TimeCurve((*curve.sizes, 2 * most), (*seconds, twice))
 
 
 def _exchanged(
@@ -256,7 +256,7 @@ def _exchanged(
     return Estimate(value, min(low, value), high)
 
 
-def _duplex(known: Duplex, exchanges: tuple[Exchange, Exchange]) -> Duplex:
+def _duplex(known: Duplex, exchanges: tuple[LinkChange, LinkChange]) -> Duplex:
     return Duplex(
         exchanges[0].per_byte(known.h2d_per_byte),
         exchanges[1].per_byte(known.d2h_per_byte),
@@ -265,7 +265,7 @@ def _duplex(known: Duplex, exchanges: tuple[Exchange, Exchange]) -> Duplex:
     )
 
 
-def _mapped(known: Mapped, exchanges: tuple[Exchange, Exchange]) -> Mapped:
+def _mapped(known: Mapped, exchanges: tuple[LinkChange, LinkChange]) -> Mapped:
     return dataclasses.replace(
         known,
         read_per_byte=exchanges[0].per_byte(known.read_per_byte),
@@ -314,8 +314,8 @@ class KnownGpu:
     memory_gib: Positive
     source: str
     limits_gbs: tuple[Positive, Positive] | None = None
-    h2d_gbs: Rate | None = None
-    d2h_gbs: Rate | None = None
+    h2d_gbs: PublishedRate | None = None
+    d2h_gbs: PublishedRate | None = None
     rates_source: str | None = None
     only_link: bool = False
 
@@ -408,14 +408,18 @@ def machine_of(name: str, gpus: int) -> Machine:
 
 
 def _exchange(
-    base: LinkParameters, direction: Direction, before: float, after: float, rate: Rate | None
-) -> Exchange:
+    base: LinkParameters,
+    direction: Direction,
+    before: float,
+    after: float,
+    rate: PublishedRate | None,
+) -> LinkChange:
     known = base.copies(direction).per_byte
     if rate is None:
-        return Exchange(before / after, min(transfer_seconds(1.0, before) / known.value, 1.0))
+        return LinkChange(before / after, min(transfer_seconds(1.0, before) / known.value, 1.0))
     value, low, high = rate
     ratio = transfer_seconds(1.0, value) / known.value
-    return Exchange(ratio, min(low / value, value / high))
+    return LinkChange(ratio, min(low / value, value / high))
 
 
 def _source(gpu: KnownGpu, base: LinkParameters) -> str:

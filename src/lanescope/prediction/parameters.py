@@ -17,7 +17,7 @@ from typing import Annotated
 
 from lanescope.codec.fields import Bound, PositiveInt
 from lanescope.machine import HostBandwidth
-from lanescope.units.estimate import Curve, Estimate, Surface, between
+from lanescope.units.estimate import Estimate, Surface, TimeCurve, between
 
 
 class Direction(StrEnum):
@@ -66,10 +66,10 @@ class CopyCost:
     first: Estimate
     per_byte: Estimate
     gap: Estimate
-    single: Curve | None = None
+    single: TimeCurve | None = None
     next: Surface | None = None
-    call: Curve | None = None
-    engine: Curve | None = None
+    call: TimeCurve | None = None
+    engine: TimeCurve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Duplex:
     h2d_per_byte: Estimate
     d2h_per_byte: Estimate
     gap: Estimate | None = None
-    gaps: Curve | None = None
+    gaps: TimeCurve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +343,7 @@ class LinkParameters:
     pageable_d2h: CopyCost | None = None
     fresh_d2h: CopyCost | None = None
     launching: Launching | None = None
-    pinning: Curve | None = None
+    pinning: TimeCurve | None = None
     measured: Range | None = None
     errors: Errors | None = None
     machine_key: str | None = None

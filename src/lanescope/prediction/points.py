@@ -88,7 +88,7 @@ SETTLED = 0.03
 _ENOUGH = 2
 
 
-class Kind(StrEnum):
+class PointKind(StrEnum):
     """What is run."""
 
     COPIES = "copies"
@@ -136,7 +136,7 @@ class Point:
         True where the time is only compared with what the others predict.
     """
 
-    kind: Kind
+    kind: PointKind
     h2d_bytes: int = 0
     d2h_bytes: int = 0
     streams: PositiveInt = 1
@@ -147,11 +147,14 @@ class Point:
 
     def __post_init__(self) -> None:
         both = self.h2d_bytes > 0, self.d2h_bytes > 0
-        if self.kind in (Kind.COPIES, Kind.PAGEABLE, Kind.FRESH, Kind.PIN) and both[0] == both[1]:
+        if (
+            self.kind in (PointKind.COPIES, PointKind.PAGEABLE, PointKind.FRESH, PointKind.PIN)
+            and both[0] == both[1]
+        ):
             raise ValueError(f"{self.kind} go one way")
-        if self.kind in (Kind.DUPLEX, Kind.EXPLICIT_MAPPED) and both != (True, True):
+        if self.kind in (PointKind.DUPLEX, PointKind.EXPLICIT_MAPPED) and both != (True, True):
             raise ValueError(f"{self.kind} goes both ways")
-        by_kernel = self.kind in (Kind.EXPLICIT_MAPPED, Kind.MAPPED, Kind.PACED)
+        by_kernel = self.kind in (PointKind.EXPLICIT_MAPPED, PointKind.MAPPED, PointKind.PACED)
         if by_kernel and not (self.reads or self.writes):
             raise ValueError(f"a kernel that is {self.kind} reads or writes")
 
@@ -178,27 +181,27 @@ def _learnt_from() -> Iterator[Point]:
                 if streams * size <= MOST_BYTES and (streams == 1 or size <= _LONGEST_PIECE):
                     yield one_direction(direction, streams * size, streams)
         for size in _PAGEABLE_SIZES:
-            yield one_direction(direction, size, 1, Kind.PAGEABLE)
+            yield one_direction(direction, size, 1, PointKind.PAGEABLE)
     for size in _FRESH_SIZES:
-        yield one_direction(Direction.D2H, size, 1, Kind.FRESH)
+        yield one_direction(Direction.D2H, size, 1, PointKind.FRESH)
     for size in _PIN_SIZES:
-        yield one_direction(Direction.H2D, size, 1, Kind.PIN)
+        yield one_direction(Direction.H2D, size, 1, PointKind.PIN)
     for streams in _DUPLEX_STREAMS:
         for down, up in ((1, 1), (2, 1), (1, 2)):
-            yield Point(Kind.DUPLEX, down * _BOTH_BYTES, up * _BOTH_BYTES, streams)
+            yield Point(PointKind.DUPLEX, down * _BOTH_BYTES, up * _BOTH_BYTES, streams)
         for reads, writes in _HYBRID_ARRAYS:
             yield hybrid(reads, writes, LONG_BYTES, streams)
     for size in _SHORT_PARTS:
         both = size * _SHORT_STREAMS
-        yield Point(Kind.DUPLEX, both, both, _SHORT_STREAMS)
+        yield Point(PointKind.DUPLEX, both, both, _SHORT_STREAMS)
     for work in _PACES:
         for size in _PACED_BYTES:
-            yield Point(Kind.PACED, size, LONG_BYTES, writes=1, work=work)
+            yield Point(PointKind.PACED, size, LONG_BYTES, writes=1, work=work)
     for reads, writes in _MAPPED_ARRAYS:
         yield mapped(reads, writes, _MAPPED_BYTES // 2)
     for count in (1, _LAUNCHES):
-        yield Point(Kind.LAUNCHES, streams=count)
-    yield Point(Kind.EVENTS, streams=_LAUNCHES)
+        yield Point(PointKind.LAUNCHES, streams=count)
+    yield Point(PointKind.EVENTS, streams=_LAUNCHES)
 
 
 def _checked_by() -> Iterator[Point]:
@@ -215,7 +218,7 @@ def one_direction(
     direction: Direction,
     size: int,
     streams: int,
-    kind: Kind = Kind.COPIES,
+    kind: PointKind = PointKind.COPIES,
     *,
     held_out: bool = False,
 ) -> Point:
@@ -228,13 +231,15 @@ def mapped(reads: int, writes: int, array_bytes: int) -> Point:
     """Return a kernel that reads and writes so many arrays of that size in place."""
     if array_bytes % _DOUBLE:
         raise ValueError("an array has whole doubles")
-    return Point(Kind.MAPPED, reads * array_bytes, writes * array_bytes, reads=reads, writes=writes)
+    return Point(
+        PointKind.MAPPED, reads * array_bytes, writes * array_bytes, reads=reads, writes=writes
+    )
 
 
 def hybrid(reads: int, writes: int, array_bytes: int, streams: int) -> Point:
     """Return copies of so many arrays to the GPU while kernels write others in place."""
     return Point(
-        Kind.EXPLICIT_MAPPED,
+        PointKind.EXPLICIT_MAPPED,
         reads * array_bytes,
         writes * array_bytes,
         streams,
@@ -260,7 +265,7 @@ def pattern_of(point: Point) -> TaskGraph:
     into parts, and each goes there and back, by a copy or by a kernel that writes mapped memory,
     while others go the other way.
     """
-    mapped = point.kind is Kind.EXPLICIT_MAPPED
+    mapped = point.kind is PointKind.EXPLICIT_MAPPED
     if point.streams > 1:
         workload = Workload(
             point.h2d_bytes,
@@ -280,7 +285,7 @@ def pattern_of(point: Point) -> TaskGraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredPoint:
     """A point with its samples: seconds, of shape (runs,).
 
     Attributes
@@ -298,7 +303,7 @@ class Measured:
     round: int = 0
 
     @classmethod
-    def of(cls, point: Point, times: TaskTimes, round_: int = 0) -> Measured:
+    def of(cls, point: Point, times: TaskTimes, round_: int = 0) -> MeasuredPoint:
         """Join a point with what was measured of it."""
         return cls(point, times.calls, times.seconds, times.held, round_)
 
@@ -315,7 +320,7 @@ def median_of(seconds: FloatArray) -> Estimate:
     return Estimate(middle, min(low, middle), max(high, middle))
 
 
-def write_measured(measured: Sequence[Measured], file: BinaryIO) -> None:
+def write_measured(measured: Sequence[MeasuredPoint], file: BinaryIO) -> None:
     """Write all samples: a row for each point, its samples as lists of seconds."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -333,7 +338,7 @@ def write_measured(measured: Sequence[Measured], file: BinaryIO) -> None:
     pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
 
-def read_measured(path: Path) -> tuple[Measured, ...]:
+def read_measured(path: Path) -> tuple[MeasuredPoint, ...]:
     """Read what `write_measured` wrote.
 
     Raises
@@ -355,7 +360,7 @@ class _Times:
     round: int = 0
 
 
-def _measured(row: dict[str, Any], number: int) -> Measured:
+def _measured(row: dict[str, Any], number: int) -> MeasuredPoint:
     own = {key: row.pop(key) for key in (*_TIMES, "round") if key in row}
     times = build(_Times, own, "rows", number)
     point = build(Point, row, "rows", number)
@@ -363,7 +368,7 @@ def _measured(row: dict[str, Any], number: int) -> Measured:
     held = count if times.held is None else len(times.held)
     if not count or (len(times.calls), held) != (count, count):
         raise FieldError("it has no times, or not as many of each kind", "seconds", "rows", number)
-    return Measured(
+    return MeasuredPoint(
         point,
         np.array(times.calls, np.float64),
         np.array(times.seconds, np.float64),
@@ -383,12 +388,12 @@ def _schema() -> pa.Schema:
     return pa.schema({**of_point, "round": pa.int32(), **times})
 
 
-def is_settled(rounds: Sequence[Measured]) -> bool:
+def is_settled(rounds: Sequence[MeasuredPoint]) -> bool:
     """Whether two rounds of a point agree with the fastest."""
     return len(_agreeing(rounds)) >= _ENOUGH
 
 
-def settle(measured: Iterable[Measured]) -> tuple[Measured, ...]:
+def settle(measured: Iterable[MeasuredPoint]) -> tuple[MeasuredPoint, ...]:
     """Return one entry for each point, with the samples of the rounds that agree.
 
     A round counts if its median is within `SETTLED` of the fastest round's: whatever happens
@@ -397,7 +402,7 @@ def settle(measured: Iterable[Measured]) -> tuple[Measured, ...]:
     return tuple(_joined(_agreeing(rounds)) for rounds in _by_point(measured).values())
 
 
-def unsettled(measured: Iterable[Measured]) -> tuple[Point, ...]:
+def unsettled(measured: Iterable[MeasuredPoint]) -> tuple[Point, ...]:
     """Return the points of several rounds no two of which agree."""
     return tuple(
         point
@@ -406,29 +411,29 @@ def unsettled(measured: Iterable[Measured]) -> tuple[Point, ...]:
     )
 
 
-def disturbed(measured: Iterable[Measured]) -> int:
+def disturbed(measured: Iterable[MeasuredPoint]) -> int:
     """Return how many rounds do not count, of all points together."""
     return sum(len(r) - len(_agreeing(r)) for r in _by_point(measured).values())
 
 
-def _by_point(measured: Iterable[Measured]) -> dict[Point, list[Measured]]:
-    found: dict[Point, list[Measured]] = {}
+def _by_point(measured: Iterable[MeasuredPoint]) -> dict[Point, list[MeasuredPoint]]:
+    found: dict[Point, list[MeasuredPoint]] = {}
     for one in measured:
         found.setdefault(one.point, []).append(one)
     return found
 
 
-def _agreeing(rounds: Sequence[Measured]) -> list[Measured]:
-    if rounds[0].point.kind is Kind.PIN:  # depends on what the system has at hand: all count
+def _agreeing(rounds: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
+    if rounds[0].point.kind is PointKind.PIN:  # depends on what the system has at hand: all count
         return list(rounds)
     medians = [float(np.median(one.seconds)) for one in rounds]
     most = min(medians) * (1 + SETTLED)
     return [one for one, median in zip(rounds, medians, strict=True) if median <= most]
 
 
-def _joined(rounds: Sequence[Measured]) -> Measured:
+def _joined(rounds: Sequence[MeasuredPoint]) -> MeasuredPoint:
     held = [one.held for one in rounds if one.held is not None]
-    return Measured(
+    return MeasuredPoint(
         rounds[0].point,
         _all(one.calls for one in rounds),
         _all(one.seconds for one in rounds),

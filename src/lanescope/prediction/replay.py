@@ -15,7 +15,7 @@ from lanescope.calls import checked
 from lanescope.errors import InputError, argument
 from lanescope.machine import HostBandwidth, Machine
 from lanescope.machine.part_names import part_name
-from lanescope.prediction.costs import Cost, Flow, Level, Rates, Rules
+from lanescope.prediction.costs import Flow, IntervalPart, ParameterValues, Rules, TaskCost
 from lanescope.prediction.flows import Flows, Going, Server, SharedLinks, shared_links
 from lanescope.prediction.graphs import (
     Cause,
@@ -52,7 +52,7 @@ def replay(
     graph: TaskGraph,
     parameters: LinkParameters,
     *,
-    level: Level = Level.VALUE,
+    level: IntervalPart = IntervalPart.VALUE,
     rules: Rules = USUAL,
     links: SharedLinks | None = None,
 ) -> Replayed:
@@ -72,7 +72,7 @@ def replay(
     NotMeasuredError
         If the parameters lack what a task takes (mapped or pageable memory).
     """
-    return Simulation(graph, Rates(parameters, level, rules), links).run()
+    return Simulation(graph, ParameterValues(parameters, level, rules), links).run()
 
 
 def interval(
@@ -93,10 +93,10 @@ def interval(
     low, high = (
         Simulation(
             graph,
-            Rates(parameters, level, rules),
+            ParameterValues(parameters, level, rules),
             None if links is None else links.with_contended(factor),
         ).seconds()
-        for level, factor in ((Level.LOW, 1 + spread), (Level.HIGH, 1 - spread))
+        for level, factor in ((IntervalPart.LOW, 1 + spread), (IntervalPart.HIGH, 1 - spread))
     )
     times = (low, middle.seconds, high)
     return (
@@ -149,14 +149,16 @@ class Replay:
         """Return the time of one round alone; see `Predictor.value`."""
         used = streams if method in STREAMED else 1
         graph = graph_for(workload, method, used, order=order_for(parameters))
-        return Simulation(graph, Rates(parameters, Level.VALUE, self.rules), None).seconds()
+        return Simulation(
+            graph, ParameterValues(parameters, IntervalPart.VALUE, self.rules), None
+        ).seconds()
 
     def least(
         self, workload: Workload, method: Method, streams: int, parameters: LinkParameters
     ) -> float:
         """Return what the copies of the slower direction take, one behind the other."""
         used = streams if method in STREAMED else 1
-        rates = Rates(parameters, Level.VALUE, self.rules)
+        rates = ParameterValues(parameters, IntervalPart.VALUE, self.rules)
         spent = {Direction.H2D: 0.0, Direction.D2H: 0.0}
         for task in graph_for(workload, method, used, order=order_for(parameters)).tasks:
             if task.kind is not TaskKind.KERNEL:
@@ -286,7 +288,7 @@ class Simulation:
     free again.
     """
 
-    def __init__(self, graph: TaskGraph, rates: Rates, links: SharedLinks | None) -> None:
+    def __init__(self, graph: TaskGraph, rates: ParameterValues, links: SharedLinks | None) -> None:
         self._graph, self._rates = graph, rates
         tasks, count = graph.tasks, len(graph.tasks)
         self._costs = [self._cost(task) for task in tasks]
@@ -334,7 +336,7 @@ class Simulation:
             else:
                 return max([self._host_free, *self._seen])
 
-    def _cost(self, task: Task) -> Cost:
+    def _cost(self, task: Task) -> TaskCost:
         if task.kind is TaskKind.KERNEL:
             cost = self._rates.kernel(bool(task.reads or task.writes))
             return replace(cost, fixed=self._unhidden(task)) if task.steps else cost

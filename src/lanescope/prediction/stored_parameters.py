@@ -32,7 +32,7 @@ from lanescope.machine import HostBandwidth
 from lanescope.machine.machine import LinkKind, Machine
 from lanescope.prediction.parameters import CopyCost, LinkParameters
 from lanescope.store.folder import default_runs_folder
-from lanescope.units.estimate import Curve, Estimate
+from lanescope.units.estimate import Estimate, TimeCurve
 
 #: The name of such a file in a run folder, and of the one that is kept among the runs.
 FILE = "link-parameters.json"
@@ -315,7 +315,7 @@ def _require(value: Any, path: tuple[str, ...]) -> None:
     """Look at each estimate of a value by the name of its field."""
     if isinstance(value, Estimate):
         _require_estimate(value, path)
-    elif isinstance(value, Curve):
+    elif isinstance(value, TimeCurve):
         for place, (size, seconds) in enumerate(zip(value.sizes, value.seconds, strict=True)):
             if seconds.high > (most := _MOST_FIXED + size * _MOST_PER_BYTE):
                 where = (*path, f"seconds[{place}]")
@@ -358,7 +358,7 @@ def _require_alike(cost: CopyCost, name: str) -> None:
                 )
 
 
-def _curves(cost: CopyCost) -> Iterator[tuple[str, Curve, str]]:
+def _curves(cost: CopyCost) -> Iterator[tuple[str, TimeCurve, str]]:
     """Yield each curve with its name, and what it cannot be far below."""
     if cost.single is not None:
         yield "single", cost.single, "whole"

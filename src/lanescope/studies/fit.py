@@ -19,7 +19,7 @@ from lanescope.machine import Machine, discover
 from lanescope.prediction.contention import NotTogether, Together
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
 from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
-from lanescope.prediction.points import SETTLED, Measured, disturbed, plan, unsettled
+from lanescope.prediction.points import SETTLED, MeasuredPoint, disturbed, plan, unsettled
 from lanescope.prediction.stored_parameters import FILE, dumps, save, store_fit
 from lanescope.report.format import (
     bytes_text,
@@ -151,7 +151,7 @@ class Fit(Analysis):
         """Return the parameters that the samples of a run folder are fitted to."""
         return Fitted(*fit_folder(folder))
 
-    def _points(self, machine: Machine, observer: Observer) -> Iterator[Measured]:
+    def _points(self, machine: Machine, observer: Observer) -> Iterator[MeasuredPoint]:
         from lanescope.prediction.measuring import ROUNDS, TransferBench, measure_all
 
         points = plan()
@@ -191,7 +191,7 @@ class Fitted(AnalysisResult):
     """
 
     parameters: LinkParameters
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredPoint, ...]
     sets: Sets = NO_SETS
     refitted: Path | None = None
 
@@ -243,7 +243,7 @@ class Fitted(AnalysisResult):
 
 
 def fit_chart(
-    parameters: LinkParameters, measured: Sequence[Measured], direction: Direction
+    parameters: LinkParameters, measured: Sequence[MeasuredPoint], direction: Direction
 ) -> Chart:
     """Return measured times with their intervals, and predicted ones as dashed lines.
 
@@ -378,7 +378,7 @@ def _kernels(known: LinkParameters) -> Table:
     return Table(title, columns, [Group(rows)])
 
 
-def _errors(known: LinkParameters, measured: Sequence[Measured]) -> list[Text | Bullets]:
+def _errors(known: LinkParameters, measured: Sequence[MeasuredPoint]) -> list[Text | Bullets]:
     sentences: list[Text | Bullets] = []
     errors = known.errors
     if errors is None:
@@ -432,7 +432,7 @@ def _usable(known: LinkParameters) -> Iterator[str]:
     )
 
 
-def _disturbances(measured: Sequence[Measured]) -> Iterator[str]:
+def _disturbances(measured: Sequence[MeasuredPoint]) -> Iterator[str]:
     left_out, open_ = disturbed(measured), unsettled(measured)
     if left_out:
         yield (

@@ -46,7 +46,7 @@ from lanescope.prediction.contention import (
 from lanescope.prediction.fit import LinkFacts, fit
 from lanescope.prediction.flows import host_copy
 from lanescope.prediction.parameters import Direction, LinkParameters
-from lanescope.prediction.points import SAMPLES, Measured, read_measured, write_measured
+from lanescope.prediction.points import SAMPLES, MeasuredPoint, read_measured, write_measured
 from lanescope.prediction.stored_parameters import dumps, link_text, machine_key, parse
 from lanescope.report.format import gbs_text
 from lanescope.report.terminal import host_bandwidth_text
@@ -93,9 +93,9 @@ def facts_of(machine: Machine, gpu: int, command: str) -> LinkFacts:
     )
 
 
-def store_samples(run: RunFolder, facts: LinkFacts, points: Iterable[Measured]) -> None:
+def store_samples(run: RunFolder, facts: LinkFacts, points: Iterable[MeasuredPoint]) -> None:
     """Write samples as they come, and what is known besides; raises `InputError`."""
-    measured: list[Measured] = []
+    measured: list[MeasuredPoint] = []
     run.write_json(FACTS, facts)
     try:
         for one in points:
@@ -119,7 +119,7 @@ def store_contention(run: RunFolder, sets: Iterable[Together | NotTogether]) -> 
         run.write_json(CONTENTION, Sets(tuple(measured), tuple(failed)))
 
 
-def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[Measured, ...], Sets]:
+def fit_folder(folder: Path) -> tuple[LinkParameters, tuple[MeasuredPoint, ...], Sets]:
     """Fit the samples of a folder, again if that was done before.
 
     Returns

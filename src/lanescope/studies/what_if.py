@@ -30,7 +30,13 @@ from lanescope.document.blocks import TimelineBlock as TimelineBlock
 from lanescope.errors import InputError
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.schedule import Placed
-from lanescope.findings.advice.what_if import Activity, PhaseWhatIf, Replay, Segment, shares
+from lanescope.findings.advice.what_if import (
+    Activity,
+    CriticalSegment,
+    PhaseWhatIf,
+    ScheduleReplay,
+    shares,
+)
 from lanescope.kinds import StrPath
 from lanescope.report import format as fmt
 from lanescope.report.html import FROM_GPU, TO_GPU
@@ -186,7 +192,7 @@ class WhatIf(PagedResult):
         yield Bullets([*_listed(one.after, names, one.rounds)])
 
 
-def _listed(replay: Replay, names: Sequence[str], rounds: int) -> Iterator[str]:
+def _listed(replay: ScheduleReplay, names: Sequence[str], rounds: int) -> Iterator[str]:
     for at, (word, total, count) in enumerate(_slowest_segments(replay, names)):
         if at == _MOST_LISTED:
             return
@@ -239,7 +245,7 @@ def _fields(one: PhaseWhatIf) -> dict[str, Any]:
     }
 
 
-def _path_fields(replay: Replay, rounds: int) -> dict[str, float]:
+def _path_fields(replay: ScheduleReplay, rounds: int) -> dict[str, float]:
     seconds = replay.nanoseconds * 1e-9 / rounds
     return {
         f"{activity.value.replace(' ', '_')}_seconds": share * seconds
@@ -290,7 +296,9 @@ def _write_trace(path: Path, one: PhaseWhatIf, run: WatchRun) -> None:
     write_perfetto(path, replace(run, timeline=timeline), ranges="critical path")
 
 
-def _operations(names: Sequence[str], replay: Replay, number: int, begin: int = 0) -> Operations:
+def _operations(
+    names: Sequence[str], replay: ScheduleReplay, number: int, begin: int = 0
+) -> Operations:
     """Return what was placed as operations of GPU `number`, of a process of its own."""
     placed, kinds = replay.placed, np.array([one.task.kind for one in replay.placed])
     host = np.array([int(one.task.memory) for one in placed])
@@ -330,7 +338,7 @@ def _whole(values: Any, begin: int) -> Any:
 
 
 def _path_lanes(
-    names: Sequence[str], replay: Replay, number: int, first: int
+    names: Sequence[str], replay: ScheduleReplay, number: int, first: int
 ) -> tuple[list[Lane], Operations]:
     """Return a lane for each thing that the critical path is spent on, and their rows."""
     lanes, rows = [], []
@@ -353,7 +361,7 @@ def _path_lanes(
     )
 
 
-def _path_ranges(names: Sequence[str], replay: Replay, number: int, begin: int) -> Ranges:
+def _path_ranges(names: Sequence[str], replay: ScheduleReplay, number: int, begin: int) -> Ranges:
     words = [_words(names, replay, one) for one in replay.path]
     known = {word: place for place, word in enumerate(dict.fromkeys(words))}
     many = len(words)
@@ -368,7 +376,7 @@ def _path_ranges(names: Sequence[str], replay: Replay, number: int, begin: int) 
     )
 
 
-def _words(names: Sequence[str], replay: Replay, segment: Segment) -> str:
+def _words(names: Sequence[str], replay: ScheduleReplay, segment: CriticalSegment) -> str:
     """Return what a segment of the critical path is, and of which operation."""
     task = replay.placed[segment.place].task
     name = shortened(names[task.name] if task.name < len(names) else "", _LONGEST_NAME)
@@ -379,7 +387,9 @@ def _words(names: Sequence[str], replay: Replay, segment: Segment) -> str:
     return f"start latency of {operation}" if segment.activity is Activity.LAG else operation
 
 
-def _slowest_segments(replay: Replay, names: Sequence[str]) -> Iterator[tuple[str, float, int]]:
+def _slowest_segments(
+    replay: ScheduleReplay, names: Sequence[str]
+) -> Iterator[tuple[str, float, int]]:
     """Yield what the critical path is spent on, with nanoseconds and count, the most first."""
     spent: dict[str, tuple[float, int]] = {}
     for one in replay.path:

@@ -39,7 +39,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class TimeCurve:
     """Seconds by size, measured at some sizes.
 
     Attributes
@@ -88,7 +88,7 @@ class Surface:
     """
 
     streams: tuple[int, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[TimeCurve, ...]
 
     def __post_init__(self) -> None:
         if len(self.streams) != len(self.curves) or not self.streams:

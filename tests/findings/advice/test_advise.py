@@ -18,7 +18,7 @@ from lanescope.trace.run import SourceRecord
 from lanescope.trace.side_tables import HostCopies
 from lanescope.trace.store import read_watch
 from lanescope.trace.timeline import Operations, Timeline
-from lanescope.units.estimate import Curve, Estimate
+from lanescope.units.estimate import Estimate, TimeCurve
 from tests.findings.advice.made_up import LINK, PINNED_ONLY, UNMAPPED, Simple
 from tests.findings.advice.programs import (
     MANAGED,
@@ -691,7 +691,7 @@ def test_a_single_run_has_to_gain_more_than_pinning_takes():
     assert "of what ran once is not worth a change" in change(little, "pin").why
     much = only(looped(1, 2000 * MB, 2000.0, host=PAGEABLE))  # 0.36 of 10 s
     assert change(much, "pin").worth
-    pinning = Curve((1 * MB, 1000 * MB), (Estimate.exactly(1e-3), Estimate.exactly(1.0)))
+    pinning = TimeCurve((1 * MB, 1000 * MB), (Estimate.exactly(1e-3), Estimate.exactly(1.0)))
     known = only(looped(1, 100 * MB, host=PAGEABLE), parameters=replace(LINK, pinning=pinning))
     pin = change(known, "pin")  # of 21 ms, 16.4 ms; 0.2 s to pin
     assert "it pays from 13 times on" in pin.why

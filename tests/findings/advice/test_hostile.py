@@ -15,13 +15,13 @@ from lanescope.findings.advice.lanes import samples
 from lanescope.studies.advise import Advised
 from lanescope.trace.codes import What
 from lanescope.trace.timeline import Operations
-from lanescope.units.estimate import Curve, Estimate
+from lanescope.units.estimate import Estimate, TimeCurve
 from tests.findings.advice.made_up import LINK, PINNED_ONLY, Simple
 from tests.findings.advice.programs import DEVICE, MANAGED, PAGEABLE, PINNED, run_of
 from tests.printed import printed
 
 PINNING = replace(
-    LINK, pinning=Curve((10**6, 10**9), (Estimate.exactly(1e-3), Estimate.exactly(0.5)))
+    LINK, pinning=TimeCurve((10**6, 10**9), (Estimate.exactly(1e-3), Estimate.exactly(0.5)))
 )
 
 

@@ -17,7 +17,7 @@ from lanescope.findings.advice.kernels import (
     Kernels,
     launch_of,
 )
-from lanescope.findings.advice.phase import Predict, best_streams, predicting
+from lanescope.findings.advice.phase import RoundPredictor, best_streams, predicting
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.code import CUDA, PYTORCH
 from lanescope.prediction.predictor import Method
@@ -223,7 +223,7 @@ def test_streams_that_cannot_be_the_fastest_are_not_replayed():
         replayed.append(state)
         return 1.0 + abs(state - 8)
 
-    predict = Predict(Estimate.exactly, value, lambda state: value_at_least(state))
+    predict = RoundPredictor(Estimate.exactly, value, lambda state: value_at_least(state))
     assert best_streams(predict, lambda streams: streams, None) == 8
     assert max(replayed) == 12  # 12 cannot be ruled out, those after it can
 

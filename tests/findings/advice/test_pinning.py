@@ -15,7 +15,7 @@ from lanescope.findings.advice.judge import calibrate, changes_of
 from lanescope.findings.advice.phase import predicting
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.code import CUDA, CUPY, PYTORCH
-from lanescope.units.estimate import Curve, Estimate
+from lanescope.units.estimate import Estimate, TimeCurve
 from tests.findings.advice.made_up import LINK, Simple
 from tests.findings.advice.programs import PAGEABLE, PINNED, Program, looped
 from tests.findings.advice.test_contents import Carrying
@@ -24,7 +24,7 @@ MB = 10**6
 #: 1 ms and 0.25 ms a MB.
 PINNING = replace(
     LINK,
-    pinning=Curve(
+    pinning=TimeCurve(
         (1 * MB, 1000 * MB),
         (Estimate(1.25e-3, 1e-3, 2e-3), Estimate(251e-3, 200e-3, 300e-3)),
     ),

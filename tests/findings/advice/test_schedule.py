@@ -11,7 +11,7 @@ from lanescope.findings.advice.edits import EDITS, batch, defer, prefetch, wait_
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.pinned import pin, read_sooner_seconds, staged, wait_once
-from lanescope.findings.advice.schedule import Schedule, Task, ends_after, replayed
+from lanescope.findings.advice.schedule import Schedule, ScheduledTask, ends_after, replayed
 from lanescope.trace.codes import MemoryKind
 from tests.findings.advice.programs import Program, looped
 
@@ -24,7 +24,7 @@ def lasts(kind, size):
 
 def task(kind, lasting, number=0, *, size=0, gap=0.0, blocks=False, waits=False, memory=None):
     kinds = MemoryKind.PINNED if memory is None else memory
-    return Task(kind, size, kinds, 1, number, waits, gap, 0.0, lasting, blocks, 0.0)
+    return ScheduledTask(kind, size, kinds, 1, number, waits, gap, 0.0, lasting, blocks, 0.0)
 
 
 def serial(memory=MemoryKind.PINNED):

@@ -14,7 +14,7 @@ from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.edited import base_seconds
 from lanescope.findings.advice.judge import calibrate, changes_of, in_order, placed
 from lanescope.findings.advice.lanes import MOST_OPERATIONS, Reading
-from lanescope.findings.advice.phase import Phase, Predict, predicting
+from lanescope.findings.advice.phase import Phase, RoundPredictor, predicting
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.pinned import staged
 from lanescope.findings.code import CUDA, CUPY, PYTORCH, kernels_of, languages
@@ -144,7 +144,7 @@ def _nothing(run: WatchRun) -> str:
     )
 
 
-def _of_phase(phase: Phase, predict: Predict, parameters: LinkParameters) -> PhaseAdvice:
+def _of_phase(phase: Phase, predict: RoundPredictor, parameters: LinkParameters) -> PhaseAdvice:
     calibration = calibrate(phase, predict)
     changes = changes_of(phase, calibration, predict, parameters)
     return PhaseAdvice(

@@ -18,9 +18,9 @@ from lanescope.findings.advice.edits import (
     read_in_place,
 )
 from lanescope.findings.advice.lanes import IN
-from lanescope.findings.advice.phase import Phase, Predict, State, best_streams
+from lanescope.findings.advice.phase import Phase, RoundPredictor, WorkloadState, best_streams
 from lanescope.findings.advice.pinned import is_pageable, pin, wait_once
-from lanescope.findings.advice.schedule import BYTE_NS, LEAST_ROUNDS, Task
+from lanescope.findings.advice.schedule import BYTE_NS, LEAST_ROUNDS, ScheduledTask
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.predictor import Method, Workload
 from lanescope.trace.codes import MemoryKind
@@ -40,15 +40,15 @@ _LEAST_HIDDEN = 0.01
 _ROUNDS_TOGETHER = 16
 
 
-def present(phase: Phase) -> State | None:
+def present(phase: Phase) -> WorkloadState | None:
     """Return what a phase does now; None where no model knows it."""
     if phase.method is None:
         return None
     streams = phase.parts if phase.method is Method.STREAMS else 1
-    return State(phase.workload, phase.method, streams, phase.waited)
+    return WorkloadState(phase.workload, phase.method, streams, phase.waited)
 
 
-def candidates(phase: Phase, predict: Predict) -> Iterator[tuple[Candidate, State]]:
+def candidates(phase: Phase, predict: RoundPredictor) -> Iterator[tuple[Candidate, WorkloadState]]:
     """Yield changes, and what the phase is after each.
 
     Only what can be predicted is: memory that the parameters do not know is left out.
@@ -67,7 +67,7 @@ def candidates(phase: Phase, predict: Predict) -> Iterator[tuple[Candidate, Stat
         yield Candidate(steps, sentence, conditions(steps, phase)), state
 
 
-Found = tuple[tuple[Step, ...], str, State] | None
+Found = tuple[tuple[Step, ...], str, WorkloadState] | None
 
 
 def _pageable(phase: Phase) -> bool:
@@ -83,24 +83,24 @@ def _first(phase: Phase) -> tuple[tuple[Step, ...], str]:
     return steps, "".join(f"{word}, " for word in words)
 
 
-def _pin(phase: Phase, predict: Predict) -> Found:
+def _pin(phase: Phase, predict: RoundPredictor) -> Found:
     if not _pageable(phase):
         return None
-    state = State(phase.workload, Method.EXPLICIT, waited=phase.waited)
+    state = WorkloadState(phase.workload, Method.EXPLICIT, waited=phase.waited)
     return (Step.PIN,), "pin the host memory", state
 
 
-def _wait_less(phase: Phase, predict: Predict) -> Found:
+def _wait_less(phase: Phase, predict: RoundPredictor) -> Found:
     """Hand over all of a round, and wait once."""
     work = phase.workload
     arrays = {Direction.H2D: work.h2d_arrays, Direction.D2H: work.d2h_arrays}
     if all(arrays[direction] < 2 for direction in phase.waited):
         return None
     steps, words = _first(phase)
-    return steps, f"{words}wait once a round", State(work, Method.EXPLICIT)
+    return steps, f"{words}wait once a round", WorkloadState(work, Method.EXPLICIT)
 
 
-def _batch(phase: Phase, predict: Predict) -> Found:
+def _batch(phase: Phase, predict: RoundPredictor) -> Found:
     """Gather small copies of a direction into one, for each part."""
     state, many = present(phase), small_copies(phase)
     if not many or state is None:
@@ -167,7 +167,7 @@ def _gathering(phase: Phase, many: tuple[Direction, ...]) -> str:
     return f"gather the {counts} of a round into {left}, through {through}"
 
 
-def _in_parts(phase: Phase, method: Method) -> Callable[[int], State]:
+def _in_parts(phase: Phase, method: Method) -> Callable[[int], WorkloadState]:
     """Return what makes the state of a round that is cut into so many parts.
 
     Few arrays are cut each, so that all parts copy a piece of each; of many each part copies
@@ -178,12 +178,12 @@ def _in_parts(phase: Phase, method: Method) -> Callable[[int], State]:
     def arrays(count: int, parts: int) -> int:
         return count if cut or count <= _FEW_ARRAYS else max(round(count / parts), 1)
 
-    def state(parts: int) -> State:
+    def state(parts: int) -> WorkloadState:
         down, up = arrays(work.h2d_arrays, parts), arrays(work.d2h_arrays, parts)
         added = phase.kernels.added_seconds(parts / phase.cut_in) if phase.kernels else 0.0
         kernels = work.kernel_seconds + added
         workload = replace(work, h2d_arrays=down, d2h_arrays=up, kernel_seconds=kernels)
-        return State(workload, method, parts)
+        return WorkloadState(workload, method, parts)
 
     return state
 
@@ -196,7 +196,7 @@ def _overlaps(phase: Phase) -> bool:
     return sum(times) - max(times) >= _LEAST_HIDDEN * phase.seconds.value
 
 
-def _streams(phase: Phase, predict: Predict) -> Found:
+def _streams(phase: Phase, predict: RoundPredictor) -> Found:
     """Cut the round into parts that overlap."""
     if not _overlaps(phase):
         return None
@@ -212,7 +212,7 @@ def _streams(phase: Phase, predict: Predict) -> Found:
     return (*steps, Step.STREAMS), words + what, best
 
 
-def _batch_in_streams(phase: Phase, predict: Predict) -> Found:
+def _batch_in_streams(phase: Phase, predict: RoundPredictor) -> Found:
     """Gather small copies, and cut what is gathered into parts that overlap."""
     many = small_copies(phase)
     if not many or not _overlaps(phase) or phase.method is Method.STREAMS:
@@ -225,7 +225,7 @@ def _batch_in_streams(phase: Phase, predict: Predict) -> Found:
     return (*steps, Step.BATCH, Step.STREAMS), words + what, best
 
 
-def _rounds(phase: Phase, predict: Predict) -> Found:
+def _rounds(phase: Phase, predict: RoundPredictor) -> Found:
     """Let the next round's data go in while this one is worked on and comes back."""
     if not _overlaps(phase) or phase.rounds < 3 or phase.method is Method.STREAMS:
         return None
@@ -239,7 +239,7 @@ def _rounds(phase: Phase, predict: Predict) -> Found:
     )
     steps, words = _first(phase)
     what = "copy the next round's data in while this round computes and comes back"
-    state = State(many, Method.STREAMS, count, rounds=count)
+    state = WorkloadState(many, Method.STREAMS, count, rounds=count)
     return (*steps, Step.PREFETCH), f"{words}{what} (two buffers, two streams)", state
 
 
@@ -249,11 +249,11 @@ def _moved_by_kernels(phase: Phase) -> bool:
     return work.kernel_seconds * _MOST_RATE > work.h2d_bytes + work.d2h_bytes
 
 
-def _mapped(phase: Phase, predict: Predict) -> Found:
+def _mapped(phase: Phase, predict: RoundPredictor) -> Found:
     """Let kernels read and write the host's memory."""
     if not _moved_by_kernels(phase):
         return None
-    state = State(phase.workload, Method.IMPLICIT)
+    state = WorkloadState(phase.workload, Method.IMPLICIT)
     predict(state)  # refuses where mapped memory was not measured
     what = "let the kernels read and write mapped host memory, and copy nothing"
     if _pageable(phase):
@@ -261,7 +261,7 @@ def _mapped(phase: Phase, predict: Predict) -> Found:
     return (Step.MAPPED,), what, state
 
 
-def _hybrid(phase: Phase, predict: Predict) -> Found:
+def _hybrid(phase: Phase, predict: RoundPredictor) -> Found:
     """Copy in by parts, and let kernels write the host's memory."""
     work = phase.workload
     if not _moved_by_kernels(phase) or not work.d2h_bytes or not _overlaps(phase):
@@ -369,7 +369,9 @@ def in_place(phase: Phase, steps: Collection[Step]) -> bool:
 
 
 def _changes(
-    edit: Callable[[Sequence[Task]], list[Task]], steps: Collection[Step], phase: Phase
+    edit: Callable[[Sequence[ScheduledTask]], list[ScheduledTask]],
+    steps: Collection[Step],
+    phase: Phase,
 ) -> bool:
     """Whether an edit changes the schedule of a phase, pinned if that is one of the steps."""
     tasks = [] if phase.schedule is None else list(phase.schedule.tasks)

@@ -13,9 +13,9 @@ from statistics import median
 
 import numpy as np
 
-from lanescope.findings.advice.lanes import IN, OUT, Lane
+from lanescope.findings.advice.lanes import IN, OUT, OperationLane
 from lanescope.findings.advice.rounds import Rounds
-from lanescope.findings.advice.schedule import Task, pays
+from lanescope.findings.advice.schedule import ScheduledTask, pays
 from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.trace.codes import IntArray
 from lanescope.trace.operations import Operations
@@ -93,7 +93,7 @@ class Sends:
         That each round sends at places where nearly nothing has been sent before.
     """
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[ScheduledTask, ...]
     constant: bool = False
     resident: Resident | None = None
     new_bytes: int = 0
@@ -220,7 +220,9 @@ def _key(pid: IntArray, correlation: IntArray) -> IntArray:
     return (pid << 32) + correlation
 
 
-def with_contents(tasks: Sequence[Task], lane: Lane, rounds: Rounds, which: IntArray) -> Sends:
+def with_contents(
+    tasks: Sequence[ScheduledTask], lane: OperationLane, rounds: Rounds, which: IntArray
+) -> Sends:
     """Return tasks of a schedule with what they bring.
 
     What was read of some rounds counts for all of them: a copy is known by its direction, its size
@@ -293,14 +295,14 @@ def _same_shares(read: Iterable[_Read]) -> dict[_Place, float]:
 
 
 def _in_part(
-    tasks: Sequence[Task], places: Sequence[_Place], shares: Mapping[_Place, float]
-) -> tuple[list[Task], set[_Place]]:
+    tasks: Sequence[ScheduledTask], places: Sequence[_Place], shares: Mapping[_Place, float]
+) -> tuple[list[ScheduledTask], set[_Place]]:
     """Return tasks, and the places of those of new data of which a large share was sent before.
 
     Places where it takes longer to gather what has changed than to copy all are left as they are:
     nobody would do that to keep other data on the GPU.
     """
-    fresh: dict[_Place, dict[int, Task]] = defaultdict(dict)  # by number of the task
+    fresh: dict[_Place, dict[int, ScheduledTask]] = defaultdict(dict)  # by number of the task
     for number, (task, place) in enumerate(zip(tasks, places, strict=True)):
         share = shares.get(place, 0.0)
         if task.brings in (Brings.UNKNOWN, Brings.NEW) and share >= _LEAST_SAME:
@@ -332,7 +334,7 @@ def _resident(read: Iterable[_Read], in_part: Collection[_Place]) -> Resident | 
 
 
 @lru_cache(maxsize=4)  # the phases of a lane follow each other
-def _by_round(lane: Lane, rounds: Rounds) -> dict[int, list[_Read]]:
+def _by_round(lane: OperationLane, rounds: Rounds) -> dict[int, list[_Read]]:
     """Return by number of a round what was brought at each place, as far as it was read."""
     found: dict[int, list[_Read]] = defaultdict(list)
     for one in _brought(lane, _read(lane, rounds.first)):
@@ -340,7 +342,7 @@ def _by_round(lane: Lane, rounds: Rounds) -> dict[int, list[_Read]]:
     return found
 
 
-def _read(lane: Lane, first: IntArray) -> list[_Read]:
+def _read(lane: OperationLane, first: IntArray) -> list[_Read]:
     """Return each copy that was read."""
     if not lane.content.any():
         return []
@@ -358,7 +360,7 @@ def _read(lane: Lane, first: IntArray) -> list[_Read]:
     return found
 
 
-def _brought(lane: Lane, read: Sequence[_Read]) -> list[_Read]:
+def _brought(lane: OperationLane, read: Sequence[_Read]) -> list[_Read]:
     """Return the same with what each of these copies brings."""
     found: dict[int, Brings] = {}
     rows_before: dict[int, int] = {}
@@ -384,7 +386,7 @@ def _brought(lane: Lane, read: Sequence[_Read]) -> list[_Read]:
     ]
 
 
-def _with_turns(found: dict[int, Brings], lane: Lane) -> dict[int, Brings]:
+def _with_turns(found: dict[int, Brings], lane: OperationLane) -> dict[int, Brings]:
     """Return the same with what is sent by turns."""
     sent = (
         row
@@ -395,7 +397,7 @@ def _with_turns(found: dict[int, Brings], lane: Lane) -> dict[int, Brings]:
     return found | dict.fromkeys(again, Brings.BY_TURNS)
 
 
-def _unless_of_few_values(found: dict[int, Brings], lane: Lane) -> dict[int, Brings]:
+def _unless_of_few_values(found: dict[int, Brings], lane: OperationLane) -> dict[int, Brings]:
     """Return the same; a few bytes that are the same each time may be so by chance."""
     small = {
         row: int(lane.content[row])
@@ -415,7 +417,7 @@ def _share(brings: Counter[Brings], which: Sequence[Brings]) -> float:
     return min(sum(brings[one] for one in which) / (total - 1), 1.0)
 
 
-def _placed(tasks: Sequence[Task]) -> list[tuple[Task, _Place]]:
+def _placed(tasks: Sequence[ScheduledTask]) -> list[tuple[ScheduledTask, _Place]]:
     """Return each task with its place in its round."""
     before: Counter[tuple[int, int, int]] = Counter()
     found = []
@@ -426,7 +428,9 @@ def _placed(tasks: Sequence[Task]) -> list[tuple[Task, _Place]]:
     return found
 
 
-def _marked(task: Task, brings: Counter[Brings] | None, allowed: Sequence[Brings]) -> Task:
+def _marked(
+    task: ScheduledTask, brings: Counter[Brings] | None, allowed: Sequence[Brings]
+) -> ScheduledTask:
     if task.kind > OUT or brings is None:
         return task
     wanted = allowed if task.kind == IN else (Brings.SENT_BACK,)
@@ -439,7 +443,7 @@ def _marked(task: Task, brings: Counter[Brings] | None, allowed: Sequence[Brings
     return replace(task, brings=max(wanted, key=lambda one: brings[one]))
 
 
-def _passed_on(tasks: Sequence[Task]) -> list[Task]:
+def _passed_on(tasks: Sequence[ScheduledTask]) -> list[ScheduledTask]:
     """Return tasks that come back to be sent again only where the host has no time to look at them.
 
     A few bytes may be looked at in any time.
@@ -458,7 +462,7 @@ def _passed_on(tasks: Sequence[Task]) -> list[Task]:
     ]
 
 
-def _sent_by_turns(lane: Lane, rows: Iterable[int]) -> frozenset[int]:
+def _sent_by_turns(lane: OperationLane, rows: Iterable[int]) -> frozenset[int]:
     """Return the rows that send again what is remembered of their size, see `remembered`.
 
     Where all that a program sends comes again it looks like a test with a few sets of data. So what
@@ -484,7 +488,7 @@ def _sent_by_turns(lane: Lane, rows: Iterable[int]) -> frozenset[int]:
     )
 
 
-def _changes_after(lane: Lane, sizes: dict[int, _Sent]) -> float:
+def _changes_after(lane: OperationLane, sizes: dict[int, _Sent]) -> float:
     """Return after how many copies to the GPU that data changes which does so least often.
 
     `inf` where new data comes, be it little: a test repeats that, too. 0 where nothing is known.

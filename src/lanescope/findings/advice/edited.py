@@ -27,7 +27,7 @@ from lanescope.findings.advice.schedule import (
     LEAST_ROUNDS,
     Placed,
     Schedule,
-    Task,
+    ScheduledTask,
     ends_after,
     replayed,
 )
@@ -157,7 +157,7 @@ def _unedited_ns(schedule: Schedule) -> float:
 def edit_of(steps: tuple[Step, ...], edits: Mapping[str, Edit] = EDITS) -> Edit:
     """Return all steps as one edit."""
 
-    def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+    def edited(tasks: Sequence[ScheduledTask], lasts: Lasts) -> list[ScheduledTask]:
         for step in steps:
             tasks = edits[step](tasks, lasts)
         return list(tasks)
@@ -200,7 +200,9 @@ def round_seconds(
     return before * scale, found.map(lambda nanoseconds: nanoseconds * scale)
 
 
-def opposed(tasks: Sequence[Task], parameters: LinkParameters | None) -> list[Task]:
+def opposed(
+    tasks: Sequence[ScheduledTask], parameters: LinkParameters | None
+) -> list[ScheduledTask]:
     """Return tasks whose copies take longer for as long as copies go the other way.
 
     For tasks of a schedule, whose rounds did not overlap as they were measured.
@@ -215,7 +217,7 @@ def opposed(tasks: Sequence[Task], parameters: LinkParameters | None) -> list[Ta
     placed = replayed(tasks)
     against = {IN: _worked_until(placed, OUT), OUT: _worked_until(placed, IN)}
 
-    def longer(one: Placed) -> Task:
+    def longer(one: Placed) -> ScheduledTask:
         kind = one.task.kind
         if kind not in slower or slower[kind] <= 1:
             return one.task
@@ -233,7 +235,7 @@ def _worked_until(placed: Sequence[Placed], kind: int) -> Callable[[float], floa
     return lambda moment: float(np.interp(moment, times, worked))
 
 
-def _busiest_ns(tasks: Sequence[Task]) -> float:
+def _busiest_ns(tasks: Sequence[ScheduledTask]) -> float:
     """Return how long the busiest stream works on kernels, or all on copies of a direction."""
     spent: dict[tuple[int, int], float] = defaultdict(float)
     for task in tasks:
@@ -241,7 +243,7 @@ def _busiest_ns(tasks: Sequence[Task]) -> float:
     return max(spent.values(), default=0.0)
 
 
-def _host_ns(tasks: Sequence[Task]) -> float:
+def _host_ns(tasks: Sequence[ScheduledTask]) -> float:
     """Return what the busiest thread takes for itself, as if it waited for nothing."""
     spent: dict[int, float] = defaultdict(float)
     for task in tasks:

@@ -18,7 +18,7 @@ from lanescope.findings.advice.schedule import (
     SUBMITS_NS,
     TOUCHES_NS,
     WAKES_NS,
-    Task,
+    ScheduledTask,
     changed_part,
     is_staged,
 )
@@ -47,15 +47,15 @@ def no_time(kind: int, size: int) -> float:
     return 0.0
 
 
-def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+def wait_later(tasks: Sequence[ScheduledTask], lasts: Lasts) -> list[ScheduledTask]:
     """Return tasks that do not wait for each copy of pinned memory: what needs it is behind it.
 
     Calls that are asynchronous already are waited for where what the host submits next began behind
     their end, as after ``tensor.to("cuda")``. Copies back are waited for at the end, where the host
     did nothing with the data before it went on; so are those before a copy that it waits for.
     """
-    found: list[Task] = []
-    back: list[Task] = []  # copies back for which the host has not waited yet
+    found: list[ScheduledTask] = []
+    back: list[ScheduledTask] = []  # copies back for which the host has not waited yet
     for one, behind in zip(tasks, [*tasks[1:], None], strict=True):
         if one.waits:
             if found and all(_needs_no_wait(copy, one) for copy in (found[-1], *back)):
@@ -72,7 +72,7 @@ def wait_later(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     return found
 
 
-def _needs_no_wait(copy: Task, behind: Task | None) -> bool:
+def _needs_no_wait(copy: ScheduledTask, behind: ScheduledTask | None) -> bool:
     if copy.kind == WORK or copy.memory is not MemoryKind.PINNED:
         return False
     reads = copy.bytes / STAGED_RATES[1]
@@ -80,20 +80,20 @@ def _needs_no_wait(copy: Task, behind: Task | None) -> bool:
     return copy.kind == IN or (copy.bytes > LOOKED_AT and went_on)
 
 
-def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+def prefetch(tasks: Sequence[ScheduledTask], lasts: Lasts) -> list[ScheduledTask]:
     """Return tasks whose copies to the GPU are submitted one round ahead, on their own stream.
 
     Those of pageable memory stay where they are: the host waits in their calls all the same.
     """
-    rounds: dict[int, list[tuple[int, Task]]] = defaultdict(list)  # with their places
-    ahead: dict[int, list[tuple[int, Task]]] = defaultdict(list)
+    rounds: dict[int, list[tuple[int, ScheduledTask]]] = defaultdict(list)  # with their places
+    ahead: dict[int, list[tuple[int, ScheduledTask]]] = defaultdict(list)
     for place, task in enumerate(tasks):
         moves = task.kind == IN and task.memory is not MemoryKind.PAGEABLE
         (ahead if moves else rounds)[task.round].append((place, task))
     if not ahead:
         return list(tasks)
     stream = max((task.stream for task in tasks), default=0) + 1
-    found: list[Task] = []
+    found: list[ScheduledTask] = []
     count = max((task.round for task in tasks), default=-1) + 1
     for number in range(-1, count):
         copies = [
@@ -114,7 +114,9 @@ def prefetch(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     return found
 
 
-def _behind(rest: Sequence[tuple[int, Task]], ahead: Sequence[tuple[int, Task]]) -> list[Task]:
+def _behind(
+    rest: Sequence[tuple[int, ScheduledTask]], ahead: Sequence[tuple[int, ScheduledTask]]
+) -> list[ScheduledTask]:
     """Return what is left of a round whose copies went ahead, both with their places.
 
     On each stream what was behind a copy needs it. What the host waited for before such a copy it
@@ -122,7 +124,7 @@ def _behind(rest: Sequence[tuple[int, Task]], ahead: Sequence[tuple[int, Task]])
     """
     if not (rest and ahead):
         return [task for _, task in rest]
-    found: list[Task] = []
+    found: list[ScheduledTask] = []
     before = [at for at, _ in ahead]
     needed: dict[int, int] = defaultdict(int)  # by stream: so many of the copies
     for place, task in rest:
@@ -143,7 +145,9 @@ def _number(round_: int, place: int) -> int:
     return 1 + (round_ << 20) + place
 
 
-def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) -> list[Task]:
+def batch(
+    tasks: Sequence[ScheduledTask], lasts: Lasts, most_bytes: int = _MOST_BYTES
+) -> list[ScheduledTask]:
     """Return tasks whose small copies that follow each other in a round are one copy.
 
     They are gathered in a buffer of their own, which is pinned. Short kernels between many copies
@@ -154,7 +158,7 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
     most_bytes
         Copies are gathered where the mean of those that follow each other is smaller.
     """
-    found: list[Task] = []
+    found: list[ScheduledTask] = []
     becomes: dict[int, int] = {}  # numbers of copies that are gathered
     ordered = copies_before_kernels(tasks)
     for _, same in groupby(ordered, key=lambda t: (t.kind, t.stream, t.round, t.memory)):
@@ -186,7 +190,7 @@ def batch(tasks: Sequence[Task], lasts: Lasts, most_bytes: int = _MOST_BYTES) ->
     return [_renumbered(task, becomes) for task in found] if becomes else found
 
 
-def _gathering_ns(task: Task) -> float:
+def _gathering_ns(task: ScheduledTask) -> float:
     """Return what the host takes before a piece lies in the buffer.
 
     What it makes just before, for as long as a thread takes to write so much at least, it writes
@@ -198,10 +202,10 @@ def _gathering_ns(task: Task) -> float:
     return min(gathered, task.gap) if makes else gathered
 
 
-def copies_before_kernels(tasks: Sequence[Task]) -> list[Task]:
+def copies_before_kernels(tasks: Sequence[ScheduledTask]) -> list[ScheduledTask]:
     """Return tasks in which copies to the GPU stand before the short kernels between them."""
-    found: list[Task] = []
-    run: list[Task] = []
+    found: list[ScheduledTask] = []
+    run: list[ScheduledTask] = []
 
     def end_run() -> None:
         copies = [task for task in run if task.kind == IN]
@@ -222,7 +226,7 @@ def copies_before_kernels(tasks: Sequence[Task]) -> list[Task]:
     return found
 
 
-def _goes_on(run: Sequence[Task], task: Task) -> bool:
+def _goes_on(run: Sequence[ScheduledTask], task: ScheduledTask) -> bool:
     """Whether a task goes on with copies between which short kernels run."""
     first, kernels = run[0], 0
     for before in reversed(run):
@@ -236,7 +240,7 @@ def _goes_on(run: Sequence[Task], task: Task) -> bool:
     return task.kind == IN and task.memory is first.memory
 
 
-def _renumbered(task: Task, becomes: Mapping[int, int]) -> Task:
+def _renumbered(task: ScheduledTask, becomes: Mapping[int, int]) -> ScheduledTask:
     """Return a task that waits for what copies were gathered in."""
     needs, awaits = (
         tuple(dict.fromkeys(becomes.get(number, number) for number in numbers))
@@ -245,7 +249,7 @@ def _renumbered(task: Task, becomes: Mapping[int, int]) -> Task:
     return replace(task, needs=needs, awaits=awaits)
 
 
-def defer(tasks: Sequence[Task], lasts: Lasts, *, but: int = 0) -> list[Task]:
+def defer(tasks: Sequence[ScheduledTask], lasts: Lasts, *, but: int = 0) -> list[ScheduledTask]:
     """Return tasks without the few bytes that each round reads back: they are read at the end.
 
     Pieces of more than `_LEFT_THERE` in a round are data, which stay; so do long pauses of the host
@@ -259,9 +263,9 @@ def defer(tasks: Sequence[Task], lasts: Lasts, *, but: int = 0) -> list[Task]:
     small: dict[int, int] = defaultdict(int)
     for task in tasks:
         small[task.round] += task.bytes if is_small_back(task) else 0
-    found: list[Task] = []
+    found: list[ScheduledTask] = []
     total = 0
-    left: list[Task] = []  # out since the last task that stays
+    left: list[ScheduledTask] = []  # out since the last task that stays
     for task in tasks:
         if is_small_back(task) and small[task.round] <= _LEFT_THERE and task.bytes > but:
             total += task.bytes
@@ -273,12 +277,14 @@ def defer(tasks: Sequence[Task], lasts: Lasts, *, but: int = 0) -> list[Task]:
         stream, number = tasks[-1].stream, tasks[-1].round
         pinned = MemoryKind.PINNED
         seconds = lasts(OUT, total)
-        last = Task(OUT, total, pinned, stream, number, False, 0, 0, seconds, True, WAKES_NS)
+        last = ScheduledTask(
+            OUT, total, pinned, stream, number, False, 0, 0, seconds, True, WAKES_NS
+        )
         found.append(_without(left, last))
     return look_later(found)
 
 
-def look_later(tasks: Sequence[Task]) -> list[Task]:
+def look_later(tasks: Sequence[ScheduledTask]) -> list[ScheduledTask]:
     """Return tasks in which the host works on results while the GPU makes the next ones.
 
     A long pause behind copies back to pinned memory is taken for that work: the host waits before
@@ -287,7 +293,7 @@ def look_later(tasks: Sequence[Task]) -> list[Task]:
     """
     if any(task.kind == IN or task.number for task in tasks):
         return list(tasks)
-    found: list[Task] = []
+    found: list[ScheduledTask] = []
     got: list[int] = []  # numbers of the copies back since the last pause
     before: list[int] = []  # of those between that and the one before it
     for place, task in enumerate(tasks):
@@ -303,7 +309,7 @@ def look_later(tasks: Sequence[Task]) -> list[Task]:
     return found if before else list(tasks)
 
 
-def _without(left: Sequence[Task], behind: Task) -> Task:
+def _without(left: Sequence[ScheduledTask], behind: ScheduledTask) -> ScheduledTask:
     """Return what is behind tasks that are left out, with what else the host and it wait for."""
     return replace(
         behind,
@@ -316,12 +322,12 @@ def _without(left: Sequence[Task], behind: Task) -> Task:
     )
 
 
-def is_small_back(task: Task) -> bool:
+def is_small_back(task: ScheduledTask) -> bool:
     """Whether it brings back few bytes, as numbers that the host looks at."""
     return task.kind == OUT and task.bytes <= _LEFT_THERE
 
 
-def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task]:
+def keep(tasks: Sequence[ScheduledTask], lasts: Lasts, *, back: bool = True) -> list[ScheduledTask]:
     """Return tasks without copies to the GPU of what is there already.
 
     Of copies that bring little that is new the rest goes, gathered by the host.
@@ -332,8 +338,8 @@ def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task
         Whether copies back are left out, too, whose data is sent again as it is.
     """
     needless = NEEDLESS if back else NEEDLESS - {Brings.SENT_BACK}
-    found: list[Task] = []
-    left: list[Task] = []  # out since the last task that stays
+    found: list[ScheduledTask] = []
+    left: list[ScheduledTask] = []  # out since the last task that stays
     for task in tasks:
         if task.brings in needless:
             left.append(replace(task, gap=0.0) if task.staged or is_staged(task) else task)
@@ -346,7 +352,7 @@ def keep(tasks: Sequence[Task], lasts: Lasts, *, back: bool = True) -> list[Task
     return found
 
 
-def read_in_place(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+def read_in_place(tasks: Sequence[ScheduledTask], lasts: Lasts) -> list[ScheduledTask]:
     """Return tasks without copies: kernels read and write the few bytes in pinned host memory.
 
     The kernel behind what is no longer sent takes longer by a read over the link for each line of
@@ -356,8 +362,8 @@ def read_in_place(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     """
     if not _is_little(tasks):
         return list(tasks)
-    found: list[Task] = []
-    left: list[Task] = []  # out since the last task that stays
+    found: list[ScheduledTask] = []
+    left: list[ScheduledTask] = []  # out since the last task that stays
     for task in tasks:
         if task.kind == OUT and found:
             found[-1] = _written_in_place(found[-1], task)
@@ -373,7 +379,7 @@ def read_in_place(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     return found
 
 
-def _is_little(tasks: Sequence[Task]) -> bool:
+def _is_little(tasks: Sequence[ScheduledTask]) -> bool:
     """Whether no round copies more than its kernels can read and write in pinned host memory."""
     moved: dict[tuple[int, int], int] = defaultdict(int)
     for task in tasks:
@@ -386,20 +392,24 @@ def _is_little(tasks: Sequence[Task]) -> bool:
     return all(size <= most[kind] for (kind, _), size in moved.items())
 
 
-def _written_in_place(kernel: Task, copy: Task) -> Task:
+def _written_in_place(kernel: ScheduledTask, copy: ScheduledTask) -> ScheduledTask:
     """Return a kernel that writes what a copy behind it has brought back."""
     kernel = replace(kernel, lasts=kernel.lasts + _LINE_NS)
     return replace(kernel, blocks=True, hold=WAKES_NS) if copy.blocks else kernel
 
 
-def faster_copies(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:
+def faster_copies(
+    tasks: Sequence[ScheduledTask], lasts: Lasts, times: float
+) -> list[ScheduledTask]:
     """Return tasks whose copies run so many times as fast, as over another link."""
     return [
         replace(task, lasts=task.lasts / times) if task.kind != WORK else task for task in tasks
     ]
 
 
-def faster_kernels(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Task]:
+def faster_kernels(
+    tasks: Sequence[ScheduledTask], lasts: Lasts, times: float
+) -> list[ScheduledTask]:
     """Return tasks whose kernels run so many times as fast, as on another GPU."""
     return [
         replace(task, lasts=task.lasts / times) if task.kind == WORK else task for task in tasks
@@ -407,7 +417,7 @@ def faster_kernels(tasks: Sequence[Task], lasts: Lasts, times: float) -> list[Ta
 
 
 #: What an edit makes of tasks.
-Edit = Callable[[Sequence[Task], Lasts], list[Task]]
+Edit = Callable[[Sequence[ScheduledTask], Lasts], list[ScheduledTask]]
 EDITS: dict[str, Edit] = {
     "pin": pin,
     "async": wait_later,

@@ -24,7 +24,7 @@ from lanescope.findings.advice.contents import NEEDLESS
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
 from lanescope.findings.advice.kernels import launch_of
 from lanescope.findings.advice.lanes import IN, OUT
-from lanescope.findings.advice.phase import Phase, Predict, State
+from lanescope.findings.advice.phase import Phase, RoundPredictor, WorkloadState
 from lanescope.findings.advice.pinned import read_sooner_seconds
 from lanescope.findings.code import snippets
 from lanescope.prediction.parameters import Direction, LinkParameters
@@ -81,7 +81,7 @@ class Calibration:
     reason: str | None
 
 
-def calibrate(phase: Phase, predict: Predict) -> Calibration:
+def calibrate(phase: Phase, predict: RoundPredictor) -> Calibration:
     """Predict a phase as it is, and compare that with what was measured."""
     state, measured = present(phase), phase.modelled_seconds.value
     if state is None:
@@ -113,7 +113,7 @@ def _unknown_memory(phase: Phase) -> str:
 
 
 def changes_of(
-    phase: Phase, calibration: Calibration, predict: Predict, parameters: LinkParameters
+    phase: Phase, calibration: Calibration, predict: RoundPredictor, parameters: LinkParameters
 ) -> tuple[Change, ...]:
     """Return what changes gain, those that are worth it first, the largest gain first.
 
@@ -124,13 +124,13 @@ def changes_of(
     if calibration.reason is None and calibration.error is not None:
         error, launching = calibration.error, _launching(phase, parameters)
 
-        def after(state: State) -> Estimate:
+        def after(state: WorkloadState) -> Estimate:
             return _after(phase, error, state, predict(state), launching)
 
-        def middle_after(state: State, seconds: float) -> float:
+        def middle_after(state: WorkloadState, seconds: float) -> float:
             return _after(phase, error, state, Estimate.exactly(seconds), launching).value
 
-        predict_after = Predict(
+        predict_after = RoundPredictor(
             after,
             lambda state: middle_after(state, predict.value(state)),
             lambda state: middle_after(state, predict.least(state)),
@@ -310,7 +310,7 @@ def _launching(phase: Phase, parameters: LinkParameters) -> _Launching | None:
     return _Launching(seconds, source, is_assumed=phase.kernels.launch is None)
 
 
-def _launches(phase: Phase, state: State) -> int:
+def _launches(phase: Phase, state: WorkloadState) -> int:
     """Return how many kernels a round launches in a state: each part has all of them."""
     if state.method not in STREAMED or state.rounds > 1:
         return phase.launches
@@ -318,7 +318,11 @@ def _launches(phase: Phase, state: State) -> int:
 
 
 def _after(
-    phase: Phase, error: float, state: State, predicted: Estimate, launching: _Launching | None
+    phase: Phase,
+    error: float,
+    state: WorkloadState,
+    predicted: Estimate,
+    launching: _Launching | None,
 ) -> Estimate:
     """Return what a round takes in a state, the host's pauses included, as far as known.
 
@@ -351,7 +355,7 @@ def _judged(
     phase: Phase,
     error: float,
     candidate: Candidate,
-    state: State,
+    state: WorkloadState,
     after: Estimate,
     launching: _Launching | None,
 ) -> Change:
@@ -372,7 +376,7 @@ def _judged(
     return _change(phase, candidate, (state.method, state.streams), after, gain, basis)
 
 
-def _of_launches(phase: Phase, state: State, launching: _Launching | None) -> str:
+def _of_launches(phase: Phase, state: WorkloadState, launching: _Launching | None) -> str:
     """Return in words what the launches of a round in parts were taken for; nothing of few."""
     count = _launches(phase, state)
     if launching is None or count < phase.launches * 2 or phase.launches < 2:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.findings.advice.lanes import IN, OUT, WORK, Lane
+from lanescope.findings.advice.lanes import IN, OUT, WORK, OperationLane
 from lanescope.findings.code import CUDA
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.trace.codes import BoolArray, IntArray
@@ -73,7 +73,7 @@ class Kernels:
         return max(float((cut - whole).sum()) / self.rounds, 0.0)
 
 
-def kernels_in(lane: Lane, number: IntArray) -> Kernels | None:
+def kernels_in(lane: OperationLane, number: IntArray) -> Kernels | None:
     """Return the kernels of some rounds; None where there are none.
 
     Parameters
@@ -119,7 +119,7 @@ def _shortest(steps: IntArray) -> float:
 
 
 def _launch(
-    lane: Lane, number: IntArray, steps: IntArray, follow: BoolArray
+    lane: OperationLane, number: IntArray, steps: IntArray, follow: BoolArray
 ) -> tuple[Estimate | None, str | None]:
     """Return what the rounds tell of the host's time for a launch.
 
@@ -138,13 +138,13 @@ def _launch(
     return Estimate(quick, low, middle), "measured where the GPU waited for launches"
 
 
-def _awaited(lane: Lane, follow: BoolArray) -> BoolArray:
+def _awaited(lane: OperationLane, follow: BoolArray) -> BoolArray:
     """Return where a kernel behind another on its stream waited for its launch."""
     ended = np.maximum.accumulate(lane.end_ns)[:-1]
     return follow & (lane.start_ns[1:] - ended > _LATE_NS)
 
 
-def _stretches(lane: Lane, number: IntArray) -> list[float]:
+def _stretches(lane: OperationLane, number: IntArray) -> list[float]:
     """Return nanoseconds for each launch between two copies' calls, of stretches of many.
 
     Where the second call begins before the last kernel has ended, the host has waited for none
@@ -162,7 +162,7 @@ def _stretches(lane: Lane, number: IntArray) -> list[float]:
     return [float(one) for one in each[ahead & (each > 0) & (each < _PAUSE_NS)]]
 
 
-def part_seconds(lane: Lane, rounds: int, parts: int) -> float | None:
+def part_seconds(lane: OperationLane, rounds: int, parts: int) -> float | None:
     """Return what the kernels of a part of a round take; None: none, or they overlap.
 
     Parameters
@@ -178,7 +178,7 @@ def part_seconds(lane: Lane, rounds: int, parts: int) -> float | None:
     return summed * 1e-9 / (rounds * parts) if alone else None
 
 
-def call_gap_seconds(lane: Lane, number: IntArray) -> float | None:
+def call_gap_seconds(lane: OperationLane, number: IntArray) -> float | None:
     """Return the median of the host's times from one copy's call to the next; None of few.
 
     Parameters
@@ -193,7 +193,7 @@ def call_gap_seconds(lane: Lane, number: IntArray) -> float | None:
     return float(np.median(near)) * 1e-9 if near.size >= _FEWEST else None
 
 
-def slowed_by_kernels(lane: Lane) -> float | None:
+def slowed_by_kernels(lane: OperationLane) -> float | None:
     """Return how many times as long copies to the GPU take while kernels run; None of few."""
     work = lane.kind == WORK
     if not work.any():

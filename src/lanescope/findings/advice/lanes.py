@@ -226,7 +226,7 @@ def _sample(pid: int, gpu: int, ends: _Ends) -> Sample:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lane:
+class OperationLane:
     """Operations that were submitted one after the other; columns of equal length.
 
     Attributes
@@ -271,14 +271,14 @@ class Lane:
     def __len__(self) -> int:
         return int(self.start_ns.size)
 
-    def rows(self, chosen: slice | BoolArray | IntArray) -> Lane:
+    def rows(self, chosen: slice | BoolArray | IntArray) -> OperationLane:
         """Return some rows, in the same order."""
-        return Lane(*(getattr(self, name)[chosen] for name in Lane.__slots__))
+        return OperationLane(*(getattr(self, name)[chosen] for name in OperationLane.__slots__))
 
 
 def lanes(
     part: Operations, contents: Numbers, *, work: bool, knows_reading: bool = False
-) -> tuple[Lane, ...]:
+) -> tuple[OperationLane, ...]:
     """Return a lane for each thread that copies, by its streams.
 
     Submission is in the order of the correlation numbers, which rise from call to call within
@@ -353,10 +353,10 @@ def _at_the_same_time(rows: Operations, over: BoolArray, stream: IntArray) -> In
     return found
 
 
-def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers) -> Lane:
+def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers) -> OperationLane:
     down = rows.direction == Direction.H2D
     kind = np.where(over, np.where(down, IN, OUT), WORK).astype(np.int8)
-    return Lane(
+    return OperationLane(
         kind,
         rows.start_ns,
         rows.end_ns,
@@ -373,7 +373,7 @@ def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers
     )
 
 
-def _reading_ns(lane: Lane) -> IntArray:
+def _reading_ns(lane: OperationLane) -> IntArray:
     """Return what the watch took to read what copies carried, which is in the time of their calls.
 
     It is known where calls of like copies that were not read took less time, and where pageable
@@ -404,7 +404,7 @@ def _reading_ns(lane: Lane) -> IntArray:
     return np.minimum(np.maximum(behind, 0), found).astype(np.int64)
 
 
-def _alike(lane: Lane, rows: IntArray) -> Iterator[BoolArray]:
+def _alike(lane: OperationLane, rows: IntArray) -> Iterator[BoolArray]:
     """Yield which of the rows are of one size, direction and memory."""
     columns = (lane.kind, lane.bytes, lane.memory, lane.asynchronous)
     keys = np.stack([column[rows].astype(np.int64) for column in columns], axis=1)

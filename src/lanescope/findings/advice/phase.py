@@ -177,7 +177,7 @@ _STREAM_COUNTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WorkloadState:
     """A workload, and how it is done.
 
     Attributes
@@ -199,7 +199,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Predict:
+class RoundPredictor:
     """Predicts the time of one round of a state: a call returns it with its interval.
 
     Attributes
@@ -212,11 +212,11 @@ class Predict:
         Returns what that is not below, for much less work.
     """
 
-    estimate: Callable[[State], Estimate]
-    value: Callable[[State], float]
-    least: Callable[[State], float]
+    estimate: Callable[[WorkloadState], Estimate]
+    value: Callable[[WorkloadState], float]
+    least: Callable[[WorkloadState], float]
 
-    def __call__(self, state: State) -> Estimate:
+    def __call__(self, state: WorkloadState) -> Estimate:
         """Return the time in seconds.
 
         Raises
@@ -227,29 +227,29 @@ class Predict:
         return self.estimate(state)
 
 
-def predicting(predictor: Predictor, parameters: LinkParameters) -> Predict:
+def predicting(predictor: Predictor, parameters: LinkParameters) -> RoundPredictor:
     """Return what predicts states by a predictor, on a machine with these parameters."""
 
-    def of_round(state: State) -> Callable[[float], float]:
+    def of_round(state: WorkloadState) -> Callable[[float], float]:
         waits = _waits(state, parameters) + state.gathering * state.rounds
         return lambda seconds: (seconds + waits) / state.rounds
 
-    def estimate(state: State) -> Estimate:
+    def estimate(state: WorkloadState) -> Estimate:
         with _refused():
             predicted = predictor.predict(state.workload, state.method, state.streams, parameters)
         return predicted.seconds.map(of_round(state))
 
-    def value(state: State) -> float:
+    def value(state: WorkloadState) -> float:
         with _refused():
             seconds = predictor.value(state.workload, state.method, state.streams, parameters)
         return of_round(state)(seconds)
 
-    def least(state: State) -> float:
+    def least(state: WorkloadState) -> float:
         with _refused():
             seconds = predictor.least(state.workload, state.method, state.streams, parameters)
         return of_round(state)(seconds)
 
-    return Predict(cache(estimate), cache(value), least)
+    return RoundPredictor(cache(estimate), cache(value), least)
 
 
 @contextmanager
@@ -260,7 +260,7 @@ def _refused() -> Iterator[None]:
         raise NotMeasuredError(str(error)) from error
 
 
-def _waits(state: State, parameters: LinkParameters) -> float:
+def _waits(state: WorkloadState, parameters: LinkParameters) -> float:
     """Return what it takes to wait for each copy of pinned memory, beyond handing all over.
 
     Each costs as one copy alone does, in place of a further one of many. Copies of pageable
@@ -286,7 +286,9 @@ def _waits_of(direction: CopyCost, moved: int, count: int) -> float:
     return (count - 1) * max(alone - further, 0.0)
 
 
-def best_streams(predict: Predict, states: Callable[[int], State], most: int | None) -> State:
+def best_streams(
+    predict: RoundPredictor, states: Callable[[int], WorkloadState], most: int | None
+) -> WorkloadState:
     """Return the state with the count of streams that is predicted to take the least time.
 
     Of counts that differ by less than 0.5 % the smallest is taken.

@@ -21,7 +21,7 @@ from lanescope.findings.advice.lanes import (
     MOST_OPERATIONS,
     OUT,
     WORK,
-    Lane,
+    OperationLane,
     Reading,
     Sample,
     lanes,
@@ -55,7 +55,7 @@ _HIDDEN = 0.1
 class _Found:
     """Like rounds of one lane; `moved` are their median bytes each way."""
 
-    lane: Lane
+    lane: OperationLane
     rounds: Rounds
     which: IntArray
     pid: int
@@ -179,7 +179,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
     )
 
 
-def _rows_of(found: _Found) -> tuple[Lane, IntArray]:
+def _rows_of(found: _Found) -> tuple[OperationLane, IntArray]:
     """Return the operations of at most `MOST_ROUNDS` of the rounds, and the round of each."""
     which = _spread(found.which)
     first, last = found.rounds.first[which], found.rounds.last[which]
@@ -239,7 +239,7 @@ def _mean(values: npt.NDArray[np.floating[Any]]) -> Estimate:
     return Estimate(mean, max(mean - error, 0.0), mean + error)  # no round takes less than nothing
 
 
-def _typical(found: _Found, count: Callable[[Lane], int]) -> int:
+def _typical(found: _Found, count: Callable[[OperationLane], int]) -> int:
     """Return the median of a whole number of each round."""
     counts = [
         count(found.lane.rows(slice(int(found.rounds.first[n]), int(found.rounds.last[n]))))
@@ -316,7 +316,7 @@ def _workload(copies: tuple[CopyKind, ...], kernel_seconds: float, parts: int) -
 _DIRECTIONS = {IN: Direction.H2D, OUT: Direction.D2H}
 
 
-def copy_kinds(lane: Lane, rounds: Rounds, which: IntArray) -> tuple[CopyKind, ...]:
+def copy_kinds(lane: OperationLane, rounds: Rounds, which: IntArray) -> tuple[CopyKind, ...]:
     """Return the kinds of copies of some rounds, those that most rounds lack left out."""
     number = np.full(len(lane), -1)
     for place, one in enumerate(which.tolist()):
@@ -333,7 +333,7 @@ def copy_kinds(lane: Lane, rounds: Rounds, which: IntArray) -> tuple[CopyKind, .
 
 
 def _kind(
-    key: tuple[int, ...], lane: Lane, rows: IntArray, number: IntArray, count: int
+    key: tuple[int, ...], lane: OperationLane, rows: IntArray, number: IntArray, count: int
 ) -> CopyKind:
     sizes, seconds = lane.bytes[rows], (lane.end_ns - lane.start_ns)[rows] * 1e-9
     per_round = [
@@ -353,7 +353,7 @@ def _kind(
     )
 
 
-def median_copies(lane: Lane, rounds: Rounds, which: IntArray) -> tuple[float, float]:
+def median_copies(lane: OperationLane, rounds: Rounds, which: IntArray) -> tuple[float, float]:
     """Return the median bytes of a round in each direction."""
     found = []
     for kind in (IN, OUT):

@@ -15,7 +15,7 @@ from lanescope.findings.advice.schedule import (
     TOUCHES_NS,
     WAKES_NS,
     Schedule,
-    Task,
+    ScheduledTask,
     is_staged,
 )
 from lanescope.trace.codes import MemoryKind
@@ -32,7 +32,7 @@ _CACHED_NS, _CACHED_BYTES, _UNCACHED_BYTES = 0.044, 16 << 20, 64 << 20
 _STAGED_WITH = 64 << 10
 
 
-def staged(tasks: Sequence[Task]) -> frozenset[int]:
+def staged(tasks: Sequence[ScheduledTask]) -> frozenset[int]:
     """Return the places of copies whose data the library seems to copy into pinned memory first.
 
     The pause before such a copy is as long as that takes; none where most of the large ones have no
@@ -49,7 +49,7 @@ def staged(tasks: Sequence[Task]) -> frozenset[int]:
     return frozenset(at for at in into if is_staged(tasks[at], _STAGED_WITH))
 
 
-def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+def pin(tasks: Sequence[ScheduledTask], lasts: Lasts) -> list[ScheduledTask]:
     """Return tasks with pinned memory in place of pageable; what waits still does.
 
     Where the host stages the data itself, it no longer does. The host stays in no asynchronous call
@@ -78,14 +78,14 @@ def pin(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
     ]
 
 
-def _read_from_cache(tasks: Sequence[Task]) -> list[Task]:
+def _read_from_cache(tasks: Sequence[ScheduledTask]) -> list[ScheduledTask]:
     """Return tasks whose host reads results of pageable copies as it would those of pinned ones.
 
     The library stores results past the host's caches, while a GPU writes into the last level of
     them. So what the host does behind copies back takes less, by `_CACHED_NS` a byte for as much as
     stays in the cache, and by half of it at most.
     """
-    found: list[Task] = []
+    found: list[ScheduledTask] = []
     all_unread: dict[int, int] = defaultdict(int)  # by thread
     for task in tasks:
         unread = all_unread[task.thread]
@@ -107,7 +107,7 @@ def read_sooner_seconds(schedule: Schedule) -> float:
     return less * 1e-9 / schedule.rounds
 
 
-def _waits_in_turns(tasks: Sequence[Task]) -> list[Task]:
+def _waits_in_turns(tasks: Sequence[ScheduledTask]) -> list[ScheduledTask]:
     """Return tasks that wait for copies back when their stream is used again, if rounds take turns.
 
     Calls that are asynchronous, on another stream each round, are those of a program that has
@@ -119,8 +119,8 @@ def _waits_in_turns(tasks: Sequence[Task]) -> list[Task]:
             streams[task.round].add(task.stream)
     if not _take_turns(streams):
         return list(tasks)
-    found: list[Task] = []
-    open_: dict[int, Task] = {}  # by stream: the last copy back of a round before
+    found: list[ScheduledTask] = []
+    open_: dict[int, ScheduledTask] = {}  # by stream: the last copy back of a round before
     for place, task in enumerate(tasks):
         before = open_.get(task.stream)
         if before is not None and before.round < task.round:
@@ -140,7 +140,7 @@ def _take_turns(streams: Mapping[int, set[int]]) -> bool:
     return all(streams[one] != streams[other] for one, other in pairwise(sorted(streams)))
 
 
-def wait_once(tasks: Sequence[Task]) -> frozenset[int]:
+def wait_once(tasks: Sequence[ScheduledTask]) -> frozenset[int]:
     """Return the places of copies back that a wait for the one behind them covers, once pinned.
 
     Their calls are asynchronous, and the host stays in them because of the memory alone; it does
@@ -155,11 +155,11 @@ def wait_once(tasks: Sequence[Task]) -> frozenset[int]:
     )  # fmt: skip
 
 
-def _is_held_back(task: Task) -> bool:
+def _is_held_back(task: ScheduledTask) -> bool:
     """Whether the host stays in an asynchronous call that copies back for the memory alone."""
     return task.kind == OUT and task.queued and task.blocks and is_pageable(task)
 
 
-def is_pageable(task: Task) -> bool:
+def is_pageable(task: ScheduledTask) -> bool:
     """Whether it copies from or to pageable memory."""
     return task.kind <= OUT and task.memory is MemoryKind.PAGEABLE

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lanescope.findings.advice.lanes import IN, OUT, WORK, Lane
+from lanescope.findings.advice.lanes import IN, OUT, WORK, OperationLane
 from lanescope.findings.trace.copies import LOOKED_AT
 from lanescope.results import FloatArray
 from lanescope.trace.codes import BoolArray, IntArray
@@ -60,7 +60,7 @@ class Rounds:
         return int(self.first.size)
 
 
-def rounds(lane: Lane) -> Rounds:
+def rounds(lane: OperationLane) -> Rounds:
     """Return the rounds of a lane, in order."""
     if not len(lane):
         none = np.empty(0, np.int64)
@@ -69,7 +69,7 @@ def rounds(lane: Lane) -> Rounds:
     return _joined(lane, _starts(lane, regular), regular)
 
 
-def _odd(lane: Lane) -> BoolArray:
+def _odd(lane: OperationLane) -> BoolArray:
     """Return where a copy is one of few and little."""
     odd = np.zeros(len(lane), np.bool_)
     seconds = (lane.end_ns - lane.start_ns).astype(np.float64)
@@ -84,7 +84,7 @@ def _odd(lane: Lane) -> BoolArray:
     return odd
 
 
-def _starts(lane: Lane, regular: BoolArray) -> IntArray:
+def _starts(lane: OperationLane, regular: BoolArray) -> IntArray:
     """Return the rows at which bytes begin to go in again."""
     rows = np.flatnonzero(regular)
     kind = lane.kind[rows]
@@ -103,7 +103,7 @@ def _starts(lane: Lane, regular: BoolArray) -> IntArray:
     return _with_pauses(lane, starts)
 
 
-def _is_piecemeal(lane: Lane, starts: IntArray) -> bool:
+def _is_piecemeal(lane: OperationLane, starts: IntArray) -> bool:
     """Whether most of the rounds that begin there are a small copy to the GPU and little work."""
     if not starts.size:
         return False
@@ -117,7 +117,7 @@ def _is_piecemeal(lane: Lane, starts: IntArray) -> bool:
     return bool(small.mean() >= _PIECEMEAL)
 
 
-def _passed_on(lane: Lane, back: IntArray, into: IntArray) -> BoolArray:
+def _passed_on(lane: OperationLane, back: IntArray, into: IntArray) -> BoolArray:
     """Return where bytes go in that have just come back: no round begins with its own data.
 
     What was read of some copies of a size counts for all. A few bytes that are the same each time
@@ -136,7 +136,7 @@ def _passed_on(lane: Lane, back: IntArray, into: IntArray) -> BoolArray:
     return found
 
 
-def _with_pauses(lane: Lane, starts: IntArray) -> IntArray:
+def _with_pauses(lane: OperationLane, starts: IntArray) -> IntArray:
     """Cut what holds nothing but copies of one direction at its pauses, too.
 
     What goes on for long without one is cut into equal pieces.
@@ -155,7 +155,7 @@ def _with_pauses(lane: Lane, starts: IntArray) -> IntArray:
     return np.unique(np.concatenate(found))
 
 
-def _after_pauses(lane: Lane) -> IntArray:
+def _after_pauses(lane: OperationLane) -> IntArray:
     """Return the rows before which a pause is longer than all that was done since the last."""
     ends = np.maximum.accumulate(lane.end_ns)
     pause = lane.start_ns[1:] - ends[:-1]
@@ -169,7 +169,7 @@ def _after_pauses(lane: Lane) -> IntArray:
     return np.array(starts, np.int64)
 
 
-def _joined(lane: Lane, starts: IntArray, regular: BoolArray) -> Rounds:
+def _joined(lane: OperationLane, starts: IntArray, regular: BoolArray) -> Rounds:
     """Return rounds of parts that overlap: one goes in before all earlier ones have come back.
 
     Streams may run in another order than that in which they were submitted, so each part is
@@ -204,7 +204,7 @@ _MOST_LOOPS = 8
 _MOST_KINDS = 512
 
 
-def like_rounds(lane: Lane, found: Rounds) -> list[IntArray]:
+def like_rounds(lane: OperationLane, found: Rounds) -> list[IntArray]:
     """Return the numbers of the rounds of each kind; rounds without a copy are left out."""
     if not len(found):
         return []
@@ -227,7 +227,7 @@ def like_rounds(lane: Lane, found: Rounds) -> list[IntArray]:
     return _varying(lane, found, [np.isin(inverse, members).nonzero()[0] for _, members in groups])
 
 
-def _varying(lane: Lane, found: Rounds, groups: list[IntArray]) -> list[IntArray]:
+def _varying(lane: OperationLane, found: Rounds, groups: list[IntArray]) -> list[IntArray]:
     """Join groups whose rounds do the same with other sizes, and take turns in no order.
 
     Batches of graphs, or of sentences of any length, are of one loop. Where one launches far more
@@ -251,7 +251,7 @@ def _comparable(one: FloatArray, other: FloatArray) -> bool:
     return bool((np.maximum(one, other) <= _MOST_TIMES * np.minimum(one, other)).all())
 
 
-def _same_loop(lane: Lane, found: Rounds, one: IntArray, other: IntArray) -> bool:
+def _same_loop(lane: OperationLane, found: Rounds, one: IntArray, other: IntArray) -> bool:
     # the middle ones: with the last one goes what a program does at its end
     mine, theirs = (_copies_of(lane, found, int(group[group.size // 2])) for group in (one, other))
     if mine != theirs:
@@ -262,7 +262,7 @@ def _same_loop(lane: Lane, found: Rounds, one: IntArray, other: IntArray) -> boo
     return turns >= max(_TURNS * min(one.size, other.size), _LEAST_TURNS)
 
 
-def _copies_of(lane: Lane, found: Rounds, number: int) -> list[tuple[int, ...]]:
+def _copies_of(lane: OperationLane, found: Rounds, number: int) -> list[tuple[int, ...]]:
     """Return the copies of a round, without their sizes."""
     rows = lane.rows(slice(int(found.first[number]), int(found.last[number])))
     copies = rows.rows(rows.kind <= OUT)
@@ -274,7 +274,7 @@ def _near(one: IntArray, other: IntArray) -> bool:
     return bool((np.abs(one - other) <= TOLERANCE * np.maximum(one, other)).all())
 
 
-def _bytes(lane: Lane, found: Rounds, kind: int) -> IntArray:
+def _bytes(lane: OperationLane, found: Rounds, kind: int) -> IntArray:
     moved = np.where(lane.kind == kind, lane.bytes, 0)
     return np.add.reduceat(moved, found.first).astype(np.int64)
 
@@ -299,7 +299,7 @@ class RoundTimes:
     host: int
 
 
-def round_times(lane: Lane, after_ns: int, *, kernels: bool) -> RoundTimes:
+def round_times(lane: OperationLane, after_ns: int, *, kernels: bool) -> RoundTimes:
     """Return what the time of a round went to.
 
     Parameters
@@ -338,7 +338,7 @@ def round_times(lane: Lane, after_ns: int, *, kernels: bool) -> RoundTimes:
     )
 
 
-def _intervals(lane: Lane, kind: int) -> tuple[IntArray, IntArray]:
+def _intervals(lane: OperationLane, kind: int) -> tuple[IntArray, IntArray]:
     mine = lane.kind == kind
     return union(lane.start_ns[mine], lane.end_ns[mine])
 
@@ -355,7 +355,7 @@ def _without_gaps(
     return start[np.concatenate(([True], ~closed))], end[np.concatenate((~closed, [True]))]
 
 
-def _paused(lane: Lane, starts: IntArray, ends: IntArray, *, calls: bool) -> int:
+def _paused(lane: OperationLane, starts: IntArray, ends: IntArray, *, calls: bool) -> int:
     """Return how much of pauses is long, and not spent in a call that copies."""
     long = ends - starts > _SHORTEST_PAUSE_NS
     starts, ends = starts[long], ends[long]

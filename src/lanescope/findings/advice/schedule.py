@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lanescope.findings.advice.lanes import IN, WORK, Lane
+from lanescope.findings.advice.lanes import IN, WORK, OperationLane
 from lanescope.trace.codes import IntArray, MemoryKind
 
 #: From a kernel's launch to its start on an idle GPU, and what a launch takes of the host's time;
@@ -53,7 +53,7 @@ STAGED_RATES, STAGED_BYTES = (2.0, 25.0), 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ScheduledTask:
     """One operation of a schedule; times are nanoseconds.
 
     Attributes
@@ -140,7 +140,7 @@ class Schedule:
         What the watch took of that to read what copies carried; no program has that without.
     """
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[ScheduledTask, ...]
     rounds: int
     measured_ns: float
     read_ns: float = 0.0
@@ -169,7 +169,7 @@ class Placed:
         None: it waited for the host alone.
     """
 
-    task: Task
+    task: ScheduledTask
     begun: float
     submitted: float
     ready: float
@@ -179,7 +179,9 @@ class Placed:
     after: int | None
 
 
-def schedule_of(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -> Schedule | None:
+def schedule_of(
+    lane: OperationLane, first: IntArray, last: IntArray, which: IntArray
+) -> Schedule | None:
     """Return some of those rounds that follow each other; None where there are too few.
 
     What ran once or twice has a schedule of as many rounds, and one whose rounds lie between others
@@ -203,7 +205,9 @@ def schedule_of(lane: Lane, first: IntArray, last: IntArray, which: IntArray) ->
     return _measured(lane.rows(slice(begin, end)), number, run.size, before)
 
 
-def _typical_run(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -> IntArray | None:
+def _typical_run(
+    lane: OperationLane, first: IntArray, last: IntArray, which: IntArray
+) -> IntArray | None:
     """Return rounds that follow each other and take, in the mean, the median of such rounds."""
     runs = np.split(which, np.flatnonzero(np.diff(which) != 1) + 1)
     longest = max(map(len, runs))
@@ -227,13 +231,13 @@ def _typical_run(lane: Lane, first: IntArray, last: IntArray, which: IntArray) -
     return min(found, key=lambda one: abs(one[0] - middle))[1] if found else None
 
 
-def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Schedule:
+def _measured(lane: OperationLane, number: IntArray, rounds: int, before_ns: int) -> Schedule:
     """Return each operation with the host's times, as far as calls and starts tell them.
 
     It begins with the first call, but not before `before_ns`, when what was before has ended: calls
     may run far ahead of the GPU.
     """
-    tasks: list[Task] = []
+    tasks: list[ScheduledTask] = []
     free: dict[int, float] = {}
     engines: dict[int, float] = {}
     first = min(lane.start_ns[0], lane.call_start_ns[0] or lane.start_ns[0])
@@ -255,7 +259,7 @@ def _measured(lane: Lane, number: IntArray, rounds: int, before_ns: int) -> Sche
         waits = host < latest <= called + 1_000 and not after_kernel
         blocks = bool(kind != WORK and returned >= end - _early_ns(end - start))
         tasks.append(
-            Task(
+            ScheduledTask(
                 kind,
                 int(lane.bytes[row]),
                 MemoryKind(int(lane.memory[row])),
@@ -307,7 +311,7 @@ def _early_ns(lasts: float) -> float:
     return max(_RETURNS_SHARE * lasts, _RETURNS_NS if lasts > _RETURNS_NS else 0)
 
 
-def _with_waits_for_rounds(tasks: Sequence[Task]) -> list[Task]:
+def _with_waits_for_rounds(tasks: Sequence[ScheduledTask]) -> list[ScheduledTask]:
     """Return tasks of a host that is some rounds ahead of the GPU, and waits there for their end.
 
     It waits by an event that no trace shows. So a long pause is taken for that if, in nearly each
@@ -337,7 +341,7 @@ def _with_waits_for_rounds(tasks: Sequence[Task]) -> list[Task]:
     return edited
 
 
-def _round_begins(tasks: Sequence[Task]) -> list[int]:
+def _round_begins(tasks: Sequence[ScheduledTask]) -> list[int]:
     """Return the place of the first task of each round."""
     numbers = np.array([task.round for task in tasks])
     return [int(at) for at in np.flatnonzero(np.diff(numbers, prepend=-1))]
@@ -350,13 +354,13 @@ def _round_ends(placed: Sequence[Placed]) -> NDArray[np.float64]:
     return found
 
 
-def _copies_behind(lane: Lane) -> IntArray:
+def _copies_behind(lane: OperationLane) -> IntArray:
     """Return the row of the next copy of each row, itself included; the length where none is."""
     rows = np.where(lane.kind == WORK, len(lane), np.arange(len(lane)))
     return np.minimum.accumulate(rows[::-1])[::-1]
 
 
-def _launch_ns(lane: Lane, row: int, behind: IntArray, zero: float, host: float) -> float:
+def _launch_ns(lane: OperationLane, row: int, behind: IntArray, zero: float, host: float) -> float:
     """Return what the host takes for a launch.
 
     Where it calls the next copy before the last kernel has ended, it has waited for none: its time
@@ -372,7 +376,7 @@ def _launch_ns(lane: Lane, row: int, behind: IntArray, zero: float, host: float)
 
 
 def _call(
-    lane: Lane, row: int, zero: float, host: float, ready: float, launch_ns: float
+    lane: OperationLane, row: int, zero: float, host: float, ready: float, launch_ns: float
 ) -> tuple[float, float]:
     """Return when the host submitted an operation and went on."""
     if lane.call_start_ns[row]:
@@ -395,7 +399,7 @@ class _Thread:
     latest: int | None = None
 
 
-def replayed(tasks: Sequence[Task]) -> list[Placed]:
+def replayed(tasks: Sequence[ScheduledTask]) -> list[Placed]:
     """Return when each task would be submitted, start and end, and what it waits for."""
     placed: list[Placed] = []
     last_of: dict[object, int] = {}  # by stream, engine and number: the last task there
@@ -433,7 +437,7 @@ def replayed(tasks: Sequence[Task]) -> list[Placed]:
 
 
 def _placed(
-    task: Task,
+    task: ScheduledTask,
     host: float,
     host_after: int | None,
     placed: Sequence[Placed],
@@ -454,12 +458,12 @@ def _placed(
     return Placed(task, host, submitted, free, start, start + task.lasts, host_after, after)
 
 
-def ends_after(tasks: Sequence[Task]) -> float:
+def ends_after(tasks: Sequence[ScheduledTask]) -> float:
     """Return the nanoseconds from the first submission to the last end."""
     return max((one.end for one in replayed(tasks)), default=0.0)
 
 
-def changed_part(task: Task) -> Task:
+def changed_part(task: ScheduledTask) -> ScheduledTask:
     """Return the copy of what has changed of a copy's data, which the host gathers."""
     share = task.fresh / task.bytes
     staged = task.staged or is_staged(task)
@@ -473,17 +477,17 @@ def changed_part(task: Task) -> Task:
     )
 
 
-def pays(tasks: Iterable[Task]) -> bool:
+def pays(tasks: Iterable[ScheduledTask]) -> bool:
     """Whether to gather what has changed takes less than to copy the rest."""
     return sum(_taken(changed_part(task)) - _taken(task) for task in tasks) < 0
 
 
-def _taken(task: Task) -> float:
+def _taken(task: ScheduledTask) -> float:
     """Return what a copy takes; the host may stay in its call for as long."""
     return task.gap + max(task.lasts, task.hold)
 
 
-def is_staged(task: Task, least: int = STAGED_BYTES) -> bool:
+def is_staged(task: ScheduledTask, least: int = STAGED_BYTES) -> bool:
     """Whether the pause before a copy to the GPU is as long as copying its data on the host."""
     slowest, fastest = STAGED_RATES
     large = task.kind == IN and task.bytes >= least

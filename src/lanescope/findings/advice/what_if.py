@@ -18,7 +18,13 @@ from lanescope.findings.advice.edits import EDITS, Edit, batch, faster_copies, f
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.pinned import Lasts
-from lanescope.findings.advice.schedule import LEAST_ROUNDS, Placed, Schedule, Task, replayed
+from lanescope.findings.advice.schedule import (
+    LEAST_ROUNDS,
+    Placed,
+    Schedule,
+    ScheduledTask,
+    replayed,
+)
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.units.estimate import Estimate
 from lanescope.units.values import Size, quoted
@@ -57,7 +63,7 @@ _OF_KIND = {IN: Activity.H2D, OUT: Activity.D2H, WORK: Activity.KERNELS}
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class CriticalSegment:
     """A part of the critical path, nanoseconds from the begin.
 
     Attributes
@@ -123,11 +129,11 @@ def _times(name: str, value: str) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replay:
+class ScheduleReplay:
     """A schedule as it runs, and what bounds it."""
 
     placed: Sequence[Placed]
-    path: Sequence[Segment]
+    path: Sequence[CriticalSegment]
 
     @property
     def nanoseconds(self) -> float:
@@ -153,8 +159,8 @@ class PhaseWhatIf:
 
     phase: Phase
     rounds: int
-    before: Replay
-    after: Replay
+    before: ScheduleReplay
+    after: ScheduleReplay
     seconds: float
     after_seconds: Estimate
     no_effect: tuple[str, ...]
@@ -206,7 +212,7 @@ def _of_phase(
 ) -> PhaseWhatIf:
     no_effect: list[str] = []
 
-    def edited(tasks: Sequence[Task], lasts: Lasts) -> list[Task]:
+    def edited(tasks: Sequence[ScheduledTask], lasts: Lasts) -> list[ScheduledTask]:
         no_effect.clear()
         for one in edits:
             changed = one.edit(tasks, lasts)
@@ -227,12 +233,12 @@ def _of_phase(
     )
 
 
-def _replay(tasks: Sequence[Task]) -> Replay:
+def _replay(tasks: Sequence[ScheduledTask]) -> ScheduleReplay:
     placed = replayed(tasks)
-    return Replay(placed, critical_path(placed))
+    return ScheduleReplay(placed, critical_path(placed))
 
 
-def critical_path(placed: Sequence[Placed]) -> list[Segment]:
+def critical_path(placed: Sequence[Placed]) -> list[CriticalSegment]:
     """Return what the end of the last task depends on, in the order of time, without a gap.
 
     Each segment begins where what it waited for ends: the task before it on its stream or engine,
@@ -240,7 +246,7 @@ def critical_path(placed: Sequence[Placed]) -> list[Segment]:
     """
     if not placed:
         return []
-    segments: list[Segment] = []
+    segments: list[CriticalSegment] = []
     place: int | None = max(range(len(placed)), key=lambda number: placed[number].end)
     until = placed[place].end if place is not None else 0.0
     while place is not None:
@@ -255,7 +261,7 @@ def critical_path(placed: Sequence[Placed]) -> list[Segment]:
 
 
 def _through_host(
-    placed: Sequence[Placed], place: int, segments: list[Segment], until: float
+    placed: Sequence[Placed], place: int, segments: list[CriticalSegment], until: float
 ) -> tuple[int | None, float]:
     """Go back through the host's calls to a task that it waited for; None at the begin."""
     first, thread = place, placed[place].task.thread
@@ -269,15 +275,15 @@ def _through_host(
 
 
 def _add_segment(
-    segments: list[Segment], activity: Activity, begin: float, until: float, place: int
+    segments: list[CriticalSegment], activity: Activity, begin: float, until: float, place: int
 ) -> float:
     """Add what lies before `until`, if anything does, and return where it begins."""
     if begin < until:
-        segments.append(Segment(activity, begin, until, place))
+        segments.append(CriticalSegment(activity, begin, until, place))
     return min(begin, until)
 
 
-def shares(path: Sequence[Segment]) -> dict[Activity, float]:
+def shares(path: Sequence[CriticalSegment]) -> dict[Activity, float]:
     """Return the share of the path that is spent on each; all of them."""
     total = sum(one.end - one.begin for one in path)
     spent = dict.fromkeys(Activity, 0.0)

@@ -44,7 +44,7 @@ def cut(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 #: From, to, and whether the GPU that does the copy reads it from elsewhere.
-Route = tuple[str, str, bool]
+CopyRoute = tuple[str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +109,18 @@ class MeasuredCopy:
         return f"{self.experiment.name}: {self.copy.path} {self.gbs:.1f} GB/s{limit}"
 
     @property
-    def route(self) -> Route:
+    def route(self) -> CopyRoute:
         """What this copy has in common with others of the same path."""
         source, destination = self.copy.source.part, self.copy.destination.part
         # Copies may come to tell which GPU does them; today that is the source, if it is one.
         return source, destination, self.copy.is_read
 
 
-Run = tuple[MeasuredCopy, ...]
+MeasuredSet = tuple[MeasuredCopy, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class PathMatrix:
     """All experiments that count, one for each set of ways that run at once.
 
     Attributes
@@ -134,7 +134,7 @@ class Matrix:
     """
 
     machine: Machine
-    runs: Mapping[tuple[Route, ...], Run]
+    runs: Mapping[tuple[CopyRoute, ...], MeasuredSet]
     memory_gbs: Mapping[str, float]
 
     @property
@@ -143,11 +143,11 @@ class Matrix:
         return (run[0] for run in self.runs.values() if len(run) == 1)
 
     @property
-    def together(self) -> Iterator[Run]:
+    def together(self) -> Iterator[MeasuredSet]:
         """Experiments of several copies."""
         return (run for run in self.runs.values() if len(run) > 1)
 
-    def of_routes(self, *routes: Route) -> Run | None:
+    def of_routes(self, *routes: CopyRoute) -> MeasuredSet | None:
         """Return the experiment that has exactly these ways, or None."""
         return self.runs.get(tuple(sorted(routes)))
 
@@ -174,9 +174,9 @@ class Matrix:
         return tuple(copy for copy in both if copy is not None)
 
 
-def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
+def matrix_of(machine: Machine, results: Sequence[Result]) -> PathMatrix:
     """Return what counts of some results: measured, by copy engines, large and pinned."""
-    runs: dict[tuple[Route, ...], Run] = {}
+    runs: dict[tuple[CopyRoute, ...], MeasuredSet] = {}
     memory: dict[str, float] = {}
     for result in results:
         if result.source is Source.PREDICTED or len(result.copies) != len(result.experiment.copies):
@@ -190,10 +190,10 @@ def matrix_of(machine: Machine, results: Sequence[Result]) -> Matrix:
         key = tuple(sorted(measured_copy.route for measured_copy in run))
         if run and (key not in runs or _weight(run) >= _weight(runs[key])):
             runs[key] = run
-    return Matrix(machine, runs, memory)
+    return PathMatrix(machine, runs, memory)
 
 
-def _run(machine: Machine, result: Result) -> Run:
+def _run(machine: Machine, result: Result) -> MeasuredSet:
     bounds = limits(machine, result.experiment)
     return tuple(
         _measured_copy(result, copy, limit)
@@ -224,7 +224,7 @@ def _counts(machine: Machine, copy: Copy) -> bool:
     )
 
 
-def _weight(run: Run) -> tuple[bool, int]:
+def _weight(run: MeasuredSet) -> tuple[bool, int]:
     gated = run[0].experiment.timing is Timing.GATE
     return gated, min(copy.copy.bytes for copy in run)
 

@@ -9,9 +9,9 @@ from statistics import fmean
 from lanescope.copies.limit import limits
 from lanescope.document.contents import Finding
 from lanescope.findings.machine.evidence import (
-    Matrix,
     MeasuredCopy,
-    Run,
+    MeasuredSet,
+    PathMatrix,
     cut,
     in_order,
     names,
@@ -29,7 +29,7 @@ _NEAR_SHARE = 0.95
 _SlowAndFast = tuple[MeasuredCopy, MeasuredCopy]  # the slower copy and the faster one
 
 
-def far_numa(matrix: Matrix) -> tuple[Finding, ...]:
+def far_numa(matrix: PathMatrix) -> tuple[Finding, ...]:
     """Return a diagnosis for each pair of nodes where the choice matters to some GPUs."""
     far: dict[tuple[str, str], list[_SlowAndFast]] = {}
     wrong: dict[tuple[str | None, str], list[_SlowAndFast]] = {}
@@ -56,7 +56,7 @@ def far_numa(matrix: Matrix) -> tuple[Finding, ...]:
     )
 
 
-def _wrong(matrix: Matrix, near: str | None, best: str, pairs: list[_SlowAndFast]) -> Finding:
+def _wrong(matrix: PathMatrix, near: str | None, best: str, pairs: list[_SlowAndFast]) -> Finding:
     gpus = names(_gpus(pairs))
     if near is None:
         what = f"The machine does not tell which node is near {gpus}, but {best} is the faster one"
@@ -65,7 +65,7 @@ def _wrong(matrix: Matrix, near: str | None, best: str, pairs: list[_SlowAndFast
     return _far_numa(matrix, what, best, (best if near is None else near), pairs)
 
 
-def _far(matrix: Matrix, near: str, node: str, pairs: list[_SlowAndFast]) -> Finding:
+def _far(matrix: PathMatrix, near: str, node: str, pairs: list[_SlowAndFast]) -> Finding:
     gpus = _gpus(pairs)
     verb = "is" if len(gpus) == 1 else "are"
     what = f"{names(gpus)} {verb} near {near} and slower from and to {node}"
@@ -73,7 +73,7 @@ def _far(matrix: Matrix, near: str, node: str, pairs: list[_SlowAndFast]) -> Fin
 
 
 def _far_numa(
-    matrix: Matrix, what: str, best: str, node: str, pairs: list[_SlowAndFast]
+    matrix: PathMatrix, what: str, best: str, node: str, pairs: list[_SlowAndFast]
 ) -> Finding:
     slow, fast = min(pairs, key=lambda pair: pair[0].gbs / pair[1].gbs)
     gpus = _gpus(pairs)
@@ -110,7 +110,7 @@ class _Together:
     """Copies of several GPUs with one node, and what the links would let them reach."""
 
     node: str
-    copies: Run
+    copies: MeasuredSet
     gbs: float
     expected_gbs: float
 
@@ -120,7 +120,7 @@ class _Together:
 
 
 def host_memory_bound(
-    matrix: Matrix, explained: frozenset[str], known: frozenset[str]
+    matrix: PathMatrix, explained: frozenset[str], known: frozenset[str]
 ) -> tuple[Finding, ...]:
     """Return a diagnosis for each node whose memory holds all GPUs back together.
 
@@ -143,13 +143,15 @@ def host_memory_bound(
     return tuple(_memory_bound(matrix, found) for _, found in sorted(worst.items()))
 
 
-def link_limits(machine: Machine, run: Run) -> tuple[float | None, ...]:
+def link_limits(machine: Machine, run: MeasuredSet) -> tuple[float | None, ...]:
     """Return what the links alone, without the memory of nodes, let each copy reach; in GB/s."""
     endless = replace(machine, nodes=tuple(replace(n, memory_gbs=None) for n in machine.nodes))
     return tuple(limit.gbs for limit in limits(endless, run[0].experiment))
 
 
-def _by_node(matrix: Matrix, run: Run, explained: frozenset[str]) -> Iterator[_Together]:
+def _by_node(
+    matrix: PathMatrix, run: MeasuredSet, explained: frozenset[str]
+) -> Iterator[_Together]:
     bounds = link_limits(matrix.machine, run)
     near = {gpu.id: f"h{gpu.node}" for gpu in matrix.machine.gpus}
     for node in in_order(copy.host for copy in run):
@@ -169,7 +171,9 @@ def _by_node(matrix: Matrix, run: Run, explained: frozenset[str]) -> Iterator[_T
             )
 
 
-def _expected(matrix: Matrix, run: Run, copy: MeasuredCopy, bound: float | None) -> float | None:
+def _expected(
+    matrix: PathMatrix, run: MeasuredSet, copy: MeasuredCopy, bound: float | None
+) -> float | None:
     """Return what a copy would reach if only links were shared, from its GPU's run on its own."""
     own = matrix.of_routes(*(other.route for other in run if other.gpu == copy.gpu))
     if own is None or bound is None:
@@ -182,7 +186,7 @@ def _expected(matrix: Matrix, run: Run, copy: MeasuredCopy, bound: float | None)
     return alone.gbs * min(1.0, bound / own_bound)
 
 
-def _bound(matrix: Matrix, found: _Together) -> bool:
+def _bound(matrix: PathMatrix, found: _Together) -> bool:
     if found.share < _LOST_SHARE:
         return True
     node = matrix.machine.node(part_number(found.node))
@@ -191,7 +195,7 @@ def _bound(matrix: Matrix, found: _Together) -> bool:
     return found.share < _SMALL_LOSS_SHARE and like_memory
 
 
-def _memory_bound(matrix: Matrix, found: _Together) -> Finding:
+def _memory_bound(matrix: PathMatrix, found: _Together) -> Finding:
     gpus, node = in_order(s.gpu for s in found.copies), matrix.machine.node(part_number(found.node))
     known = [
         f"host threads copy {rate:.0f} GB/s within {found.node}, read and written together"
@@ -265,7 +269,7 @@ class _Opposing:
 
 
 def asymmetric_opposing(
-    matrix: Matrix, explained: frozenset[str]
+    matrix: PathMatrix, explained: frozenset[str]
 ) -> tuple[tuple[Finding, ...], frozenset[str]]:
     """Return a diagnosis of experiments with an unequal loss, and those experiments' names.
 
@@ -283,7 +287,7 @@ def asymmetric_opposing(
     )
 
 
-def _opposing(matrix: Matrix, run: Run, explained: frozenset[str]) -> _Opposing | None:
+def _opposing(matrix: PathMatrix, run: MeasuredSet, explained: frozenset[str]) -> _Opposing | None:
     if not all(copy.over_host for copy in run):
         return None
     bounds = link_limits(matrix.machine, run)
@@ -296,7 +300,7 @@ def _opposing(matrix: Matrix, run: Run, explained: frozenset[str]) -> _Opposing 
     return _Opposing(down, up) if down and up else None
 
 
-def _share(matrix: Matrix, copy: MeasuredCopy, bound: float | None) -> _Share | None:
+def _share(matrix: PathMatrix, copy: MeasuredCopy, bound: float | None) -> _Share | None:
     alone = matrix.of_routes(copy.route)
     own_bound = None if alone is None else link_limits(matrix.machine, alone)[0]
     if alone is None or bound is None or own_bound is None:

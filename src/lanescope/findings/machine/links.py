@@ -8,8 +8,8 @@ from statistics import median_high
 
 from lanescope.document.contents import Finding
 from lanescope.findings.machine.evidence import (
-    Matrix,
     MeasuredCopy,
+    PathMatrix,
     above,
     below,
     cut,
@@ -33,7 +33,7 @@ _LIKE_LINK = (0.85, 1.02)
 _STEP_SHARE = 0.75
 
 
-def trained_down(matrix: Matrix) -> tuple[Finding, ...]:
+def trained_down(matrix: PathMatrix) -> tuple[Finding, ...]:
     """Return a diagnosis for each PCIe link that is trained down, in speed or width."""
     reduced = {
         link.b: states for link in matrix.machine.links if (states := tuple(_states(matrix, link)))
@@ -50,7 +50,7 @@ def trained_down(matrix: Matrix) -> tuple[Finding, ...]:
     )
 
 
-def _states(matrix: Matrix, link: Link) -> Iterator[str]:
+def _states(matrix: PathMatrix, link: Link) -> Iterator[str]:
     """What the machine says itself of a link that is below its best, and that copies crossed."""
     copies = _copies_below(matrix, link.b)
     if link.pcie is None or not copies:
@@ -69,12 +69,12 @@ def _states(matrix: Matrix, link: Link) -> Iterator[str]:
         yield f"is x{narrow.width} wide, x{best.width} is possible"
 
 
-def _copies_below(matrix: Matrix, part: str) -> list[MeasuredCopy]:
+def _copies_below(matrix: PathMatrix, part: str) -> list[MeasuredCopy]:
     gpus = below(matrix.machine, (part,))
     return [s for s in matrix.alone if s.over_host and s.gpu in gpus]
 
 
-def _looks_like(matrix: Matrix, gpu: str) -> tuple[str, ...]:
+def _looks_like(matrix: PathMatrix, gpu: str) -> tuple[str, ...]:
     """Return the slower links that a GPU's copies from and to the host would fit."""
     link, copies = pcie_link_of(matrix.machine, gpu), matrix.best_host_copies(gpu)
     if link is None or link.pcie is None or not copies:
@@ -102,7 +102,7 @@ def _fits(copy: MeasuredCopy, limits_gbs: tuple[float, float]) -> bool:
     return like and own is not None and slower < _STEP_SHARE * own
 
 
-def _from_state(matrix: Matrix, part: str, states: tuple[str, ...]) -> Finding:
+def _from_state(matrix: PathMatrix, part: str, states: tuple[str, ...]) -> Finding:
     above_it = above(matrix.machine, part)[0]
     return _trained_down(
         matrix,
@@ -112,7 +112,7 @@ def _from_state(matrix: Matrix, part: str, states: tuple[str, ...]) -> Finding:
     )
 
 
-def _from_rates(matrix: Matrix, inferred: dict[str, tuple[str, ...]]) -> Iterator[Finding]:
+def _from_rates(matrix: PathMatrix, inferred: dict[str, tuple[str, ...]]) -> Iterator[Finding]:
     machine, left = matrix.machine, dict(inferred)
     for switch in dict.fromkeys(above(machine, gpu)[0] for gpu in inferred):
         gpus = in_order(g for g in below(machine, (switch,)) if matrix.best_host_copies(g))
@@ -125,7 +125,7 @@ def _from_rates(matrix: Matrix, inferred: dict[str, tuple[str, ...]]) -> Iterato
             yield _guess(matrix, gpu, (gpu,), labels)
 
 
-def _observed_at_best(matrix: Matrix, gpu: str) -> bool:
+def _observed_at_best(matrix: PathMatrix, gpu: str) -> bool:
     link = pcie_link_of(matrix.machine, gpu)
     if link is None or link.pcie is None:
         return False
@@ -134,7 +134,9 @@ def _observed_at_best(matrix: Matrix, gpu: str) -> bool:
     return any((e.generation, e.width) == (best.generation, best.width) for e in states)
 
 
-def _guess(matrix: Matrix, part: str, gpus: tuple[str, ...], labels: tuple[str, ...]) -> Finding:
+def _guess(
+    matrix: PathMatrix, part: str, gpus: tuple[str, ...], labels: tuple[str, ...]
+) -> Finding:
     link = pcie_link_of(matrix.machine, part)
     best = "more" if link is None or link.pcie is None else link.best_label
     return _trained_down(
@@ -147,13 +149,13 @@ def _guess(matrix: Matrix, part: str, gpus: tuple[str, ...], labels: tuple[str, 
     )
 
 
-def _rates(matrix: Matrix, parts: tuple[str, ...]) -> tuple[str, ...]:
+def _rates(matrix: PathMatrix, parts: tuple[str, ...]) -> tuple[str, ...]:
     gpus = in_order(below(matrix.machine, parts))
     return cut([s.text for gpu in gpus for s in matrix.best_host_copies(gpu)])
 
 
 def _trained_down(
-    matrix: Matrix, sentence: str, evidence: tuple[str, ...], parts: tuple[str, ...]
+    matrix: PathMatrix, sentence: str, evidence: tuple[str, ...], parts: tuple[str, ...]
 ) -> Finding:
     return Finding(
         kind="trained-down",
@@ -175,7 +177,7 @@ _PEER_SHARE = 0.95
 _FAR_SHARE = 0.5
 
 
-def slow_gpus(matrix: Matrix, explained: frozenset[str]) -> tuple[Finding, ...]:
+def slow_gpus(matrix: PathMatrix, explained: frozenset[str]) -> tuple[Finding, ...]:
     """Return a diagnosis for each GPU that is slower than GPUs with the same kind of link.
 
     Parameters
@@ -215,7 +217,7 @@ def slower_than_others(likes: list[MeasuredCopy]) -> Iterator[tuple[MeasuredCopy
             yield copy, usual
 
 
-def _likes(matrix: Matrix, down: bool, explained: frozenset[str]) -> list[list[MeasuredCopy]]:
+def _likes(matrix: PathMatrix, down: bool, explained: frozenset[str]) -> list[list[MeasuredCopy]]:
     groups: dict[float, list[MeasuredCopy]] = {}
     for gpu in matrix.machine.gpus:
         copy, narrowest = matrix.best_host_copy(gpu.id, down), narrowest_gbs(matrix.machine, gpu.id)
@@ -225,7 +227,7 @@ def _likes(matrix: Matrix, down: bool, explained: frozenset[str]) -> list[list[M
 
 
 def _slow(
-    matrix: Matrix, slow: dict[str, list[tuple[MeasuredCopy, float]]], shared: str | None
+    matrix: PathMatrix, slow: dict[str, list[tuple[MeasuredCopy, float]]], shared: str | None
 ) -> Finding:
     gpus = in_order(slow)
     worst, usual = min(

@@ -8,8 +8,8 @@ from lanescope.copies import Timing
 from lanescope.copies.limit import route
 from lanescope.document.contents import Finding
 from lanescope.findings.machine.evidence import (
-    Matrix,
     MeasuredCopy,
+    PathMatrix,
     cut,
     in_order,
     names,
@@ -28,18 +28,18 @@ _DIRECTION_SHARE = 0.60
 Pairs = frozenset[tuple[str, str]]
 
 
-def _peer_copies(matrix: Matrix) -> list[MeasuredCopy]:
+def _peer_copies(matrix: PathMatrix) -> list[MeasuredCopy]:
     """Return the copies between GPUs that ran alone."""
     return [copy for copy in matrix.alone if not copy.over_host]
 
 
-def over_nvlink(matrix: Matrix, copy: MeasuredCopy) -> bool:
+def over_nvlink(matrix: PathMatrix, copy: MeasuredCopy) -> bool:
     """Whether NVLink joins the two ends of a copy."""
     path = route(matrix.machine, copy.copy.source.part, copy.copy.destination.part)
     return bool(path) and all(link.kind is LinkKind.NVLINK for link, _ in path or ())
 
 
-def staged_through_host(matrix: Matrix) -> tuple[tuple[Finding, ...], Pairs]:
+def staged_through_host(matrix: PathMatrix) -> tuple[tuple[Finding, ...], Pairs]:
     """Return diagnoses of pairs whose copies go through host memory, and those pairs."""
     staged = [copy for copy in _peer_copies(matrix) if copy.staged]
     pairs = {copy.ends for copy in staged}
@@ -62,7 +62,9 @@ def staged_through_host(matrix: Matrix) -> tuple[tuple[Finding, ...], Pairs]:
     return tuple(found), frozenset(pairs | {copy.ends for copy in unused})
 
 
-def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Finding, ...], Pairs]:
+def iommu_or_acs(
+    matrix: PathMatrix, explained: frozenset[str]
+) -> tuple[tuple[Finding, ...], Pairs]:
     """Return a diagnosis of PCIe pairs that do not go straight through their switch.
 
     Parameters
@@ -98,7 +100,7 @@ def iommu_or_acs(matrix: Matrix, explained: frozenset[str]) -> tuple[tuple[Findi
     return (diagnosis,), pairs
 
 
-def _below_pcie(matrix: Matrix, copy: MeasuredCopy) -> bool:
+def _below_pcie(matrix: PathMatrix, copy: MeasuredCopy) -> bool:
     rates = [narrowest_gbs(matrix.machine, gpu) for gpu in copy.ends]
     known = [rate for rate in rates if rate is not None]
     if not known or copy.limit.gbs is None:
@@ -107,7 +109,7 @@ def _below_pcie(matrix: Matrix, copy: MeasuredCopy) -> bool:
     return copy.gbs < min(*known, _DIRECTION_SHARE * copy.limit.gbs)
 
 
-def _below_one_switch(matrix: Matrix, copy: MeasuredCopy) -> bool:
+def _below_one_switch(matrix: PathMatrix, copy: MeasuredCopy) -> bool:
     path = route(matrix.machine, copy.copy.source.part, copy.copy.destination.part)
     return (
         path is not None
@@ -116,14 +118,14 @@ def _below_one_switch(matrix: Matrix, copy: MeasuredCopy) -> bool:
     )
 
 
-def _host_copies_fine(matrix: Matrix, gpu: str) -> bool:
+def _host_copies_fine(matrix: PathMatrix, gpu: str) -> bool:
     copies, least = matrix.best_host_copies(gpu), EXPECTED_SHARE[LinkKind.PCIE][0]
     return bool(copies) and all(
         copy.limit.gbs is not None and copy.gbs >= least * copy.limit.gbs for copy in copies
     )
 
 
-def _host_text(matrix: Matrix, slow: list[MeasuredCopy]) -> tuple[str, ...]:
+def _host_text(matrix: PathMatrix, slow: list[MeasuredCopy]) -> tuple[str, ...]:
     gpu = slow[0].ends[0]
     return tuple(f"at full speed: {copy.text}" for copy in matrix.best_host_copies(gpu))
 
@@ -155,7 +157,7 @@ def _pairs_text(copies: list[MeasuredCopy]) -> str:
 _Slow = list[tuple[MeasuredCopy, float]]
 
 
-def slow_pairs(matrix: Matrix, explained: frozenset[str], known: Pairs) -> tuple[Finding, ...]:
+def slow_pairs(matrix: PathMatrix, explained: frozenset[str], known: Pairs) -> tuple[Finding, ...]:
     """Return a diagnosis for each slow pair, or for the one GPU that all of them share.
 
     Parameters
@@ -216,7 +218,7 @@ def _short_bundles(machine: Machine) -> dict[str, tuple[NvLink, int]]:
 
 
 def _with_short_bundle(
-    matrix: Matrix, gpu: str, bundle: tuple[NvLink, int], slow: _Slow
+    matrix: PathMatrix, gpu: str, bundle: tuple[NvLink, int], slow: _Slow
 ) -> Finding:
     nvlink, most = bundle
     rates = [(s, usual) for s, usual in slow if gpu in s.ends]
@@ -228,7 +230,7 @@ def _with_short_bundle(
     )
 
 
-def _of_gpu(matrix: Matrix, gpu: str, slow: _Slow) -> Finding:
+def _of_gpu(matrix: PathMatrix, gpu: str, slow: _Slow) -> Finding:
     worst, usual = _worst(slow)
     fault = "NVLinks are" if over_nvlink(matrix, worst) else "PCIe link is"
     return _slow_pair(
@@ -240,7 +242,7 @@ def _of_gpu(matrix: Matrix, gpu: str, slow: _Slow) -> Finding:
     )
 
 
-def _of_pair(matrix: Matrix, pair: tuple[str, str], slow: _Slow) -> Finding:
+def _of_pair(matrix: PathMatrix, pair: tuple[str, str], slow: _Slow) -> Finding:
     worst, usual = _worst(slow)
     return _slow_pair(
         f"Copies between {names(pair)} are up to {percent_below(worst.gbs, usual)} slower than "
