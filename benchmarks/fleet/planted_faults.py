@@ -26,7 +26,7 @@ import numpy as np
 from made_up_fleets import NETWORK_GBS, OF_NODES, Fault, Network, Planted, node, plant, spreads
 
 from lanescope.fleet.exchange import PairRate, exchanged
-from lanescope.fleet.pairs import Pair, Plan, Round, planned
+from lanescope.fleet.pairs import Pair, PairPlan, Round, planned
 from lanescope.fleet.report import fleet_report
 from lanescope.studies.node_report import NodeReport
 
@@ -90,7 +90,7 @@ def one_fleet(size: int, seed: int) -> Counts:
     network = Network(hosts, racks, planted, random)
     begin = time.perf_counter()
     leader = MadeUpLeader(network, hosts)
-    pairs = exchanged(leader, planned(Plan.SAMPLE, racks), racks)  # type: ignore[arg-type]
+    pairs = exchanged(leader, planned(PairPlan.SAMPLE, racks), racks)  # type: ignore[arg-type]
     report = fleet_report(
         nodes, (), "2026-11-24T08:00:00+00:00", pairs, dict(zip(hosts, racks, strict=True))
     )

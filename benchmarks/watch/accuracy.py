@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lanescope.trace.codes import Direction, FloatArray, IntArray
+from lanescope.trace.codes import DirectionCode, FloatArray, IntArray
 from lanescope.trace.limits import pcie_links
 from lanescope.trace.rectangles import between
 from lanescope.trace.run import WatchRun
@@ -56,7 +56,7 @@ def rows(run: WatchRun, size: str) -> list[dict[str, object]]:
     for counters in run.timeline.counters:
         model = model_of(run.timeline, counters, links[0].pcie if links else None)
         margin = max(MARGIN_NS, 2 * counters.interval_ns)
-        for direction, direction in enumerate((Direction.H2D, Direction.D2H)):
+        for direction, direction in enumerate((DirectionCode.H2D, DirectionCode.D2H)):
             own = copies.rows(copies.direction == direction)
             around = np.array([own.start_ns.min() - margin, own.end_ns.max() + margin])
             told = _payload(counters, model, around, np.sort(own.end_ns))[0]

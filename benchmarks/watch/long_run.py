@@ -68,21 +68,21 @@ def counter_records(begin: int, end: int) -> np.ndarray:
 
 def make_trace(spool: Path, gpu: int, count: int, lasts_ns: int) -> None:
     """Write copies both ways, one in five of them a kernel, at random times and overlapping."""
-    from lanescope.trace.spool_records import CALLS, COUNTS, HEAD, OPERATIONS, Kind
+    from lanescope.trace.spool_records import CALLS, COUNTS, HEAD, OPERATIONS, RecordKind
 
     every_ns = max(lasts_ns // count, 2000)
     header = {"source": "trace", "version": 1, "pid": 1000 + gpu, "command": ["./app", str(gpu)]}
     with (spool / f"trace.{1000 + gpu}.bin").open("wb") as file:
         file.write((json.dumps({**header, "start_ns": START_NS}) + "\n").encode())
         for identity, name in ((1, b"kernel__"), (2, b"cudaMemc")):
-            file.write(np.array([(Kind.STRING, 0, 24)], HEAD).tobytes())
+            file.write(np.array([(RecordKind.STRING, 0, 24)], HEAD).tobytes())
             file.write(np.array([identity, len(name)], np.uint32).tobytes() + name)
         for begin in range(0, count, PIECE // 8):
             numbers = np.arange(begin, min(begin + PIECE // 8, count))
             random = np.random.default_rng((gpu, begin))
             rows, calls = np.zeros(numbers.size, OPERATIONS), np.zeros(numbers.size, CALLS)
             kernel = numbers % 5 == 4
-            rows["head"]["kind"], rows["head"]["size"] = Kind.OPERATION, OPERATIONS.itemsize
+            rows["head"]["kind"], rows["head"]["size"] = RecordKind.OPERATION, OPERATIONS.itemsize
             upwards = numbers % 5 == 3
             lasted = random.integers(every_ns // 5, 2 * every_ns, numbers.size)
             waited = random.integers(1000, 1000 + 3 * every_ns, numbers.size)
@@ -102,12 +102,12 @@ def make_trace(spool: Path, gpu: int, count: int, lasts_ns: int) -> None:
             rows["context"], rows["stream"] = CONTEXT, STREAM + numbers % 3
             rows["correlation"] = calls["correlation"] = numbers + 1
             rows["name"] = np.where(kernel, 1, 0)
-            calls["head"]["kind"], calls["head"]["size"] = Kind.CALL, CALLS.itemsize
+            calls["head"]["kind"], calls["head"]["size"] = RecordKind.CALL, CALLS.itemsize
             calls["start_ns"] = START_NS + numbers * every_ns + 100
             calls["end_ns"] = calls["start_ns"] + random.integers(300, 900, numbers.size)
             calls["thread"], calls["name"] = 4000 + numbers % 2, 2
             file.write(calls.tobytes() + rows.tobytes())  # in turns, as buffers come
-        end = np.array([((Kind.END, 0, COUNTS.itemsize), START_NS + lasts_ns, 0)], COUNTS)
+        end = np.array([((RecordKind.END, 0, COUNTS.itemsize), START_NS + lasts_ns, 0)], COUNTS)
         file.write(end.tobytes())
 
 

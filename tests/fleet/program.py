@@ -20,7 +20,7 @@ from lanescope.fleet import check as checking
 from lanescope.fleet import media
 from lanescope.fleet.check import FleetRequest, check_fleet
 from lanescope.fleet.folder import read_node, write_report
-from lanescope.fleet.pairs import Plan
+from lanescope.fleet.pairs import PairPlan
 from lanescope.fleet.ranks import ranks_here
 from lanescope.studies.node import Request
 
@@ -61,7 +61,7 @@ def main() -> int:
     if fate == "leave":
         checking.follow = lambda *_: time.sleep(30)
     request = Request(float(os.environ.get("WITHIN", "1")), (), began)
-    plan = Plan(os.environ.get("PAIRS", ""))
+    plan = PairPlan(os.environ.get("PAIRS", ""))
     report = check_fleet(FleetRequest(request, folder, plan), ranks, check)
     if report is None:
         ranks.leave(0, complete=True)

@@ -9,7 +9,7 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.fleet.exchange import PairRate, exchanged, imported, read_result
 from lanescope.fleet.media import Medium
-from lanescope.fleet.pairs import Plan, What, located, planned
+from lanescope.fleet.pairs import PairPlan, SuspectKind, located, planned
 
 
 class MadeUpLeader:
@@ -44,28 +44,28 @@ def blamed(leader, plan, nodes):
 
 def test_of_two_nodes_that_met_nobody_else_good_ones_tell_which_is_slow():
     leader = MadeUpLeader({3: 0.8})
-    (found,) = blamed(leader, Plan.OPPOSITE, 16)
-    assert (found.what, found.names, found.ambiguous) == (What.NODE, ("n3",), False)
+    (found,) = blamed(leader, PairPlan.OPPOSITE, 16)
+    assert (found.what, found.names, found.ambiguous) == (SuspectKind.NODE, ("n3",), False)
     met = {pair for pair in leader.tried if 3 in pair}
     assert len(met) >= 3
 
 
 def test_sound_pairs_exchange_once():
     leader = MadeUpLeader({})
-    assert blamed(leader, Plan.ALL, 8) == []
+    assert blamed(leader, PairPlan.ALL, 8) == []
     assert len(leader.tried) == 28
 
 
 def test_a_disturbed_try_is_made_good_by_the_next():
     leader = MadeUpLeader({}, disturbed=[(0, 1), (2, 5)])
-    assert blamed(leader, Plan.ALL, 8) == []
+    assert blamed(leader, PairPlan.ALL, 8) == []
     assert sorted(leader.tried).count((0, 1)) == 2
     assert len(leader.tried) == 30
 
 
 def test_where_most_are_suspect_nobody_is_tried_with_good_ones():
     leader = MadeUpLeader(dict.fromkeys(range(3), 0.8))
-    blamed(leader, Plan.OPPOSITE, 8)
+    blamed(leader, PairPlan.OPPOSITE, 8)
     assert set(leader.tried) == {(n, n + 4) for n in range(4)}
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.fleet.pairs import (
-    Plan,
-    What,
+    PairPlan,
+    SuspectKind,
     all_pairs,
     bisection,
     located,
@@ -82,12 +82,12 @@ def test_suspects_meet_good_nodes_only():
         assert met <= {0, 1, 2, 4}
 
 
-@pytest.mark.parametrize("plan", Plan)
+@pytest.mark.parametrize("plan", PairPlan)
 @pytest.mark.parametrize("nodes", [0, 1, 2])
 def test_small_fleets(plan, nodes):
     rounds = planned(plan, ["r"] * nodes)
     pairs = [pair for one in rounds for pair in one]
-    assert pairs == ([(0, 1)] if nodes == 2 and plan is not Plan.NONE else [])
+    assert pairs == ([(0, 1)] if nodes == 2 and plan is not PairPlan.NONE else [])
 
 
 def test_racks_by_name_file_and_slurm():
@@ -150,7 +150,7 @@ def test_a_sound_fleet_blames_nobody(plan, seed):
 @pytest.mark.parametrize("node", [0, 13, 31])
 def test_a_slow_node_is_named(plan, node, seed):
     (found,) = located(rates(plan, seed, nodes=[node]), HOSTS, RACKS)
-    assert (found.what, found.names, found.ambiguous) == (What.NODE, (HOSTS[node],), False)
+    assert (found.what, found.names, found.ambiguous) == (SuspectKind.NODE, (HOSTS[node],), False)
     assert found.loss == pytest.approx(0.2, abs=0.03)
 
 
@@ -162,18 +162,26 @@ def test_two_slow_nodes_are_named(plan):
 @pytest.mark.parametrize("seed", range(10))
 def test_a_slow_uplink_is_its_racks(plan, seed):
     (found,) = located(rates(plan, seed, racks=["r2"]), HOSTS, RACKS)
-    assert (found.what, found.names) == (What.RACK, ("r2",))
+    assert (found.what, found.names) == (SuspectKind.RACK, ("r2",))
 
 
 def test_a_slow_pair_between_sound_nodes():
     (found,) = located(rates(PLANS["all"], pairs=[(4, 17)]), HOSTS, RACKS)
-    assert (found.what, found.names, found.ambiguous) == (What.PAIR, (HOSTS[4], HOSTS[17]), False)
+    assert (found.what, found.names, found.ambiguous) == (
+        SuspectKind.PAIR,
+        (HOSTS[4], HOSTS[17]),
+        False,
+    )
 
 
 def test_of_two_nodes_that_only_met_each_other_nobody_knows_which():
     made = {(0, 1): 12.0, (2, 3): 12.1, (4, 5): 7.0, (6, 7): 11.9}
     (found,) = located(made, HOSTS)
-    assert (found.what, found.names, found.ambiguous) == (What.PAIR, (HOSTS[4], HOSTS[5]), True)
+    assert (found.what, found.names, found.ambiguous) == (
+        SuspectKind.PAIR,
+        (HOSTS[4], HOSTS[5]),
+        True,
+    )
 
 
 def test_nothing_measured_is_nothing_found():

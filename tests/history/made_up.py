@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lanescope.history.records import Record, record_of_node
+from lanescope.history.records import HistoryRecord, record_of_node
 from tests.fleet.made_up import node
 
 FIRST_DAY = datetime(2026, 9, 1, 8, tzinfo=UTC)
@@ -17,9 +17,9 @@ def report(day: int, host: str = "n1", spread: float = 0.003, **slow: float):
     return replace(node(host, spread, seed=1000 + day, **slow), began=began)
 
 
-def record(day: int, host: str = "n1", spread: float = 0.003, **slow: float) -> Record:
+def record(day: int, host: str = "n1", spread: float = 0.003, **slow: float) -> HistoryRecord:
     return record_of_node(report(day, host, spread, **slow), "made up")
 
 
-def updated(one: Record, **software: str) -> Record:
+def updated(one: HistoryRecord, **software: str) -> HistoryRecord:
     return replace(one, software={**one.software, **software})

@@ -11,7 +11,7 @@ import lanescope
 from lanescope.errors import InputError
 from lanescope.history import index as module
 from lanescope.history.index import History
-from lanescope.history.records import Unit, record_of_node, record_of_run
+from lanescope.history.records import ObservationUnit, record_of_node, record_of_run
 from lanescope.store.store import read_run
 from tests.history.made_up import record, report
 
@@ -79,7 +79,7 @@ def test_a_stored_run_is_a_record_with_rates_and_times():
     run = read_run(RESULTS / "h200-x2" / "bench")
     found = record_of_run(run)
     units = {one.unit for one in found.observations}
-    assert units == {Unit.GBS, Unit.SECONDS}
+    assert units == {ObservationUnit.GBS, ObservationUnit.SECONDS}
     assert len({one.series for one in found.observations}) == len(found.observations)
     assert found == record_of_run(run)
 

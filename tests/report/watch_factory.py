@@ -19,7 +19,7 @@ from lanescope.report.terminal import renderables
 from lanescope.store.folder import State
 from lanescope.studies.watch_blocks import summary_sections
 from lanescope.studies.watch_report import watch_page_html
-from lanescope.trace.codes import MemoryKind, What
+from lanescope.trace.codes import MemoryKind, OperationCode
 from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun
 from lanescope.trace.summary import Summary
 from lanescope.trace.timeline import Counters, Operations, Process, Timeline
@@ -56,9 +56,9 @@ def counters(
 def operations(n: int = 300, seconds: float = 1.0, gpu: int = 0, seed: int = 1) -> Operations:
     """Rounds of a copy there, a kernel and a copy back; every third copy from pageable memory."""
     random = np.random.default_rng(seed)
-    what = np.resize([What.COPY, What.KERNEL, What.COPY], n)
+    what = np.resize([OperationCode.COPY, OperationCode.KERNEL, OperationCode.COPY], n)
     back = np.arange(n) % 3 == 2
-    copied = what == What.COPY
+    copied = what == OperationCode.COPY
     size = np.where(copied, 1 << random.integers(12, 24, n), 0)
     each = seconds * 1e9 / max(1, n)
     start = START + (each * np.arange(n)).astype(np.int64)

@@ -16,7 +16,7 @@ from lanescope.store.store import RunWriter
 from lanescope.studies.taruc import Parameters
 from lanescope.studies.taruc.parameters import NAMES, parameters_text
 from lanescope.trace.link_error_log import LinkErrors
-from lanescope.trace.run import Turns, store_turns
+from lanescope.trace.run import WatchTurns, store_turns
 from tests.report import factory
 from tests.studies.link_parameters import fitted
 from tests.studies.ocean.stored import case, check, saved, timed, validation
@@ -192,7 +192,7 @@ def _parts(folder: Path) -> Path:
 
 def _watch(folder: Path, name: str) -> Path:
     shutil.copytree(RESULTS / "h200-x1/watch" / name, folder)
-    store_turns(folder, Turns((1.0, 1.1, 1.05), (1.2, 1.3, 1.25)))
+    store_turns(folder, WatchTurns((1.0, 1.1, 1.05), (1.2, 1.3, 1.25)))
     start, end = LinkErrors(0, 1, 0, 3), LinkErrors(0, 4, 0, 3)
     told = {
         key: [{name: getattr(one, name) for name in one.__slots__}]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lanescope.studies.watch_blocks import summary_sections
-from lanescope.trace.codes import MemoryKind, What
+from lanescope.trace.codes import MemoryKind, OperationCode
 from lanescope.trace.operations import Operations
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Process, Timeline
@@ -18,11 +18,11 @@ MS = 1_000_000
 START = 1_795_000_000 * 10**9
 
 
-def timeline(*rows: tuple[int, What, MemoryKind, int, int, int, int]) -> Timeline:
+def timeline(*rows: tuple[int, OperationCode, MemoryKind, int, int, int, int]) -> Timeline:
     """Rows: process, what, memory of the source, begin and end of the call and on the GPU, ms."""
     pids, whats, kinds, *times = zip(*rows, strict=True)
     call_start, call_end, start, end = ([START + MS * t for t in column] for column in times)
-    copy = [what is What.COPY for what in whats]
+    copy = [what is OperationCode.COPY for what in whats]
     operations = Operations.of(
         pid=pids,
         what=whats,
@@ -41,7 +41,7 @@ def timeline(*rows: tuple[int, What, MemoryKind, int, int, int, int]) -> Timelin
     return Timeline(START, START + 100 * MS, operations=operations, processes=processes)
 
 
-COPY, KERNEL = What.COPY, What.KERNEL
+COPY, KERNEL = OperationCode.COPY, OperationCode.KERNEL
 PAGEABLE, PINNED = MemoryKind.PAGEABLE, MemoryKind.PINNED
 
 

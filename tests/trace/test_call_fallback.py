@@ -8,8 +8,8 @@ import pytest
 from lanescope.machine import Machine
 from lanescope.trace import store
 from lanescope.trace.calls import count_record, text_record
-from lanescope.trace.codes import MemoryKind, What
-from lanescope.trace.spool_records import CALLS, CUT_SHORT, OPERATIONS, Kind
+from lanescope.trace.codes import MemoryKind, OperationCode
+from lanescope.trace.spool_records import CALLS, CUT_SHORT, OPERATIONS, RecordKind
 from lanescope.trace.store import read_spools
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import CALL_TIMES, Counters, Operations, Process, Timeline
@@ -31,7 +31,7 @@ def copies(numbers, *, thread=THREAD, calls=True, waits_ns=20_000, pid=PID):
     called = START + numbers * EACH_NS
     return Operations.of(
         pid=np.full(numbers.size, pid),
-        what=np.full(numbers.size, What.COPY),
+        what=np.full(numbers.size, OperationCode.COPY),
         start_ns=called + waits_ns,
         end_ns=called + waits_ns + 30_000,
         bytes=np.full(numbers.size, SIZE),
@@ -160,19 +160,19 @@ def test_calls_go_to_the_trace_that_began_with_them():
 
 def write_spool(path, operations, *, header="", flags=None):
     rows = np.zeros(len(operations), OPERATIONS)
-    rows["head"]["kind"], rows["head"]["size"] = Kind.OPERATION, OPERATIONS.itemsize
+    rows["head"]["kind"], rows["head"]["size"] = RecordKind.OPERATION, OPERATIONS.itemsize
     for name in ("start_ns", "end_ns", "bytes", "what", "source_kind", "destination_kind"):
         rows[name] = getattr(operations, name)
     rows["source_device"] = -1
     rows["correlation"] = np.arange(1, len(operations) + 1)
     calls = np.zeros(len(operations), CALLS)
-    calls["head"]["kind"], calls["head"]["size"] = Kind.CALL, CALLS.itemsize
+    calls["head"]["kind"], calls["head"]["size"] = RecordKind.CALL, CALLS.itemsize
     calls["start_ns"], calls["end_ns"] = operations.call_start_ns, operations.call_end_ns
     calls["thread"], calls["correlation"] = operations.thread, rows["correlation"]
     line = f'{{"source": "trace", "version": 1, "pid": {PID}, "command": ["x"]{header}'
-    end = b"" if flags is None else count_record(Kind.END, START + 10**9, len(rows), flags)
+    end = b"" if flags is None else count_record(RecordKind.END, START + 10**9, len(rows), flags)
     line += f', "start_ns": {START}}}\n'
-    name = text_record(Kind.STRING, 1, "cuMemcpyHtoD")
+    name = text_record(RecordKind.STRING, 1, "cuMemcpyHtoD")
     path.write_bytes(line.encode() + name + calls.tobytes() + rows.tobytes() + end)
 
 

@@ -10,7 +10,7 @@ from lanescope.trace.columns import (
     COUNTERS,
     HOST_COPIES,
     PROBE,
-    Series,
+    RecordSeries,
     read_columns,
     write_columns,
 )
@@ -101,7 +101,7 @@ def test_pieces_from_a_spool_are_the_counters_that_it_holds(tmp_path):
     records["end_ns"][100:110] |= np.uint64(1 << 63)
     spool.write_bytes(counter_header("pm", 0, 10_000, own=True).encode() + records.tobytes())
     whole = read_counters(spool)
-    pieces = Series(whole, SpoolTail(spool, most_records=300).read())
+    pieces = RecordSeries(whole, SpoolTail(spool, most_records=300).read())
     write_columns(tmp_path, Timeline(NOW, NOW + 1), [pieces])
     (back,) = read_columns(tmp_path, NOW, NOW + 1).counters
     assert np.flatnonzero(whole.own).tolist() == list(range(100, 110))

@@ -12,7 +12,7 @@ from lanescope.studies.watch_report import summary_json
 from lanescope.trace.probe import Probe
 from lanescope.trace.side_tables import Managed, ManagedKind
 from lanescope.trace.summarise import summarise
-from lanescope.trace.timeline import Operations, What
+from lanescope.trace.timeline import OperationCode, Operations
 from tests.report.watch_factory import summary_text
 from tests.trace.timelines import MS, copies, even_counters, timeline
 
@@ -21,7 +21,7 @@ MACHINE = machine_named("h200-x2")
 
 
 def migrations(count: int, size: int, **columns: object) -> Operations:
-    return copies(count, size, what=What.MIGRATION, host=5, **columns)  # type: ignore[arg-type]
+    return copies(count, size, what=OperationCode.MIGRATION, host=5, **columns)  # type: ignore[arg-type]
 
 
 def faults(gpu: int, cpu: int) -> Managed:
@@ -89,7 +89,7 @@ def test_unexplained_bytes_are_told_apart_by_when_they_crossed() -> None:
     copied = copies(1, 2_000_000_000, start_ns=500 * MS, lasts_ns=100 * MS)
     kernels = Operations.of(
         pid=[7, 7],
-        what=[What.KERNEL] * 2,
+        what=[OperationCode.KERNEL] * 2,
         start_ns=np.array([550, 700]) * MS,
         end_ns=np.array([750, 900]) * MS,
     )
@@ -115,7 +115,7 @@ def test_the_parts_that_counters_come_in_do_not_matter(monkeypatch: pytest.Monke
     copied = copies(3, 100_000_000, start_ns=300 * MS, every_ns=100 * MS, lasts_ns=10 * MS)
     kernels = Operations.of(
         pid=[7] * 5,
-        what=[What.KERNEL] * 5,
+        what=[OperationCode.KERNEL] * 5,
         start_ns=300 * MS + np.arange(5) * 120 * MS,
         end_ns=380 * MS + np.arange(5) * 120 * MS,
     )

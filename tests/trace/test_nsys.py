@@ -5,7 +5,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.findings.trace import evaluate_watch
-from lanescope.trace.codes import Direction, MemoryKind, What
+from lanescope.trace.codes import DirectionCode, MemoryKind, OperationCode
 from lanescope.trace.nsys import read_nsys
 from lanescope.trace.timeline import OpenRanges
 from tests.trace.nsys_captures import (
@@ -33,7 +33,14 @@ def run(tmp_path):
 
 def test_operations_have_exact_times_in_their_order(run):
     operations = run.timeline.operations
-    assert operations.what.tolist() == [What.MEMSET, What.COPY, What.KERNEL, What.COPY, 0, 3]
+    assert operations.what.tolist() == [
+        OperationCode.MEMSET,
+        OperationCode.COPY,
+        OperationCode.KERNEL,
+        OperationCode.COPY,
+        0,
+        3,
+    ]
     assert operations.start_ns[1] == EPOCH + 10 * MS
     assert operations.end_ns[1] == EPOCH + 18 * MS
     assert (run.timeline.start_ns, run.timeline.end_ns) == (EPOCH, EPOCH + 100 * MS)
@@ -42,11 +49,11 @@ def test_operations_have_exact_times_in_their_order(run):
 
 def test_directions_and_kinds_of_memory(run):
     moved = run.timeline.operations.rows(run.timeline.operations.moves)
-    assert [Direction(d) for d in moved.direction] == [
-        Direction.H2D,
-        Direction.D2H,
-        Direction.P2P,
-        Direction.H2D,
+    assert [DirectionCode(d) for d in moved.direction] == [
+        DirectionCode.H2D,
+        DirectionCode.D2H,
+        DirectionCode.P2P,
+        DirectionCode.H2D,
     ]
     assert [MemoryKind(k) for k in moved.host_memory] == [
         MemoryKind.PINNED,
@@ -114,7 +121,7 @@ def test_other_versions_lack_tables_and_columns(tmp_path):
     run = read_nsys(path)
     operations = run.timeline.operations
     assert operations.pid.tolist() == [PID, PID]
-    assert operations.direction.tolist() == [Direction.H2D, Direction.D2D]
+    assert operations.direction.tolist() == [DirectionCode.H2D, DirectionCode.D2D]
     assert operations.host_memory.tolist() == [MemoryKind.UNKNOWN] * 2
     assert (run.timeline.start_ns, run.timeline.end_ns) == (10 * MS, 21 * MS)
     assert run.timeline.processes[0].command == f"process {PID}"
@@ -128,8 +135,8 @@ def test_an_export_of_each_version_says_the_same(layout: Layout, tmp_path):
     run = read_nsys(capture_of(tmp_path / "capture.sqlite", layout))
     timeline = run.timeline
     moved = timeline.operations.rows(timeline.operations.moves)
-    down, up, peer = Direction.H2D, Direction.D2H, Direction.P2P
-    assert [Direction(d) for d in moved.direction] == [down, up, peer, down]
+    down, up, peer = DirectionCode.H2D, DirectionCode.D2H, DirectionCode.P2P
+    assert [DirectionCode(d) for d in moved.direction] == [down, up, peer, down]
     pinned, pageable, unknown = MemoryKind.PINNED, MemoryKind.PAGEABLE, MemoryKind.UNKNOWN
     kinds = [MemoryKind(k) for k in moved.host_memory]
     assert kinds == [pinned, pageable, unknown, MemoryKind.MANAGED]
@@ -173,7 +180,7 @@ def test_an_export_numbers_kinds_as_its_own_tables_say(tmp_path):
     )
     operations = read_nsys(path).timeline.operations
     copies = operations.rows(operations.is_copy)
-    assert copies.direction.tolist() == [Direction.D2H]
+    assert copies.direction.tolist() == [DirectionCode.D2H]
     assert copies.host_memory.tolist() == [MemoryKind.PINNED]
 
 

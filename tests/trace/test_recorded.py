@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lanescope.findings.trace import evaluate_watch
-from lanescope.trace.codes import Direction
+from lanescope.trace.codes import DirectionCode
 from lanescope.trace.limits import pcie_links
 from lanescope.trace.rectangles import between
 from lanescope.trace.store import read_watch
@@ -30,7 +30,7 @@ def test_payload_by_counters_is_that_of_the_copies(run):
     link = pcie_links(run.manifest.machine, 0)[0].pcie
     model = model_of(run.timeline, counters, link)
     assert len(copies) >= 3
-    for direction, number in ((Direction.H2D, 0), (Direction.D2H, 1)):
+    for direction, number in ((DirectionCode.H2D, 0), (DirectionCode.D2H, 1)):
         mine = copies.rows(copies.direction == direction)
         begin, end = int(mine.start_ns.min()) - MARGIN_NS, int(mine.end_ns.max()) + MARGIN_NS
         edges = np.array([begin, end])

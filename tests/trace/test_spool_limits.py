@@ -12,10 +12,10 @@ import pytest
 
 from lanescope._core import native
 from lanescope.trace.counter_spool import counter_header
-from lanescope.trace.spool_records import CALLS, Kind, Records
+from lanescope.trace.spool_records import CALLS, RecordKind, WholeRecords
 from lanescope.trace.summarise import summarise
 from lanescope.trace.time_checks import no_room_note
-from lanescope.trace.timeline import Timeline, What
+from lanescope.trace.timeline import OperationCode, Timeline
 from lanescope.trace.watch_folder import LIMITS, write_limits
 from tests.patience import PATIENCE_S
 from tests.watching import test_trace_injection as injection
@@ -55,7 +55,9 @@ def size_of(folder):
 def calls_in(folder):
     (path,) = folder.glob("trace.*.bin")
     content = path.read_bytes()
-    return len(Records.found_in(content, content.index(b"\n") + 1).table(Kind.CALL, CALLS))
+    return len(
+        WholeRecords.found_in(content, content.index(b"\n") + 1).table(RecordKind.CALL, CALLS)
+    )
 
 
 @needs_injection
@@ -97,9 +99,12 @@ for _ in range(12):
     with limited(tmp_path, MOST):
         run_program(text, cupti, tmp_path, "copy,kernel")
     what = read_one(tmp_path).operations.what
-    assert np.count_nonzero(what == What.COPY) == 120
-    assert 2000 < np.count_nonzero(what == What.KERNEL) < 12_000
-    process, left_out = read_one(tmp_path).process, 12_000 - np.count_nonzero(what == What.KERNEL)
+    assert np.count_nonzero(what == OperationCode.COPY) == 120
+    assert 2000 < np.count_nonzero(what == OperationCode.KERNEL) < 12_000
+    process, left_out = (
+        read_one(tmp_path).process,
+        12_000 - np.count_nonzero(what == OperationCode.KERNEL),
+    )
     assert (process.left_out, process.left_out_kernels) == (left_out, left_out)
 
 

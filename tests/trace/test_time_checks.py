@@ -15,8 +15,15 @@ from lanescope.trace.run import WatchManifest
 from lanescope.trace.store import read_watch
 from lanescope.trace.stored_columns import StoredColumn
 from lanescope.trace.summarise import summarise
-from lanescope.trace.time_checks import MARGIN_NS, Span, impossible_note
-from lanescope.trace.timeline import Counters, MemoryKind, Operations, Process, Timeline, What
+from lanescope.trace.time_checks import MARGIN_NS, TimeWindow, impossible_note
+from lanescope.trace.timeline import (
+    Counters,
+    MemoryKind,
+    OperationCode,
+    Operations,
+    Process,
+    Timeline,
+)
 from lanescope.trace.watch_folder import WatchFolder
 from lanescope.trace.windows import WindowSplitter
 
@@ -31,7 +38,7 @@ def copies(starts, lasted_ns=S // 1000, **more):
     n = starts.size
     return Operations.of(
         pid=np.full(n, 5),
-        what=np.full(n, What.COPY),
+        what=np.full(n, OperationCode.COPY),
         start_ns=starts,
         end_ns=starts + lasted_ns,
         bytes=np.full(n, 1 << 20),
@@ -191,7 +198,7 @@ def test_a_stored_watch_reports_what_was_left_out(tmp_path):
 
 def test_a_call_that_cannot_be_is_not_known():
     rows = copies([START, START + S], call_start_ns=[START - 5, 7], call_end_ns=[START, 9])
-    span = Span(START, START + 10 * S)
+    span = TimeWindow(START, START + 10 * S)
     assert span.operations(rows).call_start_ns.tolist() == [START - 5, 0]
     assert span.left_out == 0
 

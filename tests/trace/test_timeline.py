@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lanescope.trace.timeline import Counters, Direction, MemoryKind, Operations, What
+from lanescope.trace.timeline import Counters, DirectionCode, MemoryKind, OperationCode, Operations
 
 PAGEABLE, PINNED, DEVICE, MANAGED = 1, 2, 3, 5
 
 
-def copies(*ends: tuple[int, int, int, int], what: int = What.COPY) -> Operations:
+def copies(*ends: tuple[int, int, int, int], what: int = OperationCode.COPY) -> Operations:
     """Copies by (source kind, source device, destination kind, destination device)."""
     source, source_device, destination, destination_device = zip(*ends, strict=True)
     return Operations.of(
@@ -28,30 +28,30 @@ def test_directions_follow_the_kinds_of_memory() -> None:
         (DEVICE, 0, DEVICE, 1),
         (PINNED, -1, PAGEABLE, -1),
     )
-    assert [Direction(d).label for d in found.direction] == ["h2d", "d2h", "d2d", "p2p", "h2h"]
+    assert [DirectionCode(d).label for d in found.direction] == ["h2d", "d2h", "d2d", "p2p", "h2h"]
     assert found.host_memory.tolist() == [PAGEABLE, PINNED, 0, 0, PAGEABLE]
 
 
 def test_pinned_memory_is_in_the_host_whatever_device_is_noted() -> None:
-    assert copies((PINNED, 0, DEVICE, 0)).direction.tolist() == [Direction.H2D]
+    assert copies((PINNED, 0, DEVICE, 0)).direction.tolist() == [DirectionCode.H2D]
 
 
 def test_managed_memory_is_where_its_device_says() -> None:
     found = copies((MANAGED, -1, DEVICE, 0), (MANAGED, 0, PINNED, -1), (MANAGED, 0, DEVICE, 0))
-    assert found.direction.tolist() == [Direction.H2D, Direction.D2H, Direction.D2D]
+    assert found.direction.tolist() == [DirectionCode.H2D, DirectionCode.D2H, DirectionCode.D2D]
     assert found.host_memory[0] == MemoryKind.MANAGED
 
 
-@pytest.mark.parametrize("what", [What.KERNEL, What.MEMSET])
-def test_what_is_no_copy_has_no_direction(what: What) -> None:
+@pytest.mark.parametrize("what", [OperationCode.KERNEL, OperationCode.MEMSET])
+def test_what_is_no_copy_has_no_direction(what: OperationCode) -> None:
     found = copies((PAGEABLE, -1, DEVICE, 0), what=what)
-    assert found.direction.tolist() == [Direction.NONE]
+    assert found.direction.tolist() == [DirectionCode.NONE]
     assert not found.moves.any()
 
 
 def test_migrations_move_bytes_but_nobody_asked_for_a_copy() -> None:
-    found = copies((MANAGED, -1, MANAGED, 0), what=What.MIGRATION)
-    assert found.direction.tolist() == [Direction.H2D]
+    found = copies((MANAGED, -1, MANAGED, 0), what=OperationCode.MIGRATION)
+    assert found.direction.tolist() == [DirectionCode.H2D]
     assert not found.is_copy.any()
 
 

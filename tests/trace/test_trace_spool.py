@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.errors import InputError
-from lanescope.trace.timeline import Direction, MemoryKind
+from lanescope.trace.timeline import DirectionCode, MemoryKind
 from lanescope.trace.trace_spool import read_notes, read_trace_spool
 
 HEADER = {"source": "trace", "version": 1, "pid": 12, "command": ["a b", "c"], "start_ns": 5}
@@ -67,7 +67,7 @@ def test_operations_are_ordered_and_joined_with_their_calls(tmp_path: Path) -> N
     assert ops.thread.tolist() == [99, -1, -1]
     assert ops.call_start_ns.tolist() == [90, 0, 0]
     assert [ops.names[i] for i in ops.name.tolist()] == ["cudaMemcpyAsync", "", ""]
-    assert set(ops.direction.tolist()) == {Direction.H2D}
+    assert set(ops.direction.tolist()) == {DirectionCode.H2D}
     assert set(ops.pid.tolist()) == {12}
     assert (process.pid, process.command, process.start_ns) == (12, "'a b' c", 5)
     assert (process.end_ns, process.complete, process.lost_records) == (1000, True, 0)
@@ -100,7 +100,7 @@ def test_kinds_of_memory_of_a_newer_cuda_are_unknown(tmp_path: Path) -> None:
     new[37] = 99  # where it came from
     ops, _ = _read(write(tmp_path, header() + bytes(new) + operation(2, 2)))
     assert ops.source_kind.tolist()[0] == MemoryKind.UNKNOWN
-    assert ops.direction.tolist() == [Direction.H2D, Direction.H2D]  # the device says it
+    assert ops.direction.tolist() == [DirectionCode.H2D, DirectionCode.H2D]  # the device says it
 
 
 def test_a_damaged_number_of_a_name_takes_no_memory(tmp_path: Path) -> None:

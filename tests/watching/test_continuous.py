@@ -36,7 +36,7 @@ from lanescope.watching import continuous, segment_writer
 from lanescope.watching.continuous import ContinuousWatch, address_of, metrics_of, serving
 from lanescope.watching.segment_writer import LiveFindings, SegmentWriter
 from lanescope.watching.session import NotStoredError, Watch, watch
-from lanescope.watching.sources import Availability, Source, SourceReport
+from lanescope.watching.sources import Availability, SourceReport, WatchSource
 from tests.patience import PATIENCE_S, until
 
 MS = 1_000_000
@@ -94,8 +94,8 @@ class Simulated:
             file.close()
 
 
-def watch_of(folder: Path, make: Callable[[Path], Source]) -> ContinuousWatch:
-    def sources(machine: Machine, spool: Path) -> Sequence[Source]:
+def watch_of(folder: Path, make: Callable[[Path], WatchSource]) -> ContinuousWatch:
+    def sources(machine: Machine, spool: Path) -> Sequence[WatchSource]:
         return [make(spool)]
 
     return ContinuousWatch(
@@ -166,7 +166,7 @@ def test_silent_sources_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(continuous, "_PAUSE_SECONDS", 0.01)
     made: list[Path] = []
 
-    def make(spool: Path) -> Source:
+    def make(spool: Path) -> WatchSource:
         made.append(spool)
         return Simulated(spool, seconds=0.2 if len(made) == 1 else 1e9)
 
@@ -456,7 +456,7 @@ def test_spools_that_cannot_be_given_back_begin_anew(
     monkeypatch.setattr(segment_writer, "release", lambda path, end: False)
     made: list[Path] = []
 
-    def make(spool: Path) -> Source:
+    def make(spool: Path) -> WatchSource:
         made.append(spool)
         return Simulated(spool, gpus=8)
 

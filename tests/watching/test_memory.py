@@ -19,7 +19,7 @@ from lanescope.trace.columns import operations_in_file
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.trace.summarise import summarise
-from lanescope.trace.timeline import Counters, Process, Timeline, What
+from lanescope.trace.timeline import Counters, OperationCode, Process, Timeline
 from tests.patience import PATIENCE_S
 
 START = 1_700_000_000 * 10**9
@@ -36,7 +36,7 @@ def some(begin: int, end: int) -> Operations:
     kinds = np.where(kernel, 0, MemoryKind.PAGEABLE), np.where(kernel, 0, MemoryKind.DEVICE)
     return Operations.of(
         pid=np.full(numbers.size, 7),
-        what=np.where(kernel, What.KERNEL, What.COPY),
+        what=np.where(kernel, OperationCode.KERNEL, OperationCode.COPY),
         start_ns=start,
         end_ns=start + random.integers(100, EACH_NS, numbers.size),
         bytes=np.where(kernel, 0, np.where(numbers % 100 == 1, 3 << 20, numbers % 5000 + 1)),

@@ -9,7 +9,7 @@ import pytest
 
 from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.side_tables import ManagedKind
-from lanescope.trace.timeline import Direction, Timeline
+from lanescope.trace.timeline import DirectionCode, Timeline
 from lanescope.trace.trace_spool import Trace
 from tests.native.programs import program
 from tests.patience import PATIENCE_S
@@ -375,7 +375,7 @@ for kind, value, source, target in (
     assert managed.device.tolist() == [3, 3, 3, -1]
     assert managed.address.tolist() == [1 << 33] * 4
     moved = trace.operations
-    assert moved.direction.tolist() == [Direction.H2D, Direction.D2H]
+    assert moved.direction.tolist() == [DirectionCode.H2D, DirectionCode.D2H]
     span = int(managed.start_ns[0]), int(managed.start_ns[-1])
     told = Timeline(*span, managed=managed, host_copies=trace.host_copies)
     write_columns(tmp_path, told)

@@ -12,7 +12,7 @@ import pytest
 from lanescope._core import native
 from lanescope.findings.trace.links import sent_again
 from lanescope.trace.side_tables import ManagedKind, with_addresses
-from lanescope.trace.timeline import Direction, MemoryKind, OpenRanges, What
+from lanescope.trace.timeline import DirectionCode, MemoryKind, OpenRanges, OperationCode
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.watching.launcher import launch
 from lanescope.watching.sources.trace import TraceSource
@@ -104,15 +104,17 @@ sys.exit(3)
     copies = ops.rows(ops.is_copy)
     seen = zip(copies.bytes.tolist(), copies.direction.tolist(), copies.asynchronous, strict=True)
     sizes = (1, 4097, 16 << 20)
-    pinned = [(s, direction, True) for direction in (Direction.H2D, Direction.D2H) for s in sizes]
-    blocking = [(3 << 20, Direction.H2D, False), (5, Direction.D2H, False)]
-    inside = [(1 << 20, Direction.D2D)]
-    found = [(size, Direction(direction), bool(flag)) for size, direction, flag in seen]
+    pinned = [
+        (s, direction, True) for direction in (DirectionCode.H2D, DirectionCode.D2H) for s in sizes
+    ]
+    blocking = [(3 << 20, DirectionCode.H2D, False), (5, DirectionCode.D2H, False)]
+    inside = [(1 << 20, DirectionCode.D2D)]
+    found = [(size, DirectionCode(direction), bool(flag)) for size, direction, flag in seen]
     assert found[:8] == pinned + blocking
     assert [(size, direction) for size, direction, _ in found[8:]] == inside
     memory = [MemoryKind.PINNED] * 6 + [MemoryKind.PAGEABLE] * 2 + [MemoryKind.UNKNOWN]
     assert copies.host_memory.tolist() == memory
-    assert ops.bytes[ops.what == What.MEMSET].tolist() == [77]
+    assert ops.bytes[ops.what == OperationCode.MEMSET].tolist() == [77]
     assert set(copies.thread.tolist()) == {int(done.stdout)}
     assert (copies.call_start_ns <= copies.start_ns).all()
     assert (copies.end_ns >= copies.start_ns).all()
@@ -198,13 +200,13 @@ time.sleep(.3)
     if trace.notes:
         pytest.skip(trace.notes[0])
     ops = trace.operations
-    assert set(ops.what.tolist()) == {What.MIGRATION}
-    for direction in (Direction.H2D, Direction.D2H):
+    assert set(ops.what.tolist()) == {OperationCode.MIGRATION}
+    for direction in (DirectionCode.H2D, DirectionCode.D2H):
         assert int(ops.bytes[ops.direction == direction].sum()) >= 15 << 20
     managed = trace.managed
     for kind, direction in (
-        (ManagedKind.TO_GPU, Direction.H2D),
-        (ManagedKind.FROM_GPU, Direction.D2H),
+        (ManagedKind.TO_GPU, DirectionCode.H2D),
+        (ManagedKind.FROM_GPU, DirectionCode.D2H),
     ):
         moved = int(managed.value[managed.kind == kind].sum())
         assert moved == int(ops.bytes[ops.direction == direction].sum())
@@ -280,13 +282,13 @@ print(target.value, pinned.value, ctypes.addressof(pageable))
     trace = read_one(tmp_path)
     assert trace.notes == ()
     copied, told = with_addresses(trace.operations, trace.host_copies)
-    down = copied.direction == Direction.H2D
+    down = copied.direction == DirectionCode.H2D
     assert told.destination[down].tolist() == [target] * 8
     assert told.source[down].tolist() == [pinned] * 3 + [pageable] * 4 + [pinned]
     assert told.bytes.tolist() == copied.bytes.tolist()
     assert told.hashed[down].tolist() == [1] * 8
     assert sent_again(told.rows(down)).tolist() == [1, 2, 4, 5]
-    up = told.rows(copied.direction == Direction.D2H)
+    up = told.rows(copied.direction == DirectionCode.D2H)
     assert (up.source.tolist(), up.destination.tolist()) == ([target], [pinned])
     assert up.hashed.tolist() == [0]
 
@@ -306,6 +308,6 @@ for n in range(4):
     subprocess.run([sys.executable, "-c", text], env=around, timeout=300, check=True)
     trace = read_one(tmp_path)
     copied, told = with_addresses(trace.operations, trace.host_copies)
-    large = (copied.direction == Direction.H2D) & (copied.bytes == 16 << 20)
+    large = (copied.direction == DirectionCode.H2D) & (copied.bytes == 16 << 20)
     assert told.hashed[large].tolist() == [1] * 4
     assert sent_again(told.rows(large)).tolist() == [1, 2]

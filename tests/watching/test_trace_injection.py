@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lanescope.trace.timeline import MemoryKind, What
+from lanescope.trace.timeline import MemoryKind, OperationCode
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.watching.sources.injection import injection_library
 from tests.native.programs import program
@@ -70,7 +70,7 @@ def test_every_copy_arrives_with_its_bytes(run: Run, tmp_path: Path) -> None:
     assert ops.source_device.tolist() == [-1, 1, 1]
     assert ops.destination_device.tolist() == [1, -1, -1]
     assert set(ops.stream.tolist()) == {7}
-    assert set(ops.what.tolist()) == {What.COPY}
+    assert set(ops.what.tolist()) == {OperationCode.COPY}
     assert trace.process.complete
     assert trace.process.lost_records == 0
     assert trace.notes == ()
@@ -128,7 +128,7 @@ def test_migrations_begin_when_the_driver_is_ready(run: Run, tmp_path: Path) -> 
         LANESCOPE_TRACE_FLUSH_MS="20",
     )
     ops = read_one(tmp_path).operations
-    assert ops.what.tolist() == [What.MIGRATION]
+    assert ops.what.tolist() == [OperationCode.MIGRATION]
     assert ops.bytes.tolist() == [65536]
     assert (ops.source_device[0], ops.destination_device[0], ops.device[0]) == (-1, 3, 3)
 

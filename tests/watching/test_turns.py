@@ -16,7 +16,7 @@ import pytest
 from lanescope.errors import InputError
 from lanescope.studies.watch_blocks import turns_text
 from lanescope.studies.watch_report import turns_json
-from lanescope.trace.run import Turns, read_turns, store_turns
+from lanescope.trace.run import WatchTurns, read_turns, store_turns
 from lanescope.watching import cost as taking
 from lanescope.watching.cost import take_turns
 from lanescope.watching.launcher import Launched
@@ -109,26 +109,26 @@ def test_a_program_that_has_gone_is_told(tmp_path):
 
 
 def test_slowdowns_are_of_the_turns_own_plain_run():
-    told = Turns((1.0, 2.0, 4.0), (1.1, 2.2, 4.4))
+    told = WatchTurns((1.0, 2.0, 4.0), (1.1, 2.2, 4.4))
     assert told.slowdown == pytest.approx((0.1, 0.1, 0.1))
-    uneven = Turns((1.0,) * 10, tuple(1 + i / 100 for i in range(10)))
+    uneven = WatchTurns((1.0,) * 10, tuple(1 + i / 100 for i in range(10)))
     median, low, high = uneven.slowdown
     assert median == pytest.approx(0.045)
     assert (low, high) == pytest.approx((0.01, 0.08))  # second and ninth of ten: 97.9 %
 
 
 def test_they_are_told_with_their_interval():
-    one = turns_text(Turns((0.017,), (0.007,)))
+    one = turns_text(WatchTurns((0.017,), (0.007,)))
     assert "17.0 ms unwatched, 7.00 ms watched; one turn of each does not tell" in one
-    few = turns_text(Turns((1.0, 1.0), (1.01, 1.03)))
+    few = turns_text(WatchTurns((1.0, 1.0), (1.01, 1.03)))
     assert "+2.00 % (range +1.00 % to +3.00 %)" in few
-    many = turns_text(Turns((1.0,) * 8, (1.01,) * 8))
+    many = turns_text(WatchTurns((1.0,) * 8, (1.01,) * 8))
     assert "95 % interval" in many
-    assert turns_json(Turns((1.0,), (1.5,)))["median_share"] == pytest.approx(0.5)
+    assert turns_json(WatchTurns((1.0,), (1.5,)))["median_share"] == pytest.approx(0.5)
 
 
 def test_damaged_turns_do_not_read(tmp_path):
-    store_turns(tmp_path, Turns((1.0,), (2.0,)))
+    store_turns(tmp_path, WatchTurns((1.0,), (2.0,)))
     (tmp_path / "turns.json").write_text("{}")
     with pytest.raises(InputError, match=r"turns\.json: field 'plain' is missing"):
         read_turns(tmp_path)

@@ -20,7 +20,7 @@ from lanescope.boosting.tally import Tally, read_tally, sum_of
 from lanescope.calls import checked
 from lanescope.errors import InputError, MissingPartError, argument
 from lanescope.units.sizes import Size, size_of
-from lanescope.watching.launcher import Captured, Outcome, Stopped, launch, program_environment
+from lanescope.watching.launcher import Captured, ProgramExit, Stopped, launch, program_environment
 from lanescope.watching.sources.injection import (
     PRELOAD_VARIABLE,
     gains_rights,
@@ -102,7 +102,7 @@ class Boosted:
         Why it could not be, as a sentence.
     """
 
-    outcome: Outcome
+    outcome: ProgramExit
     tally: Tally | None
     unable: str | None = None
 

@@ -64,9 +64,9 @@ _TO = Needs(("--to",), ("--format",), "is where a format goes")
 
 
 def _plans() -> list[str]:
-    from lanescope.fleet.pairs import Plan
+    from lanescope.fleet.pairs import PairPlan
 
-    return [plan for plan in Plan if plan]
+    return [plan for plan in PairPlan if plan]
 
 
 def _media() -> list[str]:
@@ -159,7 +159,7 @@ def check(
     from lanescope.errors import LanescopeError
     from lanescope.fleet.check import FleetRequest, check_fleet
     from lanescope.fleet.media import Medium
-    from lanescope.fleet.pairs import Plan
+    from lanescope.fleet.pairs import PairPlan
     from lanescope.fleet.ranks import ranks_here
     from lanescope.store.folder import new_or_temporary_folder
     from lanescope.studies.node import Request, node_arguments, require_time
@@ -174,7 +174,7 @@ def check(
         out, _ = new_or_temporary_folder("fleet")
     try:
         topology = None if racks is None else read_text(racks)
-        plan = Plan(pairs or Plan.NONE)
+        plan = PairPlan(pairs or PairPlan.NONE)
         medium = Medium(over or Medium.HOST)
         wanted = FleetRequest(request, out, plan, medium, topology, history, resume)
         report = check_fleet(wanted, ranks)

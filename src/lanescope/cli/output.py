@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from lanescope.copies import Experiment
     from lanescope.document.blocks import Block
-    from lanescope.history.document import Comparison
-    from lanescope.history.records import Record
+    from lanescope.history.document import LevelComparison
+    from lanescope.history.records import HistoryRecord
     from lanescope.store.run import Against, Run
     from lanescope.studies.running import Progress
     from lanescope.studies.runs.compare import Change
@@ -278,7 +278,7 @@ def compare_watches(
 
 
 def judge_by_history(
-    records: Sequence[Record], index: Path | None, threshold: float, *, json: bool = False
+    records: Sequence[HistoryRecord], index: Path | None, threshold: float, *, json: bool = False
 ) -> ExitCode:
     """Print how runs lie in the history of their hardware; return the exit code."""
     against, blocks, found = _against_history(records, index, threshold)
@@ -295,13 +295,13 @@ def judge_by_history(
 
 
 def _against_history(
-    records: Sequence[Record], index: Path | None, threshold: float
-) -> tuple[Against, Sequence[Block], Sequence[Comparison]]:
+    records: Sequence[HistoryRecord], index: Path | None, threshold: float
+) -> tuple[Against, Sequence[Block], Sequence[LevelComparison]]:
     from lanescope.history.document import against_history, comparison_blocks, comparison_headline
     from lanescope.history.index import History, default_index
     from lanescope.store.run import Against
 
-    found: list[Comparison] = []
+    found: list[LevelComparison] = []
     with History(index or default_index()) as history:
         for record in records:
             found += against_history(record, history, threshold)

@@ -57,7 +57,7 @@ from lanescope.units.values import Value
 if TYPE_CHECKING:
     from lanescope.copies import Experiment
     from lanescope.engine.sampling import Plan
-    from lanescope.fleet.remote_processes import Nodes
+    from lanescope.fleet.remote_processes import RemoteNodes
     from lanescope.store.run import Run
     from lanescope.studies.study import Argument, Option, Study
 
@@ -339,7 +339,9 @@ def _write_plots(run: Run, plan: Plan) -> None:
 
 
 @contextmanager
-def nodes_for(study: Study, machine: str | None, *, allow_busy: bool) -> Iterator[Nodes | None]:
+def nodes_for(
+    study: Study, machine: str | None, *, allow_busy: bool
+) -> Iterator[RemoteNodes | None]:
     """Yield the nodes that MPI has started a study on; None where it measures this one alone.
 
     Ranks but the first end here, once the first one has.

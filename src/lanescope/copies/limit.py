@@ -237,7 +237,7 @@ def _contended_at_most(machine: Machine) -> dict[Hashable, Capacity]:
 def contended_room(
     contended: Mapping[Hashable, Capacity],
     flows: Sequence[Mapping[Hashable, float]],
-    shares: Sequence[Share],
+    shares: Sequence[FlowShare],
     weights: Sequence[float],
     gpus: Sequence[Collection[Hashable]],
 ) -> dict[Hashable, float]:
@@ -375,7 +375,7 @@ def usage(machine: Machine, copy: Copy) -> dict[Hashable, float]:
 def _limit(
     machine: Machine,
     copy: Copy,
-    share: Share,
+    share: FlowShare,
     users: int,
 ) -> Limit:
     rate, bottleneck, path = share.rate, share.bottleneck, hops(machine, copy)
@@ -461,7 +461,7 @@ def _why_unknown(machine: Machine, copy: Copy, path: tuple[Hop, ...] | None) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class FlowShare:
     """What one flow gets.
 
     Attributes
@@ -505,7 +505,7 @@ class Capacity:
 
 def max_min_fair(
     flows: Sequence[Mapping[Hashable, float]], capacity: Mapping[Hashable, float]
-) -> tuple[Share, ...]:
+) -> tuple[FlowShare, ...]:
     """Share resources among flows.
 
     Parameters
@@ -554,16 +554,16 @@ def _without_minor(flows: Sequence[Mapping[Hashable, float]]) -> list[dict[Hasha
     ]
 
 
-def _is_close(one: Share, other: Share) -> bool:
+def _is_close(one: FlowShare, other: FlowShare) -> bool:
     a, b = one.rate or 0.0, other.rate or 0.0
     return abs(a - b) <= _SETTLED * max(a, b)
 
 
 def _filled(
     flows: Sequence[Mapping[Hashable, float]], capacity: Mapping[Hashable, float]
-) -> tuple[Share, ...]:
+) -> tuple[FlowShare, ...]:
     """Share resources by progressive filling alone; see `max_min_fair`."""
-    shares: list[Share | None] = [None] * len(flows)
+    shares: list[FlowShare | None] = [None] * len(flows)
     left = dict(capacity)
     level = 0.0
     while open_flows := [i for i, share in enumerate(shares) if share is None]:
@@ -574,7 +574,7 @@ def _filled(
                     load[resource] = load.get(resource, 0.0) + usage
         if not load:
             for i in open_flows:
-                shares[i] = Share(None, None)
+                shares[i] = FlowShare(None, None)
             break
         full = min(load, key=lambda resource: left[resource] / load[resource])
         growth = left[full] / load[full]
@@ -583,16 +583,16 @@ def _filled(
             left[resource] = max(0.0, left[resource] - growth * used)
         for i in open_flows:
             if full in flows[i]:
-                shares[i] = Share(level, full)
+                shares[i] = FlowShare(level, full)
     return tuple(share for share in shares if share is not None)
 
 
 def share_by_weight(
     flows: Sequence[Mapping[Hashable, float]],
-    shares: Sequence[Share],
+    shares: Sequence[FlowShare],
     capacity: Mapping[Hashable, float],
     weights: Sequence[float],
-) -> tuple[Share, ...]:
+) -> tuple[FlowShare, ...]:
     """Share further resources among flows that already have a share of others.
 
     Where one of them is full, the flows through it get rates in proportion to their weights,
@@ -620,6 +620,6 @@ def share_by_weight(
     return tuple(
         before
         if found.rate is None or found.bottleneck not in capacity
-        else Share(found.rate * weight, found.bottleneck)
+        else FlowShare(found.rate * weight, found.bottleneck)
         for before, found, weight in zip(shares, max_min_fair(scaled, room), weights, strict=True)
     )

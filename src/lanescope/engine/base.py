@@ -23,7 +23,7 @@ from lanescope.units.sizes import size_text, transfer_seconds
 from lanescope.units.words import time_text
 
 if TYPE_CHECKING:
-    from lanescope.engine.process import Process
+    from lanescope.engine.process import GpuProcess
 
 #: Kept for storing the run and for its page: so much, and so much for each case.
 _END_SECONDS = 0.6
@@ -238,7 +238,7 @@ class Nodes(Protocol):
     @property
     def busy(self) -> Mapping[int, BusyError]: ...  # noqa: D102
 
-    def start(self, owner: str) -> Process:
+    def start(self, owner: str) -> GpuProcess:
         """Start the process of a GPU, on its node."""
 
 

@@ -41,7 +41,7 @@ _CALLS = {
 }
 
 
-class Probe(Protocol):
+class LatencyProbe(Protocol):
     """One latency made ready to be measured.
 
     Attributes
@@ -65,7 +65,7 @@ class Probe(Protocol):
         """Raise `NotMeasuredError` if what was sent did not arrive."""
 
 
-def probe_of(topology: native.Topology, pool: native.BufferPool, copy: Copy) -> Probe:
+def probe_of(topology: native.Topology, pool: native.BufferPool, copy: Copy) -> LatencyProbe:
     """Make ready what measures the latency `copy`."""
     if copy.operation.is_chase:
         return ChaseProbe(topology, pool, copy)
@@ -231,7 +231,7 @@ def latency_session(
 class LatencySession(WithoutLinks):
     """One latency on an idle path."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: LatencyProbe) -> None:
         self._probe = probe
         self._tried = False
         self.method = probe.method
@@ -255,7 +255,7 @@ class LoadedSession(WithoutLinks):
     runs. Where they have all ended before the probe has, the batch does not count.
     """
 
-    def __init__(self, probe: Probe, load: native.CopyLoad, experiment: Experiment) -> None:
+    def __init__(self, probe: LatencyProbe, load: native.CopyLoad, experiment: Experiment) -> None:
         self._probe = probe
         self._load = load
         self._loaded_first = not experiment.copies[0].operation.is_latency

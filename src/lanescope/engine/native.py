@@ -29,7 +29,7 @@ from lanescope.engine.host import (
     require_words,
 )
 from lanescope.engine.latency import latency_session
-from lanescope.engine.process import Process, start
+from lanescope.engine.process import GpuProcess, start
 from lanescope.engine.processes import Processes
 from lanescope.engine.sessions import EventCosts, GpuSession
 from lanescope.engine.special_sessions import (
@@ -76,7 +76,7 @@ class NativeBackend:
         *,
         allow_busy: bool = False,
         affinity: bool = True,
-        start: Callable[[str], Process] = start,
+        start: Callable[[str], GpuProcess] = start,
     ) -> None:
         if machine.described:
             raise InputError(f"machine {machine.name!r} is described, not here; predict it instead")

@@ -30,7 +30,7 @@ _MOST_DESCRIPTORS = 4
 Message = dict[str, Any]
 
 
-class Process(ABC):
+class GpuProcess(ABC):
     """A process for one GPU, of this node or another.
 
     Attributes
@@ -93,7 +93,7 @@ class Process(ABC):
         """End it at once, whatever it does."""
 
 
-class ChildProcess(Process):
+class ChildProcess(GpuProcess):
     """A process of this node, and the connection to it."""
 
     def __init__(
@@ -103,14 +103,14 @@ class ChildProcess(Process):
         self.lost, self.node, self.clock_error_seconds = False, None, 0.0
 
     def ask(self, message: Message, descriptors: Sequence[int] = ()) -> None:
-        """Send a message; see `Process.ask`."""
+        """Send a message; see `GpuProcess.ask`."""
         try:
             send(self.connection, message, list(descriptors))
         except OSError as error:
             raise self._lost(error) from error
 
     def answer(self) -> tuple[Message, list[int]]:
-        """Return the answer to the last message; see `Process.answer`."""
+        """Return the answer to the last message; see `GpuProcess.answer`."""
         message, descriptors = self.next_message()
         require_done(message)
         return message, descriptors
@@ -173,7 +173,7 @@ def start(owner: str) -> ChildProcess:
     return ChildProcess(f"the process of {owner}", ours, child)
 
 
-def clocks_text(processes: Sequence[Process]) -> list[str]:
+def clocks_text(processes: Sequence[GpuProcess]) -> list[str]:
     """Return a phrase on how well clocks of other nodes are known; none where all are of this."""
     others = [process for process in processes if process.node is not None]
     for process in others:
@@ -182,7 +182,7 @@ def clocks_text(processes: Sequence[Process]) -> list[str]:
     return [f"clocks of other nodes known to {worst * 1e6:.0f} µs"] if others else []
 
 
-def answers_of(processes: Sequence[Process]) -> list[Message]:
+def answers_of(processes: Sequence[GpuProcess]) -> list[Message]:
     """Return every process' answer; where one fails the others are waited for, too."""
     found, failure = [], None
     for process in processes:

@@ -25,7 +25,7 @@ from lanescope.copies import Copy, Engine, Experiment, Place
 from lanescope.copies.kernel_shapes import SmShape
 from lanescope.copies.terms import Operation
 from lanescope.engine.core import device_of
-from lanescope.engine.process import Message, Process, answers_of, clocks_text, start
+from lanescope.engine.process import GpuProcess, Message, answers_of, clocks_text, start
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine.part_names import own_number, part_number
 
@@ -78,13 +78,13 @@ class Processes:
         Starts one by its GPU's name; on this node, or where the GPU is.
     """
 
-    def __init__(self, start: Callable[[str], Process] = start) -> None:
+    def __init__(self, start: Callable[[str], GpuProcess] = start) -> None:
         self._start = start
-        self._known: dict[str, Process] = {}
+        self._known: dict[str, GpuProcess] = {}
         self._current: ProcessCopies | NcclCopies | None = None
         self.communicators: dict[tuple[str, ...], Communicator] = {}
 
-    def of(self, owner: str) -> Process:
+    def of(self, owner: str) -> GpuProcess:
         """Return the process of a GPU; ``g0, the second`` is another one of it."""
         found = self._known.get(owner)
         if found is not None and found.is_alive():
@@ -122,7 +122,7 @@ class Processes:
 class _Part:
     """What one process does of an experiment."""
 
-    process: Process
+    process: GpuProcess
     numbers: list[int] = field(default_factory=list)
     copies: list[dict[str, Any]] = field(default_factory=list)
 
@@ -152,7 +152,7 @@ class ProcessCopies:
         self.sharing: Sharing | None = None
         self.refused: dict[Sharing, str] = {}
         self._parts: dict[str, _Part] = {}
-        self._owners: dict[str, Process] = {}
+        self._owners: dict[str, GpuProcess] = {}
         self._count = len(experiment.copies)
         try:
             for number, (copy, shape) in enumerate(zip(experiment.copies, shapes, strict=True)):
@@ -197,7 +197,7 @@ class ProcessCopies:
         return copy.source.part == copy.destination.part and end == "destination"
 
     def _share(
-        self, owner: Process, user: Process, id: int, copy: Copy, place: Place, device: int
+        self, owner: GpuProcess, user: GpuProcess, id: int, copy: Copy, place: Place, device: int
     ) -> None:
         """Have one process share memory and another one use it, by the first way that works."""
         possible = [one for one in ways() if _reaches(one, owner, user)]
@@ -219,7 +219,7 @@ class ProcessCopies:
 
     @staticmethod
     def _share_by(
-        sharing: Sharing, owner: Process, user: Process, id: int, about: tuple[int, int, int]
+        sharing: Sharing, owner: GpuProcess, user: GpuProcess, id: int, about: tuple[int, int, int]
     ) -> None:
         size, its_device, user_device = about
         made, descriptors = owner.done(
@@ -296,7 +296,7 @@ class ProcessCopies:
         return "; ".join([f"a process for each GPU, {how}", *why, *clocks])
 
 
-def _reaches(sharing: Sharing, owner: Process, user: Process) -> bool:
+def _reaches(sharing: Sharing, owner: GpuProcess, user: GpuProcess) -> bool:
     """Whether memory that is shared so might reach from one process to another."""
     if owner.node == user.node:
         return owner.node is None or sharing is not Sharing.DESCRIPTOR  # sockets carry descriptors
@@ -330,7 +330,7 @@ class Communicator:
         Of NCCL, such as ``2.29.7``.
     """
 
-    processes: tuple[Process, ...]
+    processes: tuple[GpuProcess, ...]
     version: str
 
     @property
@@ -343,7 +343,7 @@ class Communicator:
 class _Rank:
     """What one rank does."""
 
-    process: Process
+    process: GpuProcess
     sends: list[list[int]] = field(default_factory=list)
     receives: list[list[int]] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -457,7 +457,7 @@ def version_text(version: int) -> str:
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
 
-def _answers_of_ranks(processes: Sequence[Process]) -> list[Message]:
+def _answers_of_ranks(processes: Sequence[GpuProcess]) -> list[Message]:
     """Return every rank's answer; where one is lost the others wait for it, and are ended."""
     try:
         return answers_of(processes)

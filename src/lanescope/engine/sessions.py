@@ -21,7 +21,7 @@ from lanescope.results.turns import (
     BY_WINDOWS,
     IN_TURNS,
     Groups,
-    Lane,
+    PossibleEngine,
     Turns,
     agreed_groups,
     groups_in_turns,
@@ -137,7 +137,7 @@ _CLOCK_WORDS = {
 }
 
 
-class Copies(Gated, Protocol):
+class GatedCopies(Gated, Protocol):
     """Copies with their memory: the core's CopySet, or those of several processes."""
 
     def run_on_host_clock(self, windows: int, shares: Sequence[int] = ()) -> list[list[float]]:
@@ -161,7 +161,7 @@ class GpuSession:
 
     def __init__(
         self,
-        copies: Copies,
+        copies: GatedCopies,
         experiment: Experiment,
         gpus: tuple[Gpu, ...],
         nvml: Nvml | None,
@@ -482,11 +482,11 @@ def _per_round(groups: Groups, sizes: Sequence[int]) -> list[int]:
     return found
 
 
-def _lane(copy: Copy) -> Lane:
+def _lane(copy: Copy) -> PossibleEngine:
     """Which engine may do a copy; which of a GPU's copy engines it is, the driver decides."""
     gpu, ends = copy.executing_gpu, (copy.source, copy.destination)
     direction = (ends[0].is_host, ends[1].is_host, ends[0].part == ends[1].part)
-    return Lane((gpu, copy.engine), direction, leaves=ends[0].part == gpu)
+    return PossibleEngine((gpu, copy.engine), direction, leaves=ends[0].part == gpu)
 
 
 def _shapes_text(shapes: tuple[SmShape, ...]) -> str:

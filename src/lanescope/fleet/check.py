@@ -27,10 +27,10 @@ from lanescope.fleet.folder import (
     write_node,
 )
 from lanescope.fleet.media import Medium
-from lanescope.fleet.pairs import Plan, planned, racks_of
+from lanescope.fleet.pairs import PairPlan, planned, racks_of
 from lanescope.fleet.ranks import MpiRanks, Ranks, is_first_of_node
 from lanescope.fleet.report import SCHEMA_VERSION, FleetReport, fleet_report, urgency
-from lanescope.history.document import Comparison, against_history
+from lanescope.history.document import LevelComparison, against_history
 from lanescope.history.index import History
 from lanescope.history.records import record_of_node
 from lanescope.store.folder import lock_folder
@@ -72,7 +72,7 @@ class FleetRequest:
 
     node: Request
     out: Path | None
-    pairs: Plan = Plan.NONE
+    pairs: PairPlan = PairPlan.NONE
     over: Medium = Medium.HOST
     topology: str | None = None
     history: Path | None = None
@@ -198,7 +198,7 @@ def _racks(hosts: Sequence[str], topology: str | None) -> dict[str, str]:
 
 def compared_with_history(
     nodes: Sequence[NodeReport], index: Path | None, source: str
-) -> dict[str, list[Comparison]]:
+) -> dict[str, list[LevelComparison]]:
     """Return how each node's paths lie in the history of their hardware, and add them to it."""
     if index is None:
         return {}

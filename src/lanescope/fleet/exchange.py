@@ -19,7 +19,7 @@ from typing import TypeVar
 from lanescope.codec.fields import FieldError, build
 from lanescope.codec.files import read_text
 from lanescope.errors import InputError
-from lanescope.fleet.media import Done, Exchange, Medium, exchange_through
+from lanescope.fleet.media import ExchangeReport, Medium, RankExchange, exchange_through
 from lanescope.fleet.pairs import Pair, Round, in_rounds, slow_pairs, with_good_ones
 from lanescope.fleet.ranks import MpiRanks
 from lanescope.studies.node_report import Host
@@ -197,7 +197,7 @@ def follow(ranks: MpiRanks, deadline: float, medium: Medium = Medium.HOST) -> No
         exchange.end()
 
 
-def _followed(ranks: MpiRanks, exchange: Exchange, deadline: float) -> None:
+def _followed(ranks: MpiRanks, exchange: RankExchange, deadline: float) -> None:
     while (text := ranks.next_order(deadline)) is not None and text != _END:
         try:
             order = build(_Order, json.loads(text))
@@ -208,7 +208,9 @@ def _followed(ranks: MpiRanks, exchange: Exchange, deadline: float) -> None:
         ranks.answer(encoded, time.monotonic() + exchange.seconds)
 
 
-def _round(ranks: MpiRanks, exchange: Exchange, pairs: Sequence[Pair]) -> dict[int, Done]:
+def _round(
+    ranks: MpiRanks, exchange: RankExchange, pairs: Sequence[Pair]
+) -> dict[int, ExchangeReport]:
     """Have all pairs exchange at once; return what each rank says that answers in time."""
     deadline = time.monotonic() + 2 * exchange.seconds
     own, wanted = None, set()
@@ -222,13 +224,13 @@ def _round(ranks: MpiRanks, exchange: Exchange, pairs: Sequence[Pair]) -> dict[i
     answers = {} if own is None else {ranks.rank: exchange.with_partner(own)}
     for rank, text in ranks.answers(wanted, deadline):
         try:
-            answers[rank] = build(Done, json.loads(text))
+            answers[rank] = build(ExchangeReport, json.loads(text))
         except (ValueError, FieldError):
             continue  # of another version: it has not answered
     return answers
 
 
-def _rate(pair: Pair, hosts: Mapping[int, str], found: Sequence[Done]) -> PairRate:
+def _rate(pair: Pair, hosts: Mapping[int, str], found: Sequence[ExchangeReport]) -> PairRate:
     """Return a pair's rate by the times of both, of each repetition the longer one."""
     names = hosts[pair[0]], hosts[pair[1]]
     ended = [done for done in found if done.seconds]

@@ -32,7 +32,7 @@ from lanescope.errors import InputError
 from lanescope.fleet.exchange import PairRate, best_tries
 from lanescope.fleet.report import SCHEMA_VERSION as FLEET_VERSION
 from lanescope.fleet.report import FleetReport, urgency
-from lanescope.history.records import Record, in_utc, record_of_node, record_of_run
+from lanescope.history.records import HistoryRecord, in_utc, record_of_node, record_of_run
 from lanescope.report.document_page import document_page
 from lanescope.store.folder import MANIFEST as RUN_MANIFEST
 from lanescope.store.folder import default_runs_folder, find_run
@@ -316,7 +316,7 @@ def folders_of(names: Sequence[str]) -> list[Path]:
     return found
 
 
-def records_of(folder: Path) -> list[Record]:
+def records_of(folder: Path) -> list[HistoryRecord]:
     """Return what a run, or each node of a fleet's check, measured.
 
     Raises

@@ -22,7 +22,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.engine.core import reason_for
-from lanescope.engine.process import ChildProcess, Message, Process, start
+from lanescope.engine.process import ChildProcess, GpuProcess, Message, start
 from lanescope.errors import NotMeasuredError
 from lanescope.fleet.ranks import MpiRanks
 from lanescope.units.sizes import bandwidth_gbs
@@ -57,7 +57,7 @@ class Medium(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ExchangeReport:
     """What a rank says of an exchange.
 
     Attributes
@@ -81,7 +81,7 @@ class Done:
     why: str = ""
 
 
-class Exchange(ABC):
+class RankExchange(ABC):
     """Exchanges data with other ranks.
 
     Attributes
@@ -96,7 +96,7 @@ class Exchange(ABC):
         self._ranks = ranks
         self._deadline = 0.0
 
-    def with_partner(self, partner: int) -> Done:
+    def with_partner(self, partner: int) -> ExchangeReport:
         """Exchange with a rank; without times where one of both cannot, or does not answer."""
         self._deadline = time.monotonic() + self.seconds
         why = ""
@@ -111,21 +111,23 @@ class Exchange(ABC):
         try:
             there = self._swapped(partner, own, 1)
             if not own or not there:
-                return Done(partner, why=why)
+                return ExchangeReport(partner, why=why)
             return self._measured(partner, min(own, there))
         except native.NativeError as error:
             self.end()
-            return Done(partner, why=str(reason_for(*error.args).error))
+            return ExchangeReport(partner, why=str(reason_for(*error.args).error))
         except (NotMeasuredError, TimeoutError) as error:
             self.end()
-            return Done(partner, why=str(error) if isinstance(error, NotMeasuredError) else "")
+            return ExchangeReport(
+                partner, why=str(error) if isinstance(error, NotMeasuredError) else ""
+            )
 
     @abstractmethod
     def _made_ready(self) -> int:
         """Begin, where that was not done before; return with how many GPUs (1 without)."""
 
     @abstractmethod
-    def _measured(self, partner: int, gpus: int) -> Done:
+    def _measured(self, partner: int, gpus: int) -> ExchangeReport:
         """Exchange, again and again."""
 
     def end(self) -> None:  # noqa: B027 - most have nothing to end
@@ -148,15 +150,15 @@ class Exchange(ABC):
         return min(wanted, self._swapped(partner, wanted))
 
 
-class _ByMpi(Exchange):
+class _ByMpi(RankExchange):
     """What MPI carries."""
 
-    def _measured(self, partner: int, gpus: int) -> Done:
+    def _measured(self, partner: int, gpus: int) -> ExchangeReport:
         for _ in range(2):  # the first one finds the way
             first = self._timed(partner, _FIRST_BYTES)
         size = self._agreed_size(partner, _FIRST_BYTES, first, (_FIRST_BYTES, _MOST_BYTES))
         seconds = tuple(self._timed(partner, size) for _ in range(_REPEATS))
-        return Done(partner, size, seconds, wrong=self._wrong(size))
+        return ExchangeReport(partner, size, seconds, wrong=self._wrong(size))
 
     def _timed(self, partner: int, size: int) -> float:
         self._swapped(partner, 1, 1)  # both are there
@@ -250,7 +252,7 @@ class GpuMemory(_ByMpi):
             process.end()
 
 
-class NcclGpus(Exchange):
+class NcclGpus(RankExchange):
     """Each GPU with that of the same place in the other node, all at once, by NCCL."""
 
     def __init__(self, ranks: MpiRanks) -> None:
@@ -270,7 +272,7 @@ class NcclGpus(Exchange):
         made = self._processes[0].done({"do": "nccl_id"})
         return bytes.fromhex(made[0]["id"])
 
-    def _measured(self, partner: int, gpus: int) -> Done:
+    def _measured(self, partner: int, gpus: int) -> ExchangeReport:
         used, side = self._processes[:gpus], int(self._ranks.rank > partner)
         own, there = bytearray(self._new_id()), bytearray(_ID_BYTES)
         self._swap(partner, own, there)
@@ -284,10 +286,10 @@ class NcclGpus(Exchange):
         _all(used, [{"do": "drop", "owner": True}] * gpus)
         rates = tuple(bandwidth_gbs(size, median(one)) for one in times)
         seconds = tuple(map(max, zip(*times, strict=True)))
-        return Done(partner, size * gpus, seconds, rates, wrong)
+        return ExchangeReport(partner, size * gpus, seconds, rates, wrong)
 
     def _times(
-        self, partner: int, used: Sequence[Process], side: int, size: int, windows: int
+        self, partner: int, used: Sequence[GpuProcess], side: int, size: int, windows: int
     ) -> list[list[float]]:
         """Return for each GPU the seconds of each exchange of so many bytes."""
         peers = [number + (1 - side) * len(used) for number in range(len(used))]
@@ -327,15 +329,15 @@ def _with_gpus(*, every: bool = False) -> list[ChildProcess]:
     return [first, *others]
 
 
-def _all(processes: Sequence[Process], messages: Sequence[Message]) -> list[Message]:
+def _all(processes: Sequence[GpuProcess], messages: Sequence[Message]) -> list[Message]:
     """Send each process its message, and return the answers."""
     for process, message in zip(processes, messages, strict=True):
         process.ask(message)
     return [process.answer()[0] for process in processes]
 
 
-def exchange_through(medium: Medium, ranks: MpiRanks) -> Exchange:
+def exchange_through(medium: Medium, ranks: MpiRanks) -> RankExchange:
     """Return what exchanges data through a medium."""
-    made: dict[Medium, Callable[[MpiRanks], Exchange]]
+    made: dict[Medium, Callable[[MpiRanks], RankExchange]]
     made = {Medium.HOST: HostMemory, Medium.GPU: GpuMemory, Medium.NCCL: NcclGpus}
     return made[medium](ranks)

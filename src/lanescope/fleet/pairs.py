@@ -32,7 +32,7 @@ _LEAST_OF_GROUP, _FEWEST_PAIRS = 0.025, 2
 _MEDIAN_TO_MEAN = 1.25
 
 
-class Plan(StrEnum):
+class PairPlan(StrEnum):
     """Which pairs are measured."""
 
     NONE = ""
@@ -142,14 +142,16 @@ def in_rounds(pairs: Iterable[Pair]) -> tuple[Round, ...]:
     return tuple(map(tuple, rounds))
 
 
-def planned(plan: Plan, racks: Sequence[str]) -> tuple[Round, ...]:
+def planned(plan: PairPlan, racks: Sequence[str]) -> tuple[Round, ...]:
     """Return the rounds of a plan for nodes in racks."""
     count = len(racks)
-    if count < 2 or plan is Plan.NONE:
+    if count < 2 or plan is PairPlan.NONE:
         return ()
-    if plan is Plan.SAMPLE:
+    if plan is PairPlan.SAMPLE:
         return sample(racks)
-    return {Plan.OPPOSITE: opposite, Plan.BISECTION: bisection, Plan.ALL: all_pairs}[plan](count)
+    return {PairPlan.OPPOSITE: opposite, PairPlan.BISECTION: bisection, PairPlan.ALL: all_pairs}[
+        plan
+    ](count)
 
 
 def racks_of(hosts: Sequence[str], topology: str | None = None) -> list[str]:
@@ -218,7 +220,7 @@ def _round(pairs: Iterable[Pair]) -> Round:
     return tuple(_pair(a, b) for a, b in pairs)
 
 
-class What(StrEnum):
+class SuspectKind(StrEnum):
     """What is to blame."""
 
     NODE = "node"
@@ -242,7 +244,7 @@ class Blamed:
         How many pairs that is of.
     """
 
-    what: What
+    what: SuspectKind
     names: tuple[str, ...]
     ambiguous: bool
     loss: float
@@ -273,9 +275,11 @@ def located(
     sigma = _scatter(list(losses.values()))
     left = set(losses)
     found: list[Blamed] = []
-    groups: list[tuple[What, dict[str, set[Pair]]]] = [(What.NODE, _of_nodes(rates, hosts))]
+    groups: list[tuple[SuspectKind, dict[str, set[Pair]]]] = [
+        (SuspectKind.NODE, _of_nodes(rates, hosts))
+    ]
     if racks and len(set(racks)) > 1:
-        groups.insert(0, (What.RACK, _of_racks(rates, racks)))
+        groups.insert(0, (SuspectKind.RACK, _of_racks(rates, racks)))
     for what, members in groups:
         found += _to_blame(what, members, left, losses, sigma)
     bound = max(LEAST_LOSS, (_DEVIATIONS + _AT_75) * sigma)  # no others bear it out
@@ -283,7 +287,7 @@ def located(
         if losses[pair] > bound:
             ambiguous = not all(_others(rates, pair, end) for end in pair)
             names = tuple(hosts[end] for end in pair)
-            found.append(Blamed(What.PAIR, names, ambiguous, losses[pair], 1))
+            found.append(Blamed(SuspectKind.PAIR, names, ambiguous, losses[pair], 1))
     return found
 
 
@@ -336,7 +340,7 @@ def _of_racks(rates: Iterable[Pair], racks: Sequence[str]) -> dict[str, set[Pair
 
 
 def _to_blame(
-    what: What,
+    what: SuspectKind,
     members: dict[str, set[Pair]],
     left: set[Pair],
     losses: dict[Pair, float],

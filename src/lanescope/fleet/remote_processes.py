@@ -22,8 +22,8 @@ from lanescope.engine.native import busy_gpus
 from lanescope.engine.process import (
     ANSWER_SECONDS,
     ChildProcess,
+    GpuProcess,
     Message,
-    Process,
     no_answer,
     require_done,
     start,
@@ -49,7 +49,7 @@ _CLOCK_SECONDS = 0.05
 _ITSELF = 0
 
 
-class Nodes:
+class RemoteNodes:
     """The nodes of a run, as rank 0 knows them.
 
     Parameters
@@ -79,7 +79,7 @@ class Nodes:
         self._clocks: dict[int, _Clock] = {}
         self._silent: set[int] = set()
 
-    def start(self, owner: str) -> Process:
+    def start(self, owner: str) -> GpuProcess:
         """Start the process of a GPU, on its node."""
         node = node_of(owner) or 0
         rank = self._hosts[node]
@@ -170,10 +170,10 @@ class _Clock:
     compared: float
 
 
-class _RemoteProcess(Process):
+class _RemoteProcess(GpuProcess):
     """A process on another node."""
 
-    def __init__(self, nodes: Nodes, rank: int, node: int, id: int, owner: str) -> None:
+    def __init__(self, nodes: RemoteNodes, rank: int, node: int, id: int, owner: str) -> None:
         self.name, self.node, self.lost = f"the process of {owner}", node, False
         self._nodes, self._rank, self._id = nodes, rank, id
         self._behind_seconds = self.clock_error_seconds = 0.0
@@ -286,7 +286,7 @@ def _lost(error: NotMeasuredError) -> Message:
     return {"lost": error.reason, "remedy": error.remedy}
 
 
-def nodes_of(ranks: Ranks, *, allow_busy: bool) -> Nodes | None:
+def nodes_of(ranks: Ranks, *, allow_busy: bool) -> RemoteNodes | None:
     """Return the nodes of a run, on rank 0; other ranks serve until it has ended.
 
     Parameters
@@ -341,7 +341,7 @@ def _own_report(allow_busy: bool) -> Message:
     }
 
 
-def _of_reports(ranks: MpiRanks | None, reports: Mapping[int, Message]) -> Nodes:
+def _of_reports(ranks: MpiRanks | None, reports: Mapping[int, Message]) -> RemoteNodes:
     hosts: dict[str, int] = {}
     machines: list[Machine] = []
     busy: list[dict[int, BusyError]] = []
@@ -364,4 +364,4 @@ def _of_reports(ranks: MpiRanks | None, reports: Mapping[int, Message]) -> Nodes
         for node, errors in enumerate(busy)
         for index, one in errors.items()
     }
-    return Nodes(ranks, list(hosts.values()), cluster_of(machines), of_all)
+    return RemoteNodes(ranks, list(hosts.values()), cluster_of(machines), of_all)

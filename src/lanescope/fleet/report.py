@@ -36,8 +36,8 @@ from lanescope.fleet.compare import (
     pair_chart,
 )
 from lanescope.fleet.exchange import PairRate
-from lanescope.fleet.pairs import Blamed, What, located
-from lanescope.history.document import Comparison, value_text
+from lanescope.fleet.pairs import Blamed, SuspectKind, located
+from lanescope.history.document import LevelComparison, value_text
 from lanescope.report.format import count_text, gbs_text, percent_text
 from lanescope.studies.node_report import NodeReport, State
 
@@ -244,7 +244,7 @@ def fleet_report(
     began: str,
     pairs: Sequence[PairRate] = (),
     racks: Mapping[str, str] | None = None,
-    before: Mapping[str, Sequence[Comparison]] | None = None,
+    before: Mapping[str, Sequence[LevelComparison]] | None = None,
 ) -> FleetReport:
     """Return what the reports of many nodes come to, and what their pairs exchanged.
 
@@ -335,7 +335,7 @@ def _slower(found: Sequence[Outlier], part: str) -> Suspect:
     )
 
 
-def _slower_than_before(host: str, against_history: Sequence[Comparison]) -> Suspect | None:
+def _slower_than_before(host: str, against_history: Sequence[LevelComparison]) -> Suspect | None:
     slower = [one for one in against_history if one.slower]
     worst = min(slower, key=lambda one: one.shift.effect if one.shift else 0.0, default=None)
     if worst is None or worst.shift is None or worst.usual is None:
@@ -402,7 +402,7 @@ def _network(pairs: Sequence[PairRate], racks: Mapping[str, str]) -> Iterator[Su
 def _slow_network(one: Blamed, pairs: Sequence[PairRate]) -> Suspect:
     loss = percent_text(one.loss)
     names = " and ".join(one.names)
-    if one.what is What.PAIR:
+    if one.what is SuspectKind.PAIR:
         sentence = f"{names} exchange {loss} less than other pairs."
         if one.ambiguous:
             sentence += " One of them is slow, and nothing says which: one of both met nobody else."

@@ -25,15 +25,15 @@ from lanescope.history.index import (
     FALSE_ALARMS,
     LEAST_HISTORY,
     History,
-    Level,
-    Point,
+    SeriesPoint,
     Shift,
+    StableLevel,
     levels,
     scatter,
     shift_between,
     shift_to,
 )
-from lanescope.history.records import Observation, Record, Unit
+from lanescope.history.records import HistoryRecord, Observation, ObservationUnit
 from lanescope.report.format import count_text, gbs_text, percent_text, seconds_text
 
 _SHOWN = 60
@@ -42,7 +42,7 @@ _SMALL_EFFECT = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LevelChange:
     """A path whose level changed between two runs.
 
     Attributes
@@ -71,7 +71,7 @@ class Change:
     first_after: str
     before: float
     after: float
-    unit: Unit
+    unit: ObservationUnit
     runs: tuple[int, int]
     effect: float
     half_width: float
@@ -80,7 +80,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LevelComparison:
     """A path's newest value and the level that it had before.
 
     Attributes
@@ -105,8 +105,8 @@ class Comparison:
 
 
 def changes(
-    all_series: Iterable[Sequence[Point]], least_effect: float, about: str = ""
-) -> list[Change]:
+    all_series: Iterable[Sequence[SeriesPoint]], least_effect: float, about: str = ""
+) -> list[LevelChange]:
     """Return every change of level, those that made paths slower first.
 
     Of unchanged hosts one in a thousand may show one: see `lanescope.history.index`.
@@ -121,14 +121,16 @@ def changes(
     return sorted(found, key=lambda one: (not one.newest, one.effect))
 
 
-def _changes(points: Sequence[Point], least_effect: float, false_alarms: float) -> Iterator[Change]:
+def _changes(
+    points: Sequence[SeriesPoint], least_effect: float, false_alarms: float
+) -> Iterator[LevelChange]:
     speeds = _speeds(points)
     cut = levels(speeds, least_effect, false_alarms)
     for before, after in itertools.pairwise(cut):
         old, new = points[before.end - 1], points[after.first]
         newest = points[-1]
         shift = shift_between(speeds, before, after, least_effect, false_alarms)
-        yield Change(
+        yield LevelChange(
             newest.observation.series,
             newest.observation.label,
             devices_text(newest),
@@ -145,20 +147,20 @@ def _changes(points: Sequence[Point], least_effect: float, false_alarms: float) 
         )
 
 
-def _value(level: Level, points: Sequence[Point]) -> float:
+def _value(level: StableLevel, points: Sequence[SeriesPoint]) -> float:
     return median(point.observation.value for point in points[level.first : level.end])
 
 
-def _speed(unit: Unit, value: float) -> float:
+def _speed(unit: ObservationUnit, value: float) -> float:
     """Return what is more where it is better, from a value; and back."""
-    return value if unit is Unit.GBS else 1 / value
+    return value if unit is ObservationUnit.GBS else 1 / value
 
 
-def _speeds(points: Sequence[Point]) -> list[float]:
+def _speeds(points: Sequence[SeriesPoint]) -> list[float]:
     return [_speed(point.observation.unit, point.observation.value) for point in points]
 
 
-def _also_changed(old: Point, new: Point) -> Iterator[str]:
+def _also_changed(old: SeriesPoint, new: SeriesPoint) -> Iterator[str]:
     if old.host != new.host:
         yield f"host {old.host} → {new.host}"
     for name in {**old.software, **new.software}:
@@ -175,20 +177,22 @@ def _also_changed(old: Point, new: Point) -> Iterator[str]:
                 yield f"{name.replace('vbios', 'VBIOS')} of {device.key} {before} → {after}"
 
 
-def concerns(point: Point, about: str) -> bool:
+def concerns(point: SeriesPoint, about: str) -> bool:
     """Whether a host, path, GPU or slot holds a text, in any case of letters; all do of none."""
     devices = [text for d in point.devices for text in (d.key, d.slot, d.name) if text]
     texts = (point.host, point.observation.label, point.observation.series, *devices)
     return any(about.casefold() in text.casefold() for text in texts)
 
 
-def devices_text(point: Point) -> str:
+def devices_text(point: SeriesPoint) -> str:
     """Return where a point was measured, as an operator looks for it."""
     gpus = (f"{device.id} at {device.slot or device.key}" for device in point.devices)
     return ", ".join([point.host, *gpus])
 
 
-def against_history(record: Record, history: History, least_effect: float) -> list[Comparison]:
+def against_history(
+    record: HistoryRecord, history: History, least_effect: float
+) -> list[LevelComparison]:
     """Return each path of a run with its own history, the worst first."""
     names = [one.series for one in record.observations]
     earlier = history.values(names, record)
@@ -202,22 +206,24 @@ def against_history(record: Record, history: History, least_effect: float) -> li
 
 def _compared(
     one: Observation,
-    earlier: Sequence[tuple[Unit, float]],
+    earlier: Sequence[tuple[ObservationUnit, float]],
     least_effect: float,
     false_alarms: float = FALSE_ALARMS,
-) -> Comparison:
+) -> LevelComparison:
     same = [_speed(unit, value) for unit, value in earlier if unit is one.unit]
     if not same:
-        return Comparison(one, 0, None, None)
+        return LevelComparison(one, 0, None, None)
     level = levels(same, least_effect, false_alarms)[-1]
     shift = shift_to(same, level, _speed(one.unit, one.value), least_effect, false_alarms)
-    return Comparison(one, len(same), _speed(one.unit, level.value), shift)
+    return LevelComparison(one, len(same), _speed(one.unit, level.value), shift)
 
 
 # Documents
 
 
-def changes_blocks(found: Sequence[Change], judged: int, series: int, runs: int) -> list[Block]:
+def changes_blocks(
+    found: Sequence[LevelChange], judged: int, series: int, runs: int
+) -> list[Block]:
     """Return the changes as a sentence and a table; `judged` of the paths have enough runs."""
     headline = changes_headline(found, judged, series, runs)
     blocks: list[Block] = [Text(headline, Style.STRONG)]
@@ -234,7 +240,7 @@ def changes_blocks(found: Sequence[Change], judged: int, series: int, runs: int)
     return blocks
 
 
-def changes_headline(found: Sequence[Change], judged: int, series: int, runs: int) -> str:
+def changes_headline(found: Sequence[LevelChange], judged: int, series: int, runs: int) -> str:
     """Return in a sentence what is slower now than before, of the paths that can be judged."""
     slower = [one for one in found if one.newest and one.effect < 0]
     about = f"{count_text(runs, 'run')}, {count_text(series, 'path')}"
@@ -256,7 +262,7 @@ def changes_headline(found: Sequence[Change], judged: int, series: int, runs: in
     )
 
 
-def _change_cells(one: Change) -> list[Value | TableCell]:
+def _change_cells(one: LevelChange) -> list[Value | TableCell]:
     tone = Tone.BAD if one.newest and one.effect < 0 else None
     return [
         TableCell(f"{one.last_before[:16]} to {one.first_after[:16]}", below=one.also_changed),
@@ -272,12 +278,12 @@ def _effect_text(effect: float, half_width: float) -> str:
     return f"{100 * effect:+.1f} ± {100 * half_width:.1f} %"
 
 
-def value_text(value: float, unit: Unit) -> str:
+def value_text(value: float, unit: ObservationUnit) -> str:
     """Return a value with its unit."""
-    return f"{gbs_text(value)} GB/s" if unit is Unit.GBS else seconds_text(value)
+    return f"{gbs_text(value)} GB/s" if unit is ObservationUnit.GBS else seconds_text(value)
 
 
-def series_blocks(shown: Sequence[Sequence[Point]], least_effect: float) -> list[Block]:
+def series_blocks(shown: Sequence[Sequence[SeriesPoint]], least_effect: float) -> list[Block]:
     """Return a row for each path: its runs, its median and how much they differ."""
     columns = [
         Column(name)
@@ -294,7 +300,7 @@ def series_blocks(shown: Sequence[Sequence[Point]], least_effect: float) -> list
     return [Table("Paths over their runs", columns, [Group(rows)], (note, *more))]
 
 
-def _series_cells(points: Sequence[Point], least_effect: float) -> list[Value | TableCell]:
+def _series_cells(points: Sequence[SeriesPoint], least_effect: float) -> list[Value | TableCell]:
     newest = points[-1]
     middle = median(point.observation.value for point in points)
     earlier = [(point.observation.unit, point.observation.value) for point in points[:-1]]
@@ -314,7 +320,7 @@ def _series_cells(points: Sequence[Point], least_effect: float) -> list[Value | 
     ]
 
 
-def _badge(compared: Comparison) -> Badge:
+def _badge(compared: LevelComparison) -> Badge:
     if compared.shift is None:
         return Badge("too few runs", Tone.OPEN)
     if not compared.shift.certain:
@@ -323,7 +329,7 @@ def _badge(compared: Comparison) -> Badge:
     return Badge("slower", Tone.BAD, "▼") if compared.slower else Badge("faster", Tone.GOOD, "▲")
 
 
-def comparison_headline(found: Sequence[Comparison]) -> str:
+def comparison_headline(found: Sequence[LevelComparison]) -> str:
     """Return in a sentence how a run lies in its own history."""
     judged = [one for one in found if one.shift is not None]
     if not judged:
@@ -343,10 +349,10 @@ def comparison_headline(found: Sequence[Comparison]) -> str:
     )
 
 
-def comparison_blocks(found: Sequence[Comparison]) -> list[Block]:
+def comparison_blocks(found: Sequence[LevelComparison]) -> list[Block]:
     """Return how each path of a run lies in its own history."""
     blocks: list[Block] = [Text(comparison_headline(found), Style.STRONG)]
-    columns: list[ColumnOf[Comparison]] = [
+    columns: list[ColumnOf[LevelComparison]] = [
         ColumnOf("path", lambda one: one.observation.label),
         ColumnOf("earlier runs", lambda one: str(one.runs)),
         ColumnOf("usual", _usual),
@@ -361,7 +367,7 @@ def comparison_blocks(found: Sequence[Comparison]) -> list[Block]:
     return [*blocks, Table.of("This run and its history", columns, found, (note,))]
 
 
-def _usual(one: Comparison) -> str:
+def _usual(one: LevelComparison) -> str:
     return "-" if one.usual is None else value_text(one.usual, one.observation.unit)
 
 

@@ -29,7 +29,7 @@ from statistics import NormalDist, median
 from typing import Any, Self
 
 from lanescope.errors import InputError
-from lanescope.history.records import Device, Observation, Record, Unit
+from lanescope.history.records import GpuRecord, HistoryRecord, Observation, ObservationUnit
 from lanescope.store.folder import default_runs_folder
 
 VERSION = 1
@@ -75,7 +75,7 @@ _UNCERTAIN = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SeriesPoint:
     """An observation with the run that it is of."""
 
     run: str
@@ -83,7 +83,7 @@ class Point:
     began: str
     verb: str
     software: dict[str, str]
-    devices: tuple[Device, ...]
+    devices: tuple[GpuRecord, ...]
     observation: Observation
 
 
@@ -118,7 +118,7 @@ class History:
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
-        self._of_runs: dict[str, list[Device]] = {}
+        self._of_runs: dict[str, list[GpuRecord]] = {}
         if not create and not path.is_file():
             raise InputError(f"there is no history at {path}; 'lanescope history add' begins one")
         with self._explained():
@@ -185,16 +185,16 @@ class History:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def add(self, record: Record) -> bool:
+    def add(self, record: HistoryRecord) -> bool:
         """Add a run; one that is there already is replaced. Whether it is new."""
         return self.add_all([record]) == 1
 
-    def add_all(self, records: Iterable[Record]) -> int:
+    def add_all(self, records: Iterable[HistoryRecord]) -> int:
         """Add runs, all of them or none; return how many are new."""
         with self._explained(), self._database:
             return sum([self._added(record) for record in records])
 
-    def _added(self, record: Record) -> bool:
+    def _added(self, record: HistoryRecord) -> bool:
         database = self._database
         head = (record.id, record.host, record.began, record.verb, record.tool_version)
         known = database.execute("SELECT 1 FROM runs WHERE id = ?", (record.id,)).fetchone()
@@ -222,7 +222,7 @@ class History:
             (count,) = self._database.execute("SELECT count(*) FROM runs").fetchone()
         return int(count)
 
-    def series(self) -> Iterator[list[Point]]:
+    def series(self) -> Iterator[list[SeriesPoint]]:
         """Yield the points of each series, the oldest first."""
         with self._explained():
             rows = self._database.execute(
@@ -233,9 +233,11 @@ class History:
             for _, group in itertools.groupby(rows, key=lambda row: row[5]):
                 yield [self._point(*row) for row in group]
 
-    def values(self, names: Sequence[str], before: Record) -> dict[str, list[tuple[Unit, float]]]:
+    def values(
+        self, names: Sequence[str], before: HistoryRecord
+    ) -> dict[str, list[tuple[ObservationUnit, float]]]:
         """Return the values of some series in runs before one, the oldest first."""
-        found: dict[str, list[tuple[Unit, float]]] = defaultdict(list)
+        found: dict[str, list[tuple[ObservationUnit, float]]] = defaultdict(list)
         with self._explained():
             for begin in range(0, len(names), _MOST_NAMES):
                 some = names[begin : begin + _MOST_NAMES]
@@ -246,7 +248,7 @@ class History:
                     (*some, before.began, before.id),
                 )
                 for name, unit, value in rows:
-                    found[name].append((Unit(unit), value))
+                    found[name].append((ObservationUnit(unit), value))
         return found
 
     def _point(  # one for each column
@@ -262,23 +264,23 @@ class History:
         value: float,
         unit: str,
         half_width: float | None,
-    ) -> Point:
+    ) -> SeriesPoint:
         keys = tuple(_parsed(devices))
-        observation = Observation(series, label, keys, value, Unit(unit), half_width)
+        observation = Observation(series, label, keys, value, ObservationUnit(unit), half_width)
         there = tuple(device for device in self._devices(run) if device.key in keys)
-        return Point(run, host, began, verb, _parsed(software), there, observation)
+        return SeriesPoint(run, host, began, verb, _parsed(software), there, observation)
 
-    def _devices(self, run: str) -> list[Device]:
+    def _devices(self, run: str) -> list[GpuRecord]:
         if run not in self._of_runs:
             rows = self._database.execute(
                 "SELECT id, key, name, slot, vbios FROM devices WHERE run = ? ORDER BY id", (run,)
             )
-            self._of_runs[run] = [Device(*row) for row in rows]
+            self._of_runs[run] = [GpuRecord(*row) for row in rows]
         return self._of_runs[run]
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class StableLevel:
     """Successive runs of a series that agree.
 
     Attributes
@@ -328,7 +330,7 @@ def scatter(values: Sequence[float]) -> float:
 
 def levels(
     values: Sequence[float], least_effect: float = 0.02, false_alarms: float = FALSE_ALARMS
-) -> list[Level]:
+) -> list[StableLevel]:
     """Return the levels of a series of positive values, the oldest first.
 
     Parameters
@@ -338,7 +340,7 @@ def levels(
     false_alarms
         Share of unchanged series that may show a change.
     """
-    whole = Level(0, len(values), median(values))
+    whole = StableLevel(0, len(values), median(values))
     if len(values) < LEAST_HISTORY:
         return [whole]
     sigma = scatter(values)
@@ -348,7 +350,7 @@ def levels(
 
 def shift_to(
     values: Sequence[float],
-    level: Level,
+    level: StableLevel,
     value: float,
     least_effect: float = 0.02,
     false_alarms: float = FALSE_ALARMS,
@@ -356,7 +358,7 @@ def shift_to(
     """Compare a new value with the level that a series has; None where it is too short."""
     if len(values) < LEAST_HISTORY:
         return None
-    one = Level(len(values), len(values) + 1, value)
+    one = StableLevel(len(values), len(values) + 1, value)
     return _shift(
         scatter(values), level, one, _quantile(len(values) - 1, false_alarms), least_effect
     )
@@ -364,8 +366,8 @@ def shift_to(
 
 def shift_between(
     values: Sequence[float],
-    before: Level,
-    after: Level,
+    before: StableLevel,
+    after: StableLevel,
     least_effect: float = 0.02,
     false_alarms: float = FALSE_ALARMS,
 ) -> Shift:
@@ -375,21 +377,21 @@ def shift_between(
 
 
 def _cut(
-    values: Sequence[float], level: Level, sigma: float, quantile: float, least_effect: float
-) -> list[Level]:
+    values: Sequence[float], level: StableLevel, sigma: float, quantile: float, least_effect: float
+) -> list[StableLevel]:
     inside = values[level.first : level.end]
     if level.runs < 2 * LEAST_RUNS or max(inside) / min(inside) - 1 <= least_effect:
         return [level]  # no two parts of it can differ by more
     middles = range(level.first + LEAST_RUNS, level.end - LEAST_RUNS + 1)
     middle = min(middles, key=lambda m: sum(_cost(values[a:b]) for a, b in _parts(level, m)))
-    before, after = (Level(a, b, median(values[a:b])) for a, b in _parts(level, middle))
+    before, after = (StableLevel(a, b, median(values[a:b])) for a, b in _parts(level, middle))
     if not _shift(sigma, before, after, quantile, least_effect).certain:
         return [level]
     parts = (_cut(values, part, sigma, quantile, least_effect) for part in (before, after))
     return [one for part in parts for one in part]
 
 
-def _parts(level: Level, middle: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def _parts(level: StableLevel, middle: int) -> tuple[tuple[int, int], tuple[int, int]]:
     return (level.first, middle), (middle, level.end)
 
 
@@ -399,7 +401,7 @@ def _cost(values: Sequence[float]) -> float:
 
 
 def _shift(
-    sigma: float, before: Level, after: Level, quantile: float, least_effect: float
+    sigma: float, before: StableLevel, after: StableLevel, quantile: float, least_effect: float
 ) -> Shift:
     variance = sum(_of_median(one.runs) / one.runs for one in (before, after))
     deviation = sigma * math.sqrt(variance)

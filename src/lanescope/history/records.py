@@ -23,7 +23,7 @@ _SOFTWARE = ("driver", "CUDA", "kernel", "IOMMU")
 _GPUS = re.compile(r"\bg[0-9]+\b")
 
 
-class Unit(StrEnum):
+class ObservationUnit(StrEnum):
     """Of an observation; of rates more is better, of times less."""
 
     GBS = "GB/s"
@@ -31,7 +31,7 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class GpuRecord:
     """A GPU as it was in a run.
 
     Attributes
@@ -71,12 +71,12 @@ class Observation:
     label: str
     devices: tuple[str, ...]
     value: float
-    unit: Unit
+    unit: ObservationUnit
     half_width: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class HistoryRecord:
     """A run as the history keeps it.
 
     Attributes
@@ -98,11 +98,11 @@ class Record:
     tool_version: str
     source: str
     software: Mapping[str, str]
-    devices: tuple[Device, ...]
+    devices: tuple[GpuRecord, ...]
     observations: tuple[Observation, ...]
 
 
-def record_of_run(run: Run) -> Record:
+def record_of_run(run: Run) -> HistoryRecord:
     """Return a run as a record.
 
     Raises
@@ -115,13 +115,13 @@ def record_of_run(run: Run) -> Record:
         raise InputError(f"{run.folder} holds predictions; the history is of measurements")
     software = {"driver": machine.driver, "CUDA": machine.cuda_version}
     devices = tuple(
-        Device(
+        GpuRecord(
             g.id, _key(machine.name, g.id, g.uuid, g.pci_address), g.name, g.pci_address, g.vbios
         )
         for g in machine.gpus
     )
     keys = {device.id: device.key for device in devices}
-    return Record(
+    return HistoryRecord(
         _id(machine.name, manifest.started, manifest.verb),
         machine.name,
         in_utc(manifest.started),
@@ -134,11 +134,11 @@ def record_of_run(run: Run) -> Record:
     )
 
 
-def record_of_node(report: NodeReport, source: str) -> Record:
+def record_of_node(report: NodeReport, source: str) -> HistoryRecord:
     """Return the report of a node, as a fleet's check stores it, as a record."""
     found = report.configuration
     devices = tuple(
-        Device(
+        GpuRecord(
             part.id,
             _key(report.host, part.id, part.uuid, part.slot),
             part.name,
@@ -150,12 +150,18 @@ def record_of_node(report: NodeReport, source: str) -> Record:
     keys = {device.id: device.key for device in devices}
     observations = (
         _observation(
-            rate.experiment, rate.path, rate.gbs, Unit.GBS, rate.half_width, report.host, keys
+            rate.experiment,
+            rate.path,
+            rate.gbs,
+            ObservationUnit.GBS,
+            rate.half_width,
+            report.host,
+            keys,
         )
         for rate in report.rates
         if rate.gbs
     )
-    return Record(
+    return HistoryRecord(
         _id(report.host, report.began, "node"),
         report.host,
         in_utc(report.began),
@@ -189,7 +195,11 @@ def _of_rows(
         if row.measured is None or not row.measured.own_rate or row.measured.in_turns_with:
             continue  # what an engine took in turns is no path's own
         statistics = row.measured.statistics
-        value, unit = (row.gbs, Unit.GBS) if row.gbs else (statistics.median_seconds, Unit.SECONDS)
+        value, unit = (
+            (row.gbs, ObservationUnit.GBS)
+            if row.gbs
+            else (statistics.median_seconds, ObservationUnit.SECONDS)
+        )
         if value:
             yield _observation(
                 _name(row),
@@ -225,7 +235,7 @@ def _observation(
     name: str,
     path: str,
     value: float,
-    unit: Unit,
+    unit: ObservationUnit,
     half_width: float | None,
     host: str,
     keys: Mapping[str, str],

@@ -15,7 +15,7 @@ import numpy as np
 
 from lanescope.copies.limit import (
     Capacity,
-    Share,
+    FlowShare,
     contended,
     contended_room,
     contention_weight,
@@ -159,7 +159,7 @@ def _expected(one: Together, alone: _Alone, contention: Sequence[HostBandwidth])
     )
     copies = [host_copy(rate.gpu, one.node, rate.direction) for rate in one.rates]
     flows = [usage(machine, copy) for copy in copies]
-    shares = [Share(_most(rate, one, alone), None) for rate in one.rates]
+    shares = [FlowShare(_most(rate, one, alone), None) for rate in one.rates]
     weights = [contention_weight(machine, copy) for copy in copies]
     gpus = [[rate.gpu] for rate in one.rates]
     room = contended_room(contended(machine), flows, shares, weights, gpus)

@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from lanescope.errors import InputError
-from lanescope.trace.codes import Direction, FloatArray, IntArray, MemoryKind, What
+from lanescope.trace.codes import DirectionCode, FloatArray, IntArray, MemoryKind, OperationCode
 from lanescope.trace.operations import Operations
 from lanescope.trace.stored_columns import PIECE
 from lanescope.trace.timeline import Counters, Timeline
@@ -160,8 +160,8 @@ _BYTES, _GBS, _FROM, _TO, _ASYNCHRONOUS, _CORRELATION = LABELS
 CALL = "call"
 _WORDS = {
     (int(what), int(direction)): what.name.lower() + (f" {direction.label}" if direction else "")
-    for what in What
-    for direction in Direction
+    for what in OperationCode
+    for direction in DirectionCode
 }
 
 
@@ -169,7 +169,7 @@ def slice_names(operations: Operations) -> list[str]:
     """Return what each operation's slice is called, such as ``copy h2d`` or a kernel's name."""
     columns = (operations.what, operations.direction, operations.name)
     return [
-        (what == What.KERNEL and operations.names[name]) or _WORDS[what, direction]
+        (what == OperationCode.KERNEL and operations.names[name]) or _WORDS[what, direction]
         for what, direction, name in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
@@ -188,7 +188,7 @@ def annotated(rows: Operations, writer: Writer) -> Iterator[list[tuple[int, str,
     rates = bandwidths_gbs(rows.bytes.astype(np.float64), rows.seconds)
     for moves, sized, size, rate, source, destination, freely, number in zip(
         rows.moves.tolist(),
-        (rows.what != What.KERNEL).tolist(),
+        (rows.what != OperationCode.KERNEL).tolist(),
         rows.bytes.tolist(),
         rates.tolist(),
         rows.source_kind.tolist(),

@@ -14,7 +14,7 @@ from lanescope.codec.fields import from_attributes
 from lanescope.document.blocks import TimelineBlock
 from lanescope.report.html import FROM_GPU, TO_GPU, items, json_data, page_file, script, text
 from lanescope.report.timeline_lanes import HEADING, NO_GPU, Lanes, lanes_of, with_ranges
-from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, What
+from lanescope.trace.codes import BoolArray, DirectionCode, IntArray, MemoryKind, OperationCode
 from lanescope.trace.run import WatchRun
 from lanescope.trace.stored_columns import in_memory
 from lanescope.trace.timeline import Counters
@@ -220,9 +220,9 @@ def _data(lanes: Lanes, series: list[RateSeries], start: int, pack: Pack) -> dic
         "series": rates,
         "lanes": [{name: getattr(lane, name) for name in _LANE_FIELDS} for lane in lanes.lanes],
         "operations": _operations_data(lanes, start, pack),
-        "what": [*(what.name.lower() for what in What), "range"],
+        "what": [*(what.name.lower() for what in OperationCode), "range"],
         "memory": [kind.label for kind in MemoryKind],
-        "directions": [d.label if d else "" for d in Direction],
+        "directions": [d.label if d else "" for d in DirectionCode],
         "ways": {"rx": TO_GPU, "tx": FROM_GPU},
     }
 

@@ -17,7 +17,7 @@ from lanescope.report.format import count_text
 from lanescope.report.html import BETWEEN_GPUS, FROM_GPU, TO_GPU, WITHIN_HOST
 from lanescope.report.perfetto_tracks import lanes as side_by_side
 from lanescope.trace.attribution import groups_of
-from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, What
+from lanescope.trace.codes import BoolArray, DirectionCode, IntArray, MemoryKind, OperationCode
 from lanescope.trace.operations import Operations
 from lanescope.trace.timeline import Timeline
 
@@ -28,7 +28,7 @@ _KEPT_SHARE = 0.25
 NO_GPU = -1
 HEADING = "NVTX ranges"
 #: Behind the numbers of what operations can be.
-RANGE = len(What)
+RANGE = len(OperationCode)
 #: Of more ranges the longest are shown, and of threads those with the most of them.
 MOST_RANGES = 50_000
 _MOST_THREADS, _MOST_DEEP = 4, 4
@@ -167,17 +167,23 @@ def _largest(found: IntArray, more: IntArray, count: int) -> IntArray:
 #: With more streams of one kind on one GPU they share a lane.
 _MOST_STREAMS = 6
 #: Lanes from the top: copies over the rest over kernels.
-_COPIES = (Direction.H2D, Direction.D2H, Direction.P2P, Direction.D2D, Direction.H2H)
+_COPIES = (
+    DirectionCode.H2D,
+    DirectionCode.D2H,
+    DirectionCode.P2P,
+    DirectionCode.D2D,
+    DirectionCode.H2H,
+)
 _MIGRATIONS, _MEMSETS, _KERNELS = 10, 20, 30
 _COLOURS = {
-    Direction.H2D: TO_GPU,
-    Direction.D2H: FROM_GPU,
-    Direction.P2P: BETWEEN_GPUS,
-    Direction.D2D: "#3f93a3",
-    Direction.H2H: WITHIN_HOST,
+    DirectionCode.H2D: TO_GPU,
+    DirectionCode.D2H: FROM_GPU,
+    DirectionCode.P2P: BETWEEN_GPUS,
+    DirectionCode.D2D: "#3f93a3",
+    DirectionCode.H2H: WITHIN_HOST,
 }
 #: The driver's own, so that they are not taken for the program's copies.
-_MIGRATION_COLOURS = {**_COLOURS, Direction.H2D: "#7fae3f", Direction.D2H: "#b8577f"}
+_MIGRATION_COLOURS = {**_COLOURS, DirectionCode.H2D: "#7fae3f", DirectionCode.D2H: "#b8577f"}
 _MEMSET_COLOUR, KERNEL_COLOUR = "#a3855a", "#708090"
 
 
@@ -251,13 +257,17 @@ def lanes_of(operations: Operations, most: int) -> Lanes:
 
 def _groups(operations: Operations) -> IntArray:
     """The kind of lane of each operation; numbers sort from the top down."""
-    place = np.zeros(len(Direction), np.int64)
+    place = np.zeros(len(DirectionCode), np.int64)
     for position, direction in enumerate(_COPIES):
         place[direction] = position
     copy_place = place[operations.direction]
     what = operations.what
     groups: IntArray = np.select(
-        [what == What.KERNEL, what == What.MEMSET, what == What.MIGRATION],
+        [
+            what == OperationCode.KERNEL,
+            what == OperationCode.MEMSET,
+            what == OperationCode.MIGRATION,
+        ],
         [np.int64(_KERNELS), np.int64(_MEMSETS), copy_place + _MIGRATIONS],
         copy_place,
     )

@@ -44,10 +44,10 @@ from lanescope.trace.attribution import CalledFrom, line_texts
 from lanescope.trace.codes import (
     HOST_DEVICE,
     UNKNOWN_THREAD,
-    Direction,
+    DirectionCode,
     IntArray,
     MemoryKind,
-    What,
+    OperationCode,
 )
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.run import WatchRun
@@ -352,8 +352,8 @@ def _copy_rows(
         [seconds_from(origin, at) for at in ends],
         starts,
         ends,
-        [What(code).name.lower() for code in rows.what.tolist()],
-        [Direction(code).label for code in rows.direction.tolist()],
+        [OperationCode(code).name.lower() for code in rows.what.tolist()],
+        [DirectionCode(code).label for code in rows.direction.tolist()],
         rows.bytes.tolist(),
         _numbers(bandwidths_gbs(rows.bytes.astype(np.float64), rows.seconds).tolist()),
         rows.pid.tolist(),

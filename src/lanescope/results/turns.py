@@ -41,7 +41,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class PossibleEngine:
     """Which engine may have done a copy, as far as that is known.
 
     Attributes
@@ -83,7 +83,9 @@ class Turns:
         return tuple(other for other in group if other != number)
 
 
-def groups_in_turns(boundaries: Sequence[Sequence[float]], lanes: Sequence[Lane]) -> Groups:
+def groups_in_turns(
+    boundaries: Sequence[Sequence[float]], lanes: Sequence[PossibleEngine]
+) -> Groups:
     """Return the groups of copies that an engine took one after the other.
 
     Two copies share an engine if one begins, or goes on after a pause, where the other ends,
@@ -221,7 +223,7 @@ def _busy_times(boundaries: Sequence[float]) -> _Busy:
 
 
 def _before(
-    begin: float, number: int, busy: Sequence[_Busy], lanes: Sequence[Lane]
+    begin: float, number: int, busy: Sequence[_Busy], lanes: Sequence[PossibleEngine]
 ) -> Iterator[int]:
     """Yield copies that end where this one begins, the likeliest to share its engine first."""
     mine, found = lanes[number], []

@@ -26,7 +26,7 @@ from lanescope.trace.attribution import DIRECTIONS_TO_ASK, CopyGroup, LineCopies
 from lanescope.trace.busy import GpuTime, InCopies
 from lanescope.trace.limits import NVLINK_DIRECTIONS
 from lanescope.trace.probe import ProbedDirection, Sign
-from lanescope.trace.run import FEWEST_FOR_INTERVAL, Slowdown, Turns
+from lanescope.trace.run import FEWEST_FOR_INTERVAL, Slowdown, WatchTurns
 from lanescope.trace.summary import DirectionSummary, ManagedDirection, Summary
 from lanescope.trace.windows import WindowStatistics, window_text
 from lanescope.trace.wire_fit import Alignment
@@ -340,7 +340,7 @@ def _aligned(found: Alignment) -> str:
     return f"{fmt.seconds_text(found.residual_p99_ns * 1e-9)} ({'; '.join(sentences)})"
 
 
-def turns_text(turns: Turns) -> str:
+def turns_text(turns: WatchTurns) -> str:
     """Return what watching cost the program, as a sentence."""
     unwatched = fmt.seconds_text(statistics.median(turns.plain))
     if len(turns.plain) == 1:

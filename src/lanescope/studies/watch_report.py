@@ -47,7 +47,7 @@ from lanescope.studies.watch_blocks import (
 )
 from lanescope.trace.attribution import DIRECTIONS_TO_ASK
 from lanescope.trace.probe import ProbedDirection, Sign
-from lanescope.trace.run import SourceRecord, Turns, WatchManifest, WatchRun
+from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun, WatchTurns
 from lanescope.trace.summary import DirectionSummary, Summary
 from lanescope.trace.timeline import CALL_TIMES, GPU_CLOCK, Process
 
@@ -322,7 +322,7 @@ def _finding(found: Finding) -> dict[str, Any]:
     }
 
 
-def turns_json(turns: Turns) -> dict[str, Any]:
+def turns_json(turns: WatchTurns) -> dict[str, Any]:
     """Return measured slowdowns: seconds of each turn, and shares."""
     median, low, high = turns.slowdown
     return {**asdict(turns), "median_share": median, "low_share": low, "high_share": high}

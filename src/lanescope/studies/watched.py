@@ -27,7 +27,7 @@ from lanescope.trace.run import BoostOutcome, WatchRun, store_boost
 from lanescope.units.sizes import Size, size_of
 from lanescope.units.values import Seconds as Bounds
 from lanescope.units.words import Seconds
-from lanescope.watching.launcher import Outcome, Waited, waited_for
+from lanescope.watching.launcher import ProgramExit, Waited, waited_for
 from lanescope.watching.requests import SourceRequest, request_watch
 from lanescope.watching.session import watch as run_watch
 
@@ -237,7 +237,7 @@ class BoostedLaunch:
         self.notes = launched.notes
         self._boost: BoostOutcome | None = None
 
-    def wait(self, environment: Mapping[str, str]) -> Outcome:
+    def wait(self, environment: Mapping[str, str]) -> ProgramExit:
         """Run it until it ends, and note what became of its copies."""
         done = run_boosted(self.program, environment, BOOST_OPTIONS)
         if done.tally is None:

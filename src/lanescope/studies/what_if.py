@@ -44,7 +44,7 @@ from lanescope.report.timeline_html import RowGroup, packed
 from lanescope.report.timeline_lanes import KERNEL_COLOUR, RANGE, Lane, lanes_of
 from lanescope.report.watch_files import write_perfetto
 from lanescope.studies.analysis import PagedResult, seconds_fields
-from lanescope.trace.codes import MemoryKind, What
+from lanescope.trace.codes import MemoryKind, OperationCode
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchRun
 from lanescope.trace.timeline import Process, Ranges, Timeline
@@ -307,7 +307,7 @@ def _operations(
     return Operations.of(
         names,
         pid=device + 1,
-        what=np.where(kinds == WORK, int(What.KERNEL), int(What.COPY)),
+        what=np.where(kinds == WORK, int(OperationCode.KERNEL), int(OperationCode.COPY)),
         start_ns=_whole((one.start for one in placed), begin),
         end_ns=_whole((one.end for one in placed), begin),
         bytes=[one.task.bytes for one in placed],

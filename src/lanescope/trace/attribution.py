@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.trace.codes import UNKNOWN_THREAD, Direction, IntArray, MemoryKind
+from lanescope.trace.codes import UNKNOWN_THREAD, DirectionCode, IntArray, MemoryKind
 from lanescope.trace.operations import Operations
 from lanescope.trace.side_tables import WHY, Frame, NoLine, PythonLines, frames_of
 from lanescope.trace.timeline import NO_RANGE, OpenRanges, Process, Ranges
@@ -44,7 +44,7 @@ def groups_of(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     return keys, (np.cumsum(there) - 1)[code]
 
 
-class Tally:
+class KeyedSums:
     """Sums of columns of whole numbers for each key; memory grows with the keys alone."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Share:
 
 def copy_groups(operations: Operations) -> tuple[CopyGroup, ...]:
     """Return the groups with the most bytes and those with the most copies, by bytes."""
-    tally = Tally()
+    tally = KeyedSums()
     for piece in operations.pieces():
         found = piece.rows(piece.is_copy)
         key = ((found.bytes * 8 + found.direction) * 8 + found.host_memory) * 2 + found.asynchronous
@@ -152,7 +152,7 @@ def copy_groups(operations: Operations) -> tuple[CopyGroup, ...]:
         seconds = lasted * 1e-9
         groups.append(
             CopyGroup(
-                Direction(direction).label,
+                DirectionCode(direction).label,
                 memory.label if memory else None,
                 bool(key & 1),
                 size,
@@ -240,7 +240,7 @@ def _add(tally: dict[tuple[int, ...], list[int]], columns: list[IntArray], moved
 def _name(by: str, key: tuple[int, ...], commands: dict[int, str]) -> str:
     if by == "path":
         memory = MemoryKind(key[1])
-        return Direction(key[0]).label + (f" {memory.label}" if memory else "")
+        return DirectionCode(key[0]).label + (f" {memory.label}" if memory else "")
     if by == "process":
         return f"{key[0]} {commands.get(key[0], '')}".rstrip()
     if by == "stream":
@@ -336,7 +336,7 @@ def copies_by_line(operations: Operations, lines: PythonLines) -> tuple[LineCopi
     origins: dict[_Origin, int] = {}
     # a reason, a number below 0, finds its own from the end
     numbers = np.array([origins.setdefault(one, len(origins)) for one in of_stacks], np.int64)
-    tally = Tally()
+    tally = KeyedSums()
     for piece in operations.pieces():
         found = piece.rows(piece.is_copy)
         stacks = called.stacks(found)
@@ -358,7 +358,7 @@ def _line_copies(
     origin: _Origin, key: int, count: int, total_bytes: int, lasted_ns: int
 ) -> LineCopies:
     memory = MemoryKind(key & 7)
-    direction = Direction(key >> 3 & 7).label
+    direction = DirectionCode(key >> 3 & 7).label
     kind = memory.label if memory else None
     return LineCopies(*origin, direction, kind, count, total_bytes, lasted_ns * 1e-9)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lanescope.trace.attribution import groups_of
-from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, among
+from lanescope.trace.codes import BoolArray, DirectionCode, IntArray, MemoryKind, among
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns, union
 from lanescope.trace.timeline import Process, Timeline
@@ -116,7 +116,7 @@ def in_copies(timeline: Timeline) -> tuple[InCopies, ...]:
     for (pid, thread, direction, memory), (count, size) in found.items():
         kind = MemoryKind(memory).label if memory else None
         seconds = of_paths.seconds((pid, thread, direction, memory))
-        path = Path(Direction(direction).label, kind, count, size, seconds)
+        path = Path(DirectionCode(direction).label, kind, count, size, seconds)
         threads.setdefault((pid, thread), []).append(path)
     return _busiest(threads, of_threads, timeline.processes, timeline.seconds)
 
@@ -200,7 +200,7 @@ def gpu_times(timeline: Timeline) -> tuple[GpuTime, ...]:
 
 def _crosses(o: Operations) -> BoolArray:
     """Copies over a GPU's link."""
-    return o.is_copy & among(o.direction, (Direction.H2D, Direction.D2H))
+    return o.is_copy & among(o.direction, (DirectionCode.H2D, DirectionCode.D2H))
 
 
 def _of_gpu(operations: Operations, gpu: int) -> GpuTime:

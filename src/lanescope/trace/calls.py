@@ -31,9 +31,9 @@ from lanescope.trace.spool_records import (
     LINES,
     NO_ROOM,
     OPERATIONS,
-    Kind,
-    Records,
+    RecordKind,
     Table,
+    WholeRecords,
 )
 from lanescope.trace.watch_folder import is_held
 
@@ -354,12 +354,12 @@ class TickClock:
 def spool_start(ring: CallRing) -> bytes:
     """Return the beginning of the spool of a ring's process."""
     header = {**ring.header, "timed_by": "calls"}
-    texts = [(Kind.STRING, number, name) for number, name in enumerate(CALL_NAMES, 1)]
-    texts += [(Kind.GPU, number, address) for number, address in enumerate(ring.gpus)]
+    texts = [(RecordKind.STRING, number, name) for number, name in enumerate(CALL_NAMES, 1)]
+    texts += [(RecordKind.GPU, number, address) for number, address in enumerate(ring.gpus)]
     return json.dumps(header).encode() + b"\n" + b"".join(text_record(*text) for text in texts)
 
 
-def text_record(kind: Kind, number: int, text: str) -> bytes:
+def text_record(kind: RecordKind, number: int, text: str) -> bytes:
     """Return a string, a note (number 0) or a GPU's address as a record of a spool."""
     content = text.encode()
     padded = content + bytes(-len(content) % 8)
@@ -368,7 +368,7 @@ def text_record(kind: Kind, number: int, text: str) -> bytes:
     return head.tobytes() + numbers.tobytes() + padded
 
 
-def count_record(kind: Kind, at_ns: int, records: int, flags: int = 0) -> bytes:
+def count_record(kind: RecordKind, at_ns: int, records: int, flags: int = 0) -> bytes:
     """Return a loss, or the end, as a record of a spool."""
     return np.array(((kind, flags, COUNTS.itemsize), at_ns, records), COUNTS).tobytes()
 
@@ -387,7 +387,10 @@ def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) ->
     count = len(records)
     numbers = (np.arange(first + 1, first + 1 + count) & 0xFFFFFFFF).astype(np.uint32)
     operations, calls = np.zeros(count, OPERATIONS), np.zeros(count, CALLS)
-    operations["head"]["kind"], operations["head"]["size"] = Kind.OPERATION, OPERATIONS.itemsize
+    operations["head"]["kind"], operations["head"]["size"] = (
+        RecordKind.OPERATION,
+        OPERATIONS.itemsize,
+    )
     pageable = (records["source_kind"] == MemoryKind.PAGEABLE) | (
         records["destination_kind"] == MemoryKind.PAGEABLE
     )
@@ -400,7 +403,7 @@ def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) ->
     operations["context"] = records["device"] + 1
     operations["stream"] = records["stream"] & 0xFFFFFFFF
     operations["correlation"] = numbers
-    calls["head"]["kind"], calls["head"]["size"] = Kind.CALL, CALLS.itemsize
+    calls["head"]["kind"], calls["head"]["size"] = RecordKind.CALL, CALLS.itemsize
     calls["start_ns"], calls["end_ns"], calls["correlation"] = start_ns, end_ns, numbers
     calls["thread"], calls["name"] = records["thread"], records["call"].astype(np.uint32) + 1
     return bytes(operations.tobytes() + calls.tobytes() + _spooled_lines(records, calls))
@@ -410,7 +413,7 @@ def _spooled_lines(records: Table, calls: Table) -> bytes:
     """Return what records say of Python's stacks, where those were wanted."""
     wanted = np.flatnonzero(records["stack"])
     lines = np.zeros(len(wanted), LINES)
-    lines["head"]["kind"], lines["head"]["size"] = Kind.LINE, LINES.itemsize
+    lines["head"]["kind"], lines["head"]["size"] = RecordKind.LINE, LINES.itemsize
     for name in ("start_ns", "correlation"):
         lines[name] = calls[name][wanted]
     lines["stack"] = records["stack"][wanted]
@@ -454,7 +457,7 @@ class RingSpool:
         self._lost += taken.lost
         self.wanted_lines |= bool(taken.records["stack"].any())
         stacks = b"".join(
-            text_record(Kind.STACK, number, text) for number, text in self._ring.new_stacks()
+            text_record(RecordKind.STACK, number, text) for number, text in self._ring.new_stacks()
         )
         start, end = (self._times(taken.records[name]) for name in ("start", "end"))
         content, count = spooled(taken.records, self._written, start, end), len(taken.records)
@@ -463,7 +466,7 @@ class RingSpool:
             content, count = b"", 0
         content = stacks + content
         if self._lost:
-            content += count_record(Kind.LOSS, native.watch_time_ns(), self._lost)
+            content += count_record(RecordKind.LOSS, native.watch_time_ns(), self._lost)
         if last:
             content += self._end(self._written + count)
         if not content:
@@ -480,25 +483,25 @@ class RingSpool:
 
     def _skip_known(self, content: bytes) -> int:
         """Leave out what a spool holds already; return how many records those are."""
-        records = Records.found_in(content, content.find(b"\n") + 1)
-        written = len(records.table(Kind.OPERATION, OPERATIONS))
-        self._ring.skip(written + int(records.table(Kind.LOSS, COUNTS)["records"].sum()))
+        records = WholeRecords.found_in(content, content.find(b"\n") + 1)
+        written = len(records.table(RecordKind.OPERATION, OPERATIONS))
+        self._ring.skip(written + int(records.table(RecordKind.LOSS, COUNTS)["records"].sum()))
         return written
 
     def _end(self, written: int) -> bytes:
         now, content = native.watch_time_ns(), b""
         if self._left_out:
-            content += count_record(Kind.LOSS, now, self._left_out, NO_ROOM)
+            content += count_record(RecordKind.LOSS, now, self._left_out, NO_ROOM)
         if launches := self._ring.graph_launches:
             content += text_record(
-                Kind.NOTE,
+                RecordKind.NOTE,
                 0,
                 f"{launches} launches of CUDA graphs: copies in graphs are in no call and so not "
                 "recorded; --trace always traces them.",
             )
         if self._ring.stack_ns:
-            content += count_record(Kind.LINE_COST, now, self._ring.stack_ns)
-        return content + count_record(Kind.END, now, written)
+            content += count_record(RecordKind.LINE_COST, now, self._ring.stack_ns)
+        return content + count_record(RecordKind.END, now, written)
 
     def _append(self, content: bytes) -> bool:
         """Append all of it or nothing; return whether that worked."""

@@ -14,7 +14,7 @@ CodeArray = npt.NDArray[np.int8]
 BoolArray = npt.NDArray[np.bool_]
 
 
-class What(IntEnum):
+class OperationCode(IntEnum):
     """What an operation was; the numbers are those of the trace spool."""
 
     COPY = 0
@@ -41,7 +41,7 @@ class MemoryKind(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-class Direction(IntEnum):
+class DirectionCode(IntEnum):
     """Which way bytes went; NONE for operations that move none between two places."""
 
     NONE = 0

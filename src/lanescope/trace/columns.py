@@ -36,7 +36,7 @@ from lanescope.trace.stored_columns import (
     scratch_file,
     with_stored,
 )
-from lanescope.trace.time_checks import FAR_NS, Span, require_own_time
+from lanescope.trace.time_checks import FAR_NS, TimeWindow, require_own_time
 from lanescope.trace.timeline import PCIE, CountedLink, Counters, Process, Ranges, Timeline
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ _OF_SIDES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class RecordSeries:
     """Counters, or a probe, that come some records at a time.
 
     Attributes
@@ -143,7 +143,7 @@ class Series:
 
 
 def write_columns(
-    folder: Path, timeline: Timeline, counters: Sequence[Series] | None = None
+    folder: Path, timeline: Timeline, counters: Sequence[RecordSeries] | None = None
 ) -> None:
     """Write a timeline into a run's folder; raises OSError.
 
@@ -152,13 +152,13 @@ def write_columns(
     counters
         Where its counters come from, some records at a time; None: from the timeline itself.
     """
-    own = [Series(one, _pieces(one)) for one in timeline.counters]
+    own = [RecordSeries(one, _pieces(one)) for one in timeline.counters]
     _write_series(folder / COUNTERS, own if counters is None else counters, _OF_COUNTERS)
     _write_operations(folder / OPERATIONS, timeline.operations)
     content = [dataclasses.asdict(process) for process in timeline.processes]
     write_atomically(folder / PROCESSES, json.dumps(content, indent=1).encode())
     if timeline.probes:
-        probes = [Series(one, (one,)) for one in timeline.probes]
+        probes = [RecordSeries(one, (one,)) for one in timeline.probes]
         _write_series(folder / PROBE, probes, _OF_PROBES)
     _write_rows(folder / RANGES, timeline.ranges)
     _write_rows(folder / MANAGED, timeline.managed)
@@ -174,7 +174,7 @@ def write_counter_file(path: Path, counters: Sequence[Counters], inner: int = 1)
     inner
         How many of the path's last names lie in a run folder.
     """
-    series = [Series(one, _pieces(one)) for one in counters]
+    series = [RecordSeries(one, _pieces(one)) for one in counters]
     _write_series(path, series, _OF_COUNTERS, inner)
 
 
@@ -200,7 +200,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     probes: tuple[Probe, ...] = ()
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES, span_ns)
-    span = Span(start_ns, end_ns)
+    span = TimeWindow(start_ns, end_ns)
     stored, counters = counters, tuple(span.counters(one) for one in counters)
     require_own_time(folder / COUNTERS, stored, map(len, counters))
     all_operations, operations = operations, _possible(operations, folder, span)
@@ -224,7 +224,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     )
 
 
-def _possible(operations: Operations, folder: Path, span: Span) -> Operations:
+def _possible(operations: Operations, folder: Path, span: TimeWindow) -> Operations:
     """Return the operations whose times can be, in memory or, as they were, in a file."""
     if len(operations) <= MOST_IN_MEMORY:
         return span.operations(operations)
@@ -266,7 +266,9 @@ def _pieces(counters: Counters) -> Iterator[Counters]:
         yield dataclasses.replace(counters, **columns, own=own)
 
 
-def _write_series(path: Path, series: Sequence[Series], layout: _Layout, inner: int = 1) -> None:
+def _write_series(
+    path: Path, series: Sequence[RecordSeries], layout: _Layout, inner: int = 1
+) -> None:
     """Write the records of all series, one after the other, in memory for one piece."""
     import pyarrow as pa
 

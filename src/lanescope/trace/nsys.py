@@ -19,7 +19,7 @@ from lanescope.trace.codes import LATEST_NS, IntArray
 from lanescope.trace.nsys_tables import GPUS, Tables, is_cuda_gpu, is_database, read_operations
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import SourceRecord, WatchManifest, WatchRun
-from lanescope.trace.time_checks import FAR_NS, Span
+from lanescope.trace.time_checks import FAR_NS, TimeWindow
 from lanescope.trace.timeline import Process, Ranges, Timeline, range_name
 
 EVENTS = "NVTX_EVENTS"
@@ -130,7 +130,7 @@ def _read(path: Path, tables: Tables) -> WatchRun:
     epoch_ns = _epoch(tables, notes)
     operations = read_operations(tables, epoch_ns, notes)
     stated = _stated_span(tables, epoch_ns)
-    span = Span(*stated) if stated else _around(operations, epoch_ns)
+    span = TimeWindow(*stated) if stated else _around(operations, epoch_ns)
     operations = span.operations(operations)
     ranges = span.timed(read_ranges(tables, epoch_ns))
     start_ns, end_ns = _span(stated, epoch_ns, operations)
@@ -176,10 +176,10 @@ def _stated_span(tables: Tables, epoch_ns: int) -> tuple[int, int] | None:
     return None if lasted is None or lasted < 0 else (epoch_ns, epoch_ns + int(lasted))
 
 
-def _around(operations: Operations, epoch_ns: int) -> Span:
+def _around(operations: Operations, epoch_ns: int) -> TimeWindow:
     """Return when operations can have been of which only their own times tell."""
     middle = int(np.median(operations.start_ns)) if len(operations) else epoch_ns
-    return Span(middle - FAR_NS, middle + FAR_NS)
+    return TimeWindow(middle - FAR_NS, middle + FAR_NS)
 
 
 def _span(stated: tuple[int, int] | None, epoch_ns: int, operations: Operations) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from lanescope.trace.codes import (
     BoolArray,
     IntArray,
     MemoryKind,
-    What,
+    OperationCode,
 )
 from lanescope.trace.operations import Operations
 
@@ -220,7 +220,7 @@ def copy_columns(tables: Tables, found: dict[str, IntArray]) -> dict[str, IntArr
     names = [directions.get(code, "UNKNOWN") for code in codes.tolist()]
     migrated = np.array([name.startswith(_MIGRATION) for name in names], bool)[which]
     columns = {key: column for key, column in found.items() if key not in _OWN}
-    columns["what"] = np.where(migrated, int(What.MIGRATION), int(What.COPY))
+    columns["what"] = np.where(migrated, int(OperationCode.MIGRATION), int(OperationCode.COPY))
     columns["text"] = np.zeros(which.size, np.int64)
     for end, kind, device, place in (
         ("source", "srcKind", "srcDeviceId", 0),
@@ -299,9 +299,9 @@ def read_operations(tables: Tables, epoch_ns: int, notes: list[str]) -> Operatio
     )
     for table, found in ((COPIES, copies), (MEMSETS, memsets)):
         _require_sizes(tables, table, found)
-    parts = [_part(part, What.MEMSET) for part in (memsets,) if part is not None]
+    parts = [_part(part, OperationCode.MEMSET) for part in (memsets,) if part is not None]
     parts += [copy_columns(tables, copies)] if copies is not None else []
-    parts += [_part(part, What.KERNEL) for part in (kernels,) if part is not None]
+    parts += [_part(part, OperationCode.KERNEL) for part in (kernels,) if part is not None]
     columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     order = np.argsort(columns["start"], kind="stable")
     return _joined(tables, {k: v[order] for k, v in columns.items()}, epoch_ns, notes)
@@ -318,7 +318,7 @@ def _require_sizes(tables: Tables, table: str, found: Columns | None) -> None:
     )
 
 
-def _part(found: Columns, what: What) -> Columns:
+def _part(found: Columns, what: OperationCode) -> Columns:
     rows = found["start"].size
     name = np.zeros(rows, np.int64)
     for column in reversed(_KERNEL_NAMES):

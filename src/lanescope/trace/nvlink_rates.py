@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.trace.codes import BoolArray, Direction, IntArray, MemoryKind, among
+from lanescope.trace.codes import BoolArray, DirectionCode, IntArray, MemoryKind, among
 from lanescope.trace.limits import (
     NVLINK_DIRECTIONS,
     Ceilings,
@@ -119,7 +119,7 @@ def _crossing(operations: Operations, machine: Machine | None, counted: set[int]
         found: BoolArray = np.zeros(len(o), np.bool_)
         for source, destination in pairs:
             found |= (o.source_device == source) & (o.destination_device == destination)
-        found &= o.direction == Direction.P2P
+        found &= o.direction == DirectionCode.P2P
         return found
 
     return operations.where(chosen, "bytes", "source_device", "destination_device", *KINDS)
@@ -212,7 +212,7 @@ def crossed_pcie(counters: Counters, timeline: Timeline) -> tuple[float, float]:
     gpu = counters.gpu
     down, up = (
         timeline.operations.where(partial(_goes, direction), *columns, device=gpu)
-        for direction in (Direction.H2D, Direction.D2H)
+        for direction in (DirectionCode.H2D, DirectionCode.D2H)
     )
     return (
         _crossed(down, counters, timeline, _HOST, _DEVICE),
@@ -220,7 +220,7 @@ def crossed_pcie(counters: Counters, timeline: Timeline) -> tuple[float, float]:
     )
 
 
-def _goes(direction: Direction, operations: Operations) -> BoolArray:
+def _goes(direction: DirectionCode, operations: Operations) -> BoolArray:
     found: BoolArray = np.equal(operations.direction, direction)
     return found
 

@@ -19,12 +19,12 @@ from lanescope.trace.codes import (
     UNKNOWN_THREAD,
     BoolArray,
     CodeArray,
-    Direction,
+    DirectionCode,
     FloatArray,
     IntArray,
     MemoryKind,
+    OperationCode,
     Range,
-    What,
     among,
     on_host,
 )
@@ -50,7 +50,7 @@ class Operations(Rows):
     pid
         Process that submitted the operation.
     what
-        `What`.
+        `OperationCode`.
     start_ns, end_ns
         When the GPU worked on it, nanoseconds since 1970.
     bytes
@@ -210,28 +210,28 @@ class Operations(Rows):
     @property
     def is_copy(self) -> BoolArray:
         """Where it is a copy that a program asked for."""
-        return np.equal(self.what, What.COPY)
+        return np.equal(self.what, OperationCode.COPY)
 
     @property
     def is_kernel(self) -> BoolArray:
         """Where it is a kernel."""
-        return np.equal(self.what, What.KERNEL)
+        return np.equal(self.what, OperationCode.KERNEL)
 
     @property
     def moves(self) -> BoolArray:
         """Where bytes went from one place to another: copies, and migrations of managed memory."""
-        return among(self.what, (What.COPY, What.MIGRATION))
+        return among(self.what, (OperationCode.COPY, OperationCode.MIGRATION))
 
     @cached_property
     def direction(self) -> CodeArray:
-        """`Direction` of each row, by the kinds of memory and by the devices."""
+        """`DirectionCode` of each row, by the kinds of memory and by the devices."""
         source = on_host(self.source_kind, self.source_device)
         destination = on_host(self.destination_kind, self.destination_device)
         same = self.source_device == self.destination_device
-        inside = np.where(same, np.int8(Direction.D2D), np.int8(Direction.P2P))
+        inside = np.where(same, np.int8(DirectionCode.D2D), np.int8(DirectionCode.P2P))
         chosen = np.select(
             [~self.moves, source & destination, source, destination],
-            [Direction.NONE, Direction.H2H, Direction.H2D, Direction.D2H],
+            [DirectionCode.NONE, DirectionCode.H2H, DirectionCode.H2D, DirectionCode.D2H],
             inside,
         )
         return chosen.astype(np.int8)
@@ -242,10 +242,10 @@ class Operations(Rows):
 
         From host to host it is the slower kind: pageable where either end is.
         """
-        h2h, code = Direction.H2H, self.direction
+        h2h, code = DirectionCode.H2H, self.direction
         both = np.minimum(self.source_kind, self.destination_kind)
         chosen = np.select(
-            [code == Direction.H2D, code == Direction.D2H, code == h2h],
+            [code == DirectionCode.H2D, code == DirectionCode.D2H, code == h2h],
             [self.source_kind, self.destination_kind, both],
             MemoryKind.UNKNOWN,
         )
@@ -294,7 +294,7 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys((name for name in COLUMNS if name.endswith("_ns")), ANY),
     **dict.fromkeys(("source_device", "destination_device", "device", "thread"), NUMBERS),
     **dict.fromkeys(("source_kind", "destination_kind"), (0, max(MemoryKind))),
-    "what": (0, max(What)),
+    "what": (0, max(OperationCode)),
     "bytes": BYTES,
     "pid": PIDS,
     "asynchronous": TRUTH,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lanescope.trace.codes import LATEST_NS, Direction, FloatArray, IntArray
+from lanescope.trace.codes import LATEST_NS, DirectionCode, FloatArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import (
     MovedBetween,
@@ -196,7 +196,9 @@ def operation_rates(
     Each copy counts with an even rate from its start to its end.
     """
     meter = RateMeter(span_ns, 0, limits_gbs, resolution=0.0)
-    directions = [moved(operations, gpu, direction) for direction in (Direction.H2D, Direction.D2H)]
+    directions = [
+        moved(operations, gpu, direction) for direction in (DirectionCode.H2D, DirectionCode.D2H)
+    ]
     for end_ns, columns in rectangle_pieces(directions, span_ns):
         meter.add(end_ns, columns)
     return meter.rates()
@@ -254,7 +256,7 @@ def unexplained(
     moves = operations.where(lambda o: o.moves, device=gpu)
     if not len(moves) or len(counters) < 2:
         return None
-    explained = moved(operations, gpu, (Direction.H2D, Direction.D2H)[direction])
+    explained = moved(operations, gpu, (DirectionCode.H2D, DirectionCode.D2H)[direction])
     begin = int(moves.start_ns[0])
     first = int(np.clip(begin, counters.end_ns[0], counters.end_ns[-1]))
     before = np.array([counters.end_ns[0], first])
@@ -288,7 +290,7 @@ def unexplained_within(
     """
     if len(counters) < 2:
         return 0.0
-    explained = moved(operations, counters.gpu, (Direction.H2D, Direction.D2H)[direction])
+    explained = moved(operations, counters.gpu, (DirectionCode.H2D, DirectionCode.D2H)[direction])
     ends = ends_of_copies(operations, counters.gpu)
     found = 0.0
     for end_ns, rest in _rests(counters, model, ends, explained, direction):

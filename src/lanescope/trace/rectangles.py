@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.trace.codes import Direction, FloatArray, IntArray
+from lanescope.trace.codes import DirectionCode, FloatArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.stored_columns import pieces_of, search
 from lanescope.trace.timeline import Counters
@@ -49,7 +49,7 @@ def union(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
 _CHUNK = 1 << 18
 
 
-def moved(operations: Operations, gpu: int, direction: Direction) -> Operations:
+def moved(operations: Operations, gpu: int, direction: DirectionCode) -> Operations:
     """Return what a GPU's link carried one way: times and bytes, ordered by start."""
     return operations.where(lambda o: o.direction == direction, "bytes", device=gpu)
 

@@ -20,7 +20,7 @@ from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.results import median_interval
 from lanescope.store.folder import default_runs_folder
-from lanescope.trace.codes import What
+from lanescope.trace.codes import OperationCode
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.timeline import GPU_CLOCK, Timeline
 from lanescope.trace.watch_folder import WATCH as WATCH
@@ -37,7 +37,7 @@ _TRACING_COST = "tracing-cost.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class WatchTurns:
     """How long a program took from its start to its end, in seconds, turn by turn.
 
     Attributes
@@ -57,12 +57,12 @@ class Turns:
         return (statistics.median(shares), *median_interval(np.array(shares)))
 
 
-def store_turns(folder: Path, turns: Turns) -> None:
+def store_turns(folder: Path, turns: WatchTurns) -> None:
     """Write turns into a run's folder; raises InputError."""
     _store(folder / TURNS, turns)
 
 
-def read_turns(folder: Path) -> Turns | None:
+def read_turns(folder: Path) -> WatchTurns | None:
     """Return the turns of a run; None where it has none.
 
     Raises
@@ -71,7 +71,7 @@ def read_turns(folder: Path) -> Turns | None:
         If they cannot be read or are damaged.
     """
     with fields_of(folder / TURNS, "name another run"):
-        turns = _built(folder / TURNS, Turns)
+        turns = _built(folder / TURNS, WatchTurns)
         if turns and not 0 < len(turns.plain) == len(turns.watched):
             raise FieldError("it has no turns, or not as many watched as plain", "watched")
         return turns
@@ -110,7 +110,7 @@ def read_boost(folder: Path) -> BoostOutcome | None:
         return _built(folder / BOOST, BoostOutcome)
 
 
-def _store(path: Path, value: Turns | BoostOutcome) -> None:
+def _store(path: Path, value: WatchTurns | BoostOutcome) -> None:
     with writing_to(path.parent):
         write_atomically(path, json.dumps(dataclasses.asdict(value)).encode())
 
@@ -210,7 +210,7 @@ def slowdown(timeline: Timeline, cost: TracingCost | None) -> Slowdown | None:
             copies, kernels = counts.get(pid, (0, 0))
             counts[pid] = (
                 copies + int((piece.is_copy & mine).sum()),
-                kernels + int((np.equal(piece.what, What.KERNEL) & mine).sum()),
+                kernels + int((np.equal(piece.what, OperationCode.KERNEL) & mine).sum()),
             )
     taken = {
         pid: copies * max(cost.copy_seconds, 0.0) + kernels * max(cost.kernel_seconds, 0.0)
@@ -241,5 +241,5 @@ class WatchRun:
     timeline: Timeline
     folder: Path | None = field(default=None)
     link_errors: tuple[LinkErrors, ...] = ()
-    turns: Turns | None = None
+    turns: WatchTurns | None = None
     boost: BoostOutcome | None = None

@@ -30,7 +30,7 @@ from lanescope.store.folder import read_manifest
 from lanescope.trace.columns import read_counter_file, write_counter_file
 from lanescope.trace.counter_spool import behind, counters_in, with_both_directions
 from lanescope.trace.spool_records import Damage
-from lanescope.trace.time_checks import Span
+from lanescope.trace.time_checks import TimeWindow
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.watch_folder import SPOOL, WatchManifest, is_held
 
@@ -205,7 +205,7 @@ def _of_another_clock(count: int) -> str:
 def _read_segment(segment: Segment, damage: Damage) -> list[Counters]:
     """Return what of a segment can be: what its name says, and no more if it cannot be read."""
     with damage.leaving_out(segment.path):
-        span = Span(segment.begin_ns, segment.end_ns)
+        span = TimeWindow(segment.begin_ns, segment.end_ns)
         found = [span.counters(one) for one in read_counter_file(segment.path, inner=2)]
         damage.lost(segment.path, _RECORDS, span.left_out)
         return [one for one in found if len(one)]
@@ -295,7 +295,7 @@ def _possible(path: Path, found: Counters, start_ns: int | None, damage: Damage)
     """Return the records of a spool whose times can be; the others are noted."""
     if not len(found):
         return found
-    span = Span.without_end(int(found.end_ns[0]) if start_ns is None else start_ns, [path])
+    span = TimeWindow.without_end(int(found.end_ns[0]) if start_ns is None else start_ns, [path])
     found = span.counters(found)
     damage.lost(path, _RECORDS, span.left_out)
     return found

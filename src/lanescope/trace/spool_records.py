@@ -236,7 +236,7 @@ class Damage:
             self.notes.append(f"{path.name} is damaged: {count:,} {what}; they are left out.")
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """Kinds of records."""
 
     OPERATION = 1
@@ -254,7 +254,7 @@ class Kind(IntEnum):
     LINE_COST = 13
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Records of one kind and size that stand behind each other."""
 
     at: int
@@ -263,11 +263,11 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class WholeRecords:
     """The places of a spool's whole records by their kind, and where the last of them ends."""
 
     content: bytes
-    runs: Mapping[int, Sequence[Run]]
+    runs: Mapping[int, Sequence[RecordRun]]
     end: int = 0
 
     @property
@@ -279,21 +279,21 @@ class Records:
         return 0 if cut_off else rest
 
     @classmethod
-    def found_in(cls, content: bytes, begin: int) -> Records:
+    def found_in(cls, content: bytes, begin: int) -> WholeRecords:
         """Return the places of the records from `begin` to the first that is not whole."""
-        runs: dict[int, list[Run]] = {}
+        runs: dict[int, list[RecordRun]] = {}
         at, end = begin, len(content)
         while at + HEAD.itemsize <= end:
             kind = int.from_bytes(content[at : at + 2], "little")
             size = int.from_bytes(content[at + 4 : at + 8], "little")
             if size < HEAD.itemsize or size % 8 or at + size > end:
                 break  # cut off, or damaged: what follows cannot be told
-            run = Run(at, size, _run(content, at, size, end))
+            run = RecordRun(at, size, _run(content, at, size, end))
             runs.setdefault(kind, []).append(run)
             at += size * run.many
         return cls(content, runs, at)
 
-    def table(self, kind: Kind, layout: np.dtype[np.void]) -> Table:
+    def table(self, kind: RecordKind, layout: np.dtype[np.void]) -> Table:
         """Return the records of a kind that has a fixed layout."""
         return np.concatenate(
             [
@@ -304,7 +304,7 @@ class Records:
             or [np.empty(0, layout)]
         )
 
-    def texts(self, kind: Kind) -> list[tuple[int, str]]:
+    def texts(self, kind: RecordKind) -> list[tuple[int, str]]:
         """Return the numbers and the texts of strings or notes."""
         found = []
         for run in self.runs.get(kind, ()):

@@ -55,7 +55,7 @@ from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_boost, read
 from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_records import Damage
-from lanescope.trace.time_checks import FAR_NS, Span
+from lanescope.trace.time_checks import FAR_NS, TimeWindow
 from lanescope.trace.timeline import CALL_TIMES, Ranges, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.trace.trace_stream import Coverages, Traced, stream_traces
@@ -212,9 +212,9 @@ def read_spools(
     """
     damage = Damage()
     recover(folder)
-    span = Span(start_ns, end_ns)
+    span = TimeWindow(start_ns, end_ns)
     if end_ns is None:
-        span = Span.without_end(start_ns, folder.glob("*.bin"))
+        span = TimeWindow.without_end(start_ns, folder.glob("*.bin"))
     counters = tuple(span.counters(one) for one in read_all_counters(folder, damage))
     probes = tuple(span.probe(one) for one in read_all_probes(folder, damage))
     traced = _traced(folder, machine, span, damage)
@@ -240,7 +240,7 @@ def read_spools(
     )
 
 
-def _traced(folder: Path, machine: Machine, span: Span, damage: Damage) -> Traced:
+def _traced(folder: Path, machine: Machine, span: TimeWindow, damage: Damage) -> Traced:
     """Return what traces tell, with the machine's numbers of GPUs; only operations that can be."""
 
     def renumbered(rows: _Rows, visible: str | None, gpus: Mapping[int, str]) -> _Rows:

@@ -10,7 +10,7 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.trace.attribution import attribution, copies_by_line, copy_groups
 from lanescope.trace.busy import gpu_times, in_copies
-from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray
+from lanescope.trace.codes import BoolArray, DirectionCode, FloatArray, IntArray
 from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
 from lanescope.trace.nvlink_rates import crossed_pcie, nvlink_directions, nvlink_notes, pcie_notes
 from lanescope.trace.probe import probe_notes, probed_directions
@@ -296,7 +296,7 @@ def _slow(
 
 def _explained(timeline: Timeline, counters: Counters, direction: int) -> float:
     """Return the bytes of copies and probes in one direction in the time that counters know."""
-    code = (Direction.H2D, Direction.D2H)[direction]
+    code = (DirectionCode.H2D, DirectionCode.D2H)[direction]
     gpu = counters.gpu
     own = timeline.operations.where(lambda o: o.direction == code, "bytes", device=gpu)
     probes = (probe.one_direction(direction) for probe in timeline.probes if probe.gpu == gpu)
@@ -416,7 +416,7 @@ def _notes(
         when = f", {split}" if split else ""
         notes.append(f"{size} were counted that no traced copy explains{when}: {_CANDIDATES}.")
     pieces = timeline.operations.pieces()
-    between = any(bool(np.any(piece.direction == Direction.P2P)) for piece in pieces)
+    between = any(bool(np.any(piece.direction == DirectionCode.P2P)) for piece in pieces)
     if between and not nvlinks:
         notes.append(
             "Copies between GPUs cross the links above only where no NVLink joins the GPUs."

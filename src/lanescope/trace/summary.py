@@ -21,20 +21,20 @@ import numpy as np
 from lanescope.errors import InputError
 from lanescope.trace.attribution import CopyGroup, LineCopies, Share
 from lanescope.trace.busy import GpuTime, InCopies
-from lanescope.trace.codes import BoolArray, Direction, What
+from lanescope.trace.codes import BoolArray, DirectionCode, OperationCode
 from lanescope.trace.limits import DIRECTIONS, NVLINK_DIRECTIONS, LinkLimit
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import ProbedDirection
 from lanescope.trace.rates import Rates, Unexplained
-from lanescope.trace.run import BoostOutcome, Slowdown, Turns
+from lanescope.trace.run import BoostOutcome, Slowdown, WatchTurns
 from lanescope.trace.side_tables import ManagedKind
 from lanescope.trace.timeline import Timeline
 from lanescope.trace.watch_folder import SampleLearning
 from lanescope.trace.wire_fit import Alignment
 from lanescope.units.sizes import bandwidth_gbs, parse_size
 
-_DIRECTIONS = (Direction.H2D, Direction.D2H, Direction.P2P)
+_DIRECTIONS = (DirectionCode.H2D, DirectionCode.D2H, DirectionCode.P2P)
 RATES = ("mean", "p50", "p99", "peak")
 METRICS = (*RATES, "bytes", "busy", "share")
 DEFAULT_WINDOW_NS = 1_000_000
@@ -221,7 +221,7 @@ class Summary:
     link_errors: tuple[LinkErrors, ...] = ()
     managed: tuple[ManagedDirection, ...] = ()
     slowdown: Slowdown | None = None
-    turns: Turns | None = None
+    turns: WatchTurns | None = None
     boost: BoostOutcome | None = None
     in_copies: tuple[InCopies, ...] = ()
     gpu_times: tuple[GpuTime, ...] = ()
@@ -272,10 +272,10 @@ def managed_directions(timeline: Timeline) -> tuple[ManagedDirection, ...]:
 
 
 def _migrated(o: Operations) -> BoolArray:
-    return np.equal(o.what, What.MIGRATION)
+    return np.equal(o.what, OperationCode.MIGRATION)
 
 
-def _direction(timeline: Timeline, gpu: int, direction: Direction) -> ManagedDirection:
+def _direction(timeline: Timeline, gpu: int, direction: DirectionCode) -> ManagedDirection:
     chosen = lambda o: _migrated(o) & (o.direction == direction)  # noqa: E731
     rows = timeline.operations.where(chosen, "bytes", device=gpu)
     total = rows.total("bytes")
@@ -284,11 +284,11 @@ def _direction(timeline: Timeline, gpu: int, direction: Direction) -> ManagedDir
     return ManagedDirection(gpu, direction.label, len(rows), total, mean, seconds, faults)
 
 
-def _faults(timeline: Timeline, gpu: int, direction: Direction) -> int | None:
+def _faults(timeline: Timeline, gpu: int, direction: DirectionCode) -> int | None:
     managed = timeline.managed
-    if not len(managed) or direction is Direction.P2P:
+    if not len(managed) or direction is DirectionCode.P2P:
         return None
-    if direction is Direction.H2D:
+    if direction is DirectionCode.H2D:
         mine = (managed.kind == ManagedKind.GPU_FAULT) & (managed.device == gpu)
     else:
         mine = managed.kind == ManagedKind.CPU_FAULT
@@ -321,7 +321,7 @@ class Assertion:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ConditionOutcome:
     """What became of a condition.
 
     Attributes
@@ -361,7 +361,7 @@ def parse(text: str) -> Assertion:
     return Assertion(text, gpu, direction, metric, window, comparison, _bound(bound, metric, text))
 
 
-def evaluate(assertion: Assertion, summary: Summary) -> Outcome:
+def evaluate(assertion: Assertion, summary: Summary) -> ConditionOutcome:
     """Return whether a summary holds a condition."""
     directions = [
         one
@@ -376,7 +376,7 @@ def evaluate(assertion: Assertion, summary: Summary) -> Outcome:
     passed = False if failed else None if unknown else True
     values = ", ".join(f"{label} {_text(value, assertion.metric)}" for label, value in measured)
     word = {True: "holds", False: "does not hold", None: "is not known"}[passed]
-    return Outcome(
+    return ConditionOutcome(
         assertion, passed, measured, f"{assertion.text} {word}: {values or 'nothing was watched'}."
     )
 

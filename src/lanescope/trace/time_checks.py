@@ -25,7 +25,7 @@ from lanescope.trace.side_tables import Managed
 from lanescope.trace.stored_columns import SortedRows, StoredColumn, pieces_of
 from lanescope.trace.timeline import Counters, Process, Ranges
 
-__all__ = ["FAR_NS", "Span", "impossible_note"]
+__all__ = ["FAR_NS", "TimeWindow", "impossible_note"]
 
 #: Clocks of GPUs and hosts differ, and sources end a moment after the watch: so far from it what
 #: they tell can be.
@@ -44,7 +44,7 @@ _Timed = TypeVar("_Timed", Ranges, Managed)
 
 
 @dataclass(slots=True)
-class Span:
+class TimeWindow:
     """When records can be, and how many were left out as they are at other times.
 
     Attributes
@@ -63,7 +63,7 @@ class Span:
     latest_ns: int | None = None
 
     @classmethod
-    def without_end(cls, start_ns: int, spools: Iterable[Path]) -> Span:
+    def without_end(cls, start_ns: int, spools: Iterable[Path]) -> TimeWindow:
         """Return that of a watch whose end nobody saw, by when its spools were written."""
         times = [time_ns()]
         for path in spools:

@@ -18,10 +18,10 @@ from lanescope.trace.codes import (
     PIDS,
     UNKNOWN_THREAD,
     BoolArray,
-    Direction,
+    DirectionCode,
     IntArray,
     MemoryKind,
-    What,
+    OperationCode,
     among,
 )
 from lanescope.trace.operations import COLUMNS, Operations
@@ -33,13 +33,13 @@ __all__ = [
     "NVLINK",
     "PCIE",
     "Counters",
-    "Direction",
+    "DirectionCode",
     "MemoryKind",
+    "OperationCode",
     "Operations",
     "Probe",
     "Process",
     "Timeline",
-    "What",
 ]
 #: Which links counters are of.
 PCIE, NVLINK = "pcie", "nvlink"

@@ -36,9 +36,9 @@ from lanescope.trace.spool_records import (
     START,
     TIMES_UNKNOWN,
     Damage,
-    Kind,
-    Records,
+    RecordKind,
     Table,
+    WholeRecords,
     header_of,
 )
 from lanescope.trace.timeline import GPU_CLOCK, Operations, Process, Ranges, TimedBy, range_name
@@ -111,16 +111,16 @@ def read_trace_spool(path: Path, damage: Damage | None = None) -> Trace:
     """
     content = read_bytes(path, inner=2)
     header, begin = trace_header(path, content)
-    records = Records.found_in(content, begin)
-    operations = records.table(Kind.OPERATION, OPERATIONS)
+    records = WholeRecords.found_in(content, begin)
+    operations = records.table(RecordKind.OPERATION, OPERATIONS)
     timed = (operations["head"]["flags"] & TIMES_UNKNOWN) == 0
-    ends = records.table(Kind.END, COUNTS)
+    ends = records.table(RecordKind.END, COUNTS)
     unfinished = int(len(timed) - np.count_nonzero(timed))
-    losses = Losses()
+    losses = SpoolLosses()
     losses.add(records)
     process = process_of(header, ends["at_ns"].tolist(), losses, unfinished)
-    strings = dict(records.texts(Kind.STRING))
-    calls = outermost(records.table(Kind.CALL, CALLS))
+    strings = dict(records.texts(RecordKind.STRING))
+    calls = outermost(records.table(RecordKind.CALL, CALLS))
     found = operations_of(operations[timed], calls, strings, process.pid)
     if damage is not None:
         damage.lost(path, NO_RECORDS, records.damaged)
@@ -129,16 +129,16 @@ def read_trace_spool(path: Path, damage: Damage | None = None) -> Trace:
         found,
         process,
         unfinished=unfinished,
-        notes=tuple(text for _, text in records.texts(Kind.NOTE)),
+        notes=tuple(text for _, text in records.texts(RecordKind.NOTE)),
         visible_devices=header.visible_devices,
-        gpus=dict(records.texts(Kind.GPU)),
-        ranges=ranges_of(records.table(Kind.RANGE, EDGES), strings, process.pid),
-        managed=managed_of(records.table(Kind.MANAGED, MANAGED), process.pid),
-        host_copies=host_copies_of(records.table(Kind.HOST_COPY, HOST_COPIES), process.pid),
+        gpus=dict(records.texts(RecordKind.GPU)),
+        ranges=ranges_of(records.table(RecordKind.RANGE, EDGES), strings, process.pid),
+        managed=managed_of(records.table(RecordKind.MANAGED, MANAGED), process.pid),
+        host_copies=host_copies_of(records.table(RecordKind.HOST_COPY, HOST_COPIES), process.pid),
         python_lines=python_lines_of(
-            records.table(Kind.LINE, LINES),
-            dict(records.texts(Kind.STACK)),
-            records.table(Kind.LINE_COST, COUNTS),
+            records.table(RecordKind.LINE, LINES),
+            dict(records.texts(RecordKind.STACK)),
+            records.table(RecordKind.LINE_COST, COUNTS),
             process.pid,
         ),
         cut_short=is_cut_short(ends),
@@ -168,7 +168,7 @@ class TraceHeader:
 
 
 @dataclass(slots=True)
-class Losses:
+class SpoolLosses:
     """Records that are not in a spool: for want of room on the disk, or else."""
 
     lost: int = 0
@@ -176,9 +176,9 @@ class Losses:
     kernels: int = 0
     calls: int = 0
 
-    def add(self, records: Records) -> None:
+    def add(self, records: WholeRecords) -> None:
         """Add what some records of a spool say."""
-        counts = records.table(Kind.LOSS, COUNTS)
+        counts = records.table(RecordKind.LOSS, COUNTS)
         flags = counts["head"]["flags"]
 
         def of(flag: int) -> int:
@@ -190,7 +190,9 @@ class Losses:
         self.calls += of(CALLED)
 
 
-def process_of(header: TraceHeader, ends: list[int], losses: Losses, unfinished: int) -> Process:
+def process_of(
+    header: TraceHeader, ends: list[int], losses: SpoolLosses, unfinished: int
+) -> Process:
     """Return whose spool it is.
 
     Parameters
@@ -229,7 +231,7 @@ def read_notes(path: Path) -> tuple[str, ...]:
     with reading(path), open_file(path, inner=2) as file:
         content = file.read(_BEGINNING)
     _, begin = trace_header(path, content)
-    return tuple(text for _, text in Records.found_in(content, begin).texts(Kind.NOTE))
+    return tuple(text for _, text in WholeRecords.found_in(content, begin).texts(RecordKind.NOTE))
 
 
 def trace_header(path: Path, content: bytes) -> tuple[TraceHeader, int]:

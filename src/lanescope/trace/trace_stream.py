@@ -35,14 +35,14 @@ from lanescope.trace.spool_records import (
     OPERATIONS,
     TIMES_UNKNOWN,
     Damage,
-    Kind,
-    Records,
+    RecordKind,
     Table,
+    WholeRecords,
 )
 from lanescope.trace.timeline import CALL_TIMES, Process, Ranges
 from lanescope.trace.trace_spool import (
     NO_RECORDS,
-    Losses,
+    SpoolLosses,
     host_copies_of,
     is_cut_short,
     managed_of,
@@ -259,13 +259,13 @@ class _SideRows:
     line_costs: list[Table] = field(default_factory=lambda: [np.empty(0, COUNTS)])
     stacks: dict[int, str] = field(default_factory=dict)
 
-    def add(self, records: Records) -> None:
-        self.edges.append(records.table(Kind.RANGE, EDGES))
-        self.managed.append(records.table(Kind.MANAGED, MANAGED))
-        self.host_copies.append(records.table(Kind.HOST_COPY, HOST_COPIES))
-        self.lines.append(records.table(Kind.LINE, LINES))
-        self.line_costs.append(records.table(Kind.LINE_COST, COUNTS))
-        self.stacks.update(records.texts(Kind.STACK))
+    def add(self, records: WholeRecords) -> None:
+        self.edges.append(records.table(RecordKind.RANGE, EDGES))
+        self.managed.append(records.table(RecordKind.MANAGED, MANAGED))
+        self.host_copies.append(records.table(RecordKind.HOST_COPY, HOST_COPIES))
+        self.lines.append(records.table(RecordKind.LINE, LINES))
+        self.line_costs.append(records.table(RecordKind.LINE_COST, COUNTS))
+        self.stacks.update(records.texts(RecordKind.STACK))
 
     def python_lines(self, pid: int) -> PythonLines:
         lines, costs = np.concatenate(self.lines), np.concatenate(self.line_costs)
@@ -321,7 +321,7 @@ def _pieces(
         file.seek(begin)
         strings: dict[int, str] = {}
         ends: list[int] = []
-        losses, unfinished, cut_short = Losses(), 0, False
+        losses, unfinished, cut_short = SpoolLosses(), 0, False
         gpus: dict[int, str] = {}
         calls: list[Table] = []
         side_rows = _SideRows()
@@ -344,16 +344,16 @@ def _pieces(
             return piece
 
         for records in _blocks(file, path, damage):
-            strings.update(records.texts(Kind.STRING))
-            gpus.update(records.texts(Kind.GPU))
+            strings.update(records.texts(RecordKind.STRING))
+            gpus.update(records.texts(RecordKind.GPU))
             side_rows.add(records)
-            calls = [*calls, records.table(Kind.CALL, CALLS)][-_KEPT:]
+            calls = [*calls, records.table(RecordKind.CALL, CALLS)][-_KEPT:]
             if waiting.size:
                 yield waited()
-            rows = records.table(Kind.OPERATION, OPERATIONS)
+            rows = records.table(RecordKind.OPERATION, OPERATIONS)
             timed = (rows["head"]["flags"] & TIMES_UNKNOWN) == 0
             waiting, unfinished = rows[timed], unfinished + int((~timed).sum())
-            ended = records.table(Kind.END, COUNTS)
+            ended = records.table(RecordKind.END, COUNTS)
             ends, cut_short = ends + ended["at_ns"].tolist(), cut_short or is_cut_short(ended)
             losses.add(records)
         if waiting.size:
@@ -366,12 +366,12 @@ def _pieces(
         state.python_lines.append(side_rows.python_lines(pid))
 
 
-def _blocks(file: BinaryIO, path: Path, damage: Damage) -> Iterator[Records]:
+def _blocks(file: BinaryIO, path: Path, damage: Damage) -> Iterator[WholeRecords]:
     """Yield the whole records of a file from here on, up to the first that is damaged."""
     rest = b""
-    records = Records(b"", {})
+    records = WholeRecords(b"", {})
     while more := file.read(_BLOCK):
-        records = Records.found_in(rest + more, 0)
+        records = WholeRecords.found_in(rest + more, 0)
         if records.end == 0:
             behind = os.fstat(file.fileno()).st_size - file.tell()
             damage.lost(path, NO_RECORDS, records.damaged + behind)

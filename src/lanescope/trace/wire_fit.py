@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.machine.pcie import PcieLink
-from lanescope.trace.codes import Direction, FloatArray, IntArray, among
+from lanescope.trace.codes import DirectionCode, FloatArray, IntArray, among
 from lanescope.trace.operations import KINDS, Operations
 from lanescope.trace.rectangles import MovedBetween, between, moved
 from lanescope.trace.stored_columns import pieces_of, search, search_all
@@ -129,7 +129,7 @@ def align(counters: Counters, operations: Operations) -> Alignment | None:
     offset = -float(np.median(found.mean(axis=1)))
     found += offset
     delays = []
-    for direction in (Direction.H2D, Direction.D2H):
+    for direction in (DirectionCode.H2D, DirectionCode.D2H):
         mine = directions == direction
         if mine.sum() >= LEAST_COPIES:
             begin, end = np.median(found[mine], axis=0)
@@ -161,7 +161,7 @@ def _alone(own: Operations, interval_ns: int) -> Iterator[tuple[Operations, IntA
         reached = np.maximum.accumulate(np.concatenate((latest, end)))
         after = np.concatenate((start[1:], own.start_ns[done : done + 1], [far]))[: len(piece)]
         long = end - start >= LEAST_SAMPLES * interval_ns
-        direction = among(piece.direction, (Direction.H2D, Direction.D2H))
+        direction = among(piece.direction, (DirectionCode.H2D, DirectionCode.D2H))
         free = (start - reached[:-1] > guard) & (after - end > guard)
         yield piece, np.flatnonzero(long & direction & free)
         latest = reached[-1:]
@@ -169,7 +169,7 @@ def _alone(own: Operations, interval_ns: int) -> Iterator[tuple[Operations, IntA
 
 def _edges(
     counters: Counters, copies: Operations
-) -> Iterator[tuple[tuple[float, float], Direction]]:
+) -> Iterator[tuple[tuple[float, float], DirectionCode]]:
     """Yield (burst start - copy start, burst end - copy end) in nanoseconds, and the direction."""
     guard = GUARD_SAMPLES * counters.interval_ns // 2
     for start, end, direction in zip(copies.start_ns, copies.end_ns, copies.direction, strict=True):
@@ -178,13 +178,13 @@ def _edges(
         part = slice(first, last)
         if last - first < LEAST_SAMPLES or not counters.known[part].all():
             continue
-        wire = counters.rx_bytes if direction == Direction.H2D else counters.tx_bytes
+        wire = counters.rx_bytes if direction == DirectionCode.H2D else counters.tx_bytes
         ends = counters.end_ns[part]
         starts = np.concatenate((counters.end_ns[max(first - 1, 0) : max(first, 1)], ends[:-1]))
         lasted = (ends - starts).astype(np.float64)
         burst = _burst(starts - start, lasted, wire[part].astype(np.float64))
         if burst is not None:
-            yield (burst[0], burst[1] - float(end - start)), Direction(direction)
+            yield (burst[0], burst[1] - float(end - start)), DirectionCode(direction)
 
 
 def _burst(
@@ -302,7 +302,10 @@ class _Copies:
 
     def __init__(self, operations: Operations, counters: Counters) -> None:
         gpu, span = counters.gpu, (int(counters.end_ns[0]), int(counters.end_ns[-1]))
-        both = [moved(operations, gpu, direction) for direction in (Direction.H2D, Direction.D2H)]
+        both = [
+            moved(operations, gpu, direction)
+            for direction in (DirectionCode.H2D, DirectionCode.D2H)
+        ]
         large = [one.where(lambda o: o.bytes >= LARGE_BYTES, "bytes") for one in both]
         self._ends = operations.where(lambda o: o.moves, by="end_ns", device=gpu).end_ns
         self._moved, self._moved_large = (

@@ -33,7 +33,7 @@ from lanescope.watching.segment_writer import (
 )
 from lanescope.watching.session import Watch, watch
 from lanescope.watching.signals import interruptible
-from lanescope.watching.sources import Source
+from lanescope.watching.sources import WatchSource
 
 #: Its run if no folder is named.
 NAME = "continuous"
@@ -43,7 +43,7 @@ _NO_LIMIT = 1 << 60
 _PAUSE_SECONDS = 5.0
 _SHARE_OF_FREE = 4
 
-Sources = Callable[[Machine, Path], Sequence[Source]]
+Sources = Callable[[Machine, Path], Sequence[WatchSource]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
-from lanescope.trace.run import TracingCost, Turns, store_turns
+from lanescope.trace.run import TracingCost, WatchTurns, store_turns
 from lanescope.watching.launcher import Captured, Stopped, program_environment
 from lanescope.watching.session import NotStoredError, Watch, watch
 from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
@@ -28,7 +28,7 @@ TRACING_ROUNDS = 50_000
 TRACING_TURNS = 5
 
 
-def take_turns(request: Watch, count: int, folder: Path) -> Turns | None:
+def take_turns(request: Watch, count: int, folder: Path) -> WatchTurns | None:
     """Run a program so often without and with watching, in turns, and store how long it took.
 
     What it prints is dropped, and it has no input.
@@ -62,7 +62,7 @@ def take_turns(request: Watch, count: int, folder: Path) -> Turns | None:
                 seconds[watching] = lasted
             plain.append(seconds[False])
             watched.append(seconds[True])
-            turns_so_far = Turns(tuple(plain), tuple(watched))
+            turns_so_far = WatchTurns(tuple(plain), tuple(watched))
             store_turns(folder, turns_so_far)
     return turns_so_far
 

@@ -94,7 +94,7 @@ class CommandError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProgramExit:
     """How a program ended.
 
     Attributes
@@ -151,7 +151,7 @@ def resolve_command(
     raise CommandError(f"there is no program {name}{where}{hint or '; check its name'}", _NOT_FOUND)
 
 
-def launch(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+def launch(command: Sequence[str], environment: Mapping[str, str]) -> ProgramExit:
     """Run a program until it ends; processes that it leaves behind are not waited for.
 
     Parameters
@@ -171,7 +171,7 @@ def launch(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
         end_ns = native.watch_time_ns()
     killed_by = -code if code < 0 else None
     exit_code = code if killed_by is None else _KILLED + killed_by
-    return Outcome(exit_code, start_ns, end_ns, program.pid, killed_by)
+    return ProgramExit(exit_code, start_ns, end_ns, program.pid, killed_by)
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -231,7 +231,7 @@ class Captured:
     traceable: bool = field(default=True, init=False)
     notes: tuple[str, ...] = field(default=(), init=False)
 
-    def wait(self, environment: Mapping[str, str] | None = None) -> Outcome:
+    def wait(self, environment: Mapping[str, str] | None = None) -> ProgramExit:
         """Run it until it ends; at once, when the end has been asked for already.
 
         Raises
@@ -247,7 +247,7 @@ class Captured:
                 f"{error.strerror}; look at it, and at TMPDIR"
             ) from error
 
-    def _run(self, environment: Mapping[str, str] | None) -> Outcome:
+    def _run(self, environment: Mapping[str, str] | None) -> ProgramExit:
         files = tempfile.TemporaryFile
         with self.stopped.listening(), files() as output, files() as errors:
             start_ns = native.watch_time_ns()
@@ -270,7 +270,7 @@ class Captured:
         signal = -code if code < 0 else None
         self.seconds = (end_ns - start_ns) * 1e-9
         self.exit_code = code if signal is None else _KILLED + signal
-        return Outcome(self.exit_code, start_ns, end_ns, running.pid, signal)
+        return ProgramExit(self.exit_code, start_ns, end_ns, running.pid, signal)
 
 
 def start_of(pid: int) -> str | None:
@@ -321,7 +321,7 @@ class Waited(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What follows from that."""
 
-    def wait(self, environment: Mapping[str, str]) -> Outcome | None:
+    def wait(self, environment: Mapping[str, str]) -> ProgramExit | None:
         """Return at its end; None where it has no outcome that we can know.
 
         Parameters
@@ -353,7 +353,7 @@ class Launched:
     def __post_init__(self) -> None:
         resolve_command(self.program)
 
-    def wait(self, environment: Mapping[str, str]) -> Outcome:
+    def wait(self, environment: Mapping[str, str]) -> ProgramExit:
         """Run it until it ends."""
         return launch(self.program, environment)
 

@@ -16,7 +16,7 @@ from lanescope.errors import InputError, argument
 from lanescope.machine import Machine, NumaNode
 from lanescope.watching.launcher import Waited
 from lanescope.watching.session import Startup, Watch
-from lanescope.watching.sources import Source
+from lanescope.watching.sources import WatchSource
 from lanescope.watching.sources.calls import CallsSource
 from lanescope.watching.sources.trace import DEFAULT_KINDS, TraceSource
 
@@ -145,12 +145,12 @@ def _require_known(names: tuple[str, ...]) -> None:
             raise InputError(f"there is no source {name!r}; use {', '.join(SOURCES)}")
 
 
-def sources_of_program(request: SourceRequest, folder: Path) -> list[Source]:
+def sources_of_program(request: SourceRequest, folder: Path) -> list[WatchSource]:
     """Return the sources that work in the program, which append to files in `folder`."""
     return [source_of_program(name, request, folder) for name in request.names_in_program]
 
 
-def source_of_program(name: str, request: SourceRequest, folder: Path) -> Source:
+def source_of_program(name: str, request: SourceRequest, folder: Path) -> WatchSource:
     """Return one of `IN_PROGRAMS`."""
     if name == "calls":
         fallback = request.names is None and request.traces
@@ -248,7 +248,7 @@ def _machine() -> Machine:
     return discover()
 
 
-def _sources_of_links(request: SourceRequest, machine: Machine, folder: Path) -> list[Source]:
+def _sources_of_links(request: SourceRequest, machine: Machine, folder: Path) -> list[WatchSource]:
     # only now: what it loads takes longer than many programs
     from lanescope.watching.source_choice import sources_of_links
 

@@ -35,9 +35,9 @@ from lanescope.trace.watch_folder import (
     WatchFolder,
     WatchManifest,
 )
-from lanescope.watching.launcher import Outcome, Waited, program_environment
+from lanescope.watching.launcher import ProgramExit, Waited, program_environment
 from lanescope.watching.signals import deferred
-from lanescope.watching.sources import Source, start_all
+from lanescope.watching.sources import WatchSource, start_all
 
 if TYPE_CHECKING:
     from lanescope.trace.link_error_log import LinkErrorLog
@@ -122,7 +122,7 @@ class Watch:
     machine: Machine
     waited: Waited
     command: str
-    sources: Callable[[Path], Sequence[Source]]
+    sources: Callable[[Path], Sequence[WatchSource]]
     out: Path | None = None
     beside: Callable[[Path], AbstractContextManager[object]] = nullcontext
     max_spool_bytes: int | None = None
@@ -147,7 +147,7 @@ class Startup:
     """
 
     machine: Callable[[], Machine]
-    sources: Callable[[Machine, Path], Sequence[Source]]
+    sources: Callable[[Machine, Path], Sequence[WatchSource]]
     needed_later: Sequence[str] = ()
 
 
@@ -163,7 +163,7 @@ class _Begun:
 
     machine: Machine
     errors: LinkErrorLog
-    sources: tuple[Source, ...]
+    sources: tuple[WatchSource, ...]
     refused: dict[str, SourceRecord | None]
 
 
@@ -180,7 +180,7 @@ class _Starting:
         self._startup, self._folder, self._spool = startup, folder, spool
         self._begun: _Begun | None = None
         self._failure: Exception | None = None
-        self._running: list[Source] = []
+        self._running: list[WatchSource] = []
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
         self._thread.start()
@@ -261,7 +261,7 @@ def watch(request: Watch) -> WatchRun:
         notes=(*request.waited.notes, *elsewhere),
     )
     folder = WatchFolder(out, begun, request.max_spool_bytes, request.most_reserved_bytes)
-    running: list[Source] = []
+    running: list[WatchSource] = []
     ended = outcome = starting = None
     early = False
     try:
@@ -323,7 +323,7 @@ class _Late:
 
     machine: Machine | None = None
     errors: LinkErrorLog | None = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[WatchSource, ...] = ()
     refused: Mapping[str, SourceRecord | None] = field(default_factory=dict)
     records: tuple[SourceRecord, ...] = ()
 
@@ -353,14 +353,14 @@ def _late(starting: _Starting | None) -> _Late:
     return _Late(begun.machine, begun.errors, begun.sources, begun.refused)
 
 
-def _give_up(running: Sequence[Source], starting: _Starting | None) -> None:
+def _give_up(running: Sequence[WatchSource], starting: _Starting | None) -> None:
     for source in running:
         source.stop()
     if starting is not None:
         starting.stop()
 
 
-def _not_stored(error: Exception, outcome: Outcome | None, folder: Path) -> NotStoredError:
+def _not_stored(error: Exception, outcome: ProgramExit | None, folder: Path) -> NotStoredError:
     """Return what is told of a failure after the program's end, whose exit code stays its own."""
     known = isinstance(error, LanescopeError)
     cause = str(error) if known else f"a fault of lanescope's own ({type(error).__name__})"
@@ -386,13 +386,13 @@ def summary_interrupted(ended: WatchManifest, folder: Path, error: Interrupted) 
     )
 
 
-def _stopped(source: Source, refused: SourceRecord | None) -> SourceRecord:
+def _stopped(source: WatchSource, refused: SourceRecord | None) -> SourceRecord:
     if refused is not None:
         return refused
     return from_attributes(SourceRecord, source.stop(), name=source.name, used=True)
 
 
-def _environment(sources: Sequence[Source]) -> Mapping[str, str]:
+def _environment(sources: Sequence[WatchSource]) -> Mapping[str, str]:
     added = program_environment()
     for source in sources:
         added |= source.environment()
@@ -400,7 +400,7 @@ def _environment(sources: Sequence[Source]) -> Mapping[str, str]:
 
 
 def _ended(
-    begun: WatchManifest, outcome: Outcome | None, end_ns: int, records: Sequence[SourceRecord]
+    begun: WatchManifest, outcome: ProgramExit | None, end_ns: int, records: Sequence[SourceRecord]
 ) -> WatchManifest:
     return dataclasses.replace(
         begun,

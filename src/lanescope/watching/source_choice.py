@@ -16,13 +16,13 @@ from lanescope.watching.requests import (
     source_of_program,
     sources_of_program,
 )
-from lanescope.watching.sources import Source, prepare_all
+from lanescope.watching.sources import WatchSource, prepare_all
 from lanescope.watching.sources.counters import CountersSource, ThroughputSource, counts_nvlink
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource
 
 
-def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     """Return the sources of a watch, which append to files in `folder`.
 
     Without names these are, for each GPU, the best counters that say they work, and the copies of
@@ -36,7 +36,7 @@ def sources_for(machine: Machine, request: SourceRequest, folder: Path) -> list[
     return [*sources_of_links(machine, request, folder), *sources_of_program(request, folder)]
 
 
-def sources_of_links(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def sources_of_links(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     """Return those of `sources_for` that observe the machine's links."""
     if request.names is not None:
         names = [name for name in request.names if name not in IN_PROGRAMS]
@@ -49,14 +49,14 @@ def sources_of_links(machine: Machine, request: SourceRequest, folder: Path) -> 
     return [probe for probe in probes if _works(probe, machine)]
 
 
-def counters_for(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def counters_for(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     """Return the best counters that work on all GPUs; those that are named, where some are.
 
     Where some are refused when they are set up, the next best are there, too.
     """
     if request.names is not None:
         return sources_of_links(machine, request, folder)
-    chosen: list[Source] = []
+    chosen: list[WatchSource] = []
     for name in _counting():
         found = _named(name, machine, request, folder)
         if found and all(_works(source, machine) for source in found):
@@ -95,16 +95,16 @@ def require_usable(machine: Machine, request: SourceRequest) -> None:
         )
 
 
-def every_source(machine: Machine, folder: Path) -> list[Source]:
+def every_source(machine: Machine, folder: Path) -> list[WatchSource]:
     """Return each source of each GPU, the best first."""
     return [s for name in SOURCES for s in _named(name, machine, SourceRequest(), folder)]
 
 
-def _works(source: Source, machine: Machine) -> bool:
+def _works(source: WatchSource, machine: Machine) -> bool:
     return source.available(machine).ok
 
 
-def _named(name: str, machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def _named(name: str, machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     return SOURCES[name].make(machine, request, folder)
 
 
@@ -112,7 +112,7 @@ def _usable(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if gpu.unavailable is None]
 
 
-def _pm(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def _pm(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     joined = nvlinked(machine)
     return [
         PmSource(
@@ -126,25 +126,25 @@ def _pm(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
     ]
 
 
-def _counters(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def _counters(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     gpus, linked = _usable(machine), nvlinked(machine)
     one = CountersSource(gpus, folder, period_ns=request.period_ns, nvlinked=linked)
     return [one] if gpus else []
 
 
-def _throughput(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def _throughput(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     return [ThroughputSource(gpu, folder) for gpu in _usable(machine)]
 
 
-def _trace(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def _trace(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     return [source_of_program("trace", request, folder)]
 
 
-def _calls(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def _calls(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     return [source_of_program("calls", request, folder)]
 
 
-def _probe(machine: Machine, request: SourceRequest, folder: Path) -> list[Source]:
+def _probe(machine: Machine, request: SourceRequest, folder: Path) -> list[WatchSource]:
     return [
         ProbeSource(gpu, folder, request.chunk_bytes, request.gentle) for gpu in _usable(machine)
     ]
@@ -162,7 +162,7 @@ class SourceKind:
         Whether it counts bytes of links; the first of these that works watches by default.
     """
 
-    make: Callable[[Machine, SourceRequest, Path], list[Source]]
+    make: Callable[[Machine, SourceRequest, Path], list[WatchSource]]
     counts: bool = False
 
 

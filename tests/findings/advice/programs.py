@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from lanescope.machine import Gpu, Machine, NumaNode
-from lanescope.trace.codes import What
+from lanescope.trace.codes import OperationCode
 from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.trace.timeline import Operations, Process, Timeline
 
@@ -45,7 +45,7 @@ class Program:
         )
         begun = self.now
         end = self._run("in" if down else "out", stream, lasts + (4.0 if wait else 0.0), 2.0, {
-            "what": What.COPY,
+            "what": OperationCode.COPY,
             "bytes": size,
             "source_kind": ends[0],
             "destination_kind": ends[1],
@@ -58,7 +58,7 @@ class Program:
         self.rows[-1] |= {"call_start_ns": round(begun * US), "call_end_ns": round(self.now * US)}
 
     def kernel(self, lasts: float, *, stream: int = 7) -> None:
-        self._run("work", stream, lasts, 3.0, {"what": What.KERNEL, "asynchronous": True})
+        self._run("work", stream, lasts, 3.0, {"what": OperationCode.KERNEL, "asynchronous": True})
 
     def wait(self) -> None:
         """Wait for all that was handed over."""

@@ -13,7 +13,7 @@ from lanescope.errors import InputError
 from lanescope.findings.advice import advise
 from lanescope.findings.advice.lanes import samples
 from lanescope.studies.advise import Advised
-from lanescope.trace.codes import What
+from lanescope.trace.codes import OperationCode
 from lanescope.trace.timeline import Operations
 from lanescope.units.estimate import Estimate, TimeCurve
 from tests.findings.advice.made_up import LINK, PINNED_ONLY, Simple
@@ -38,7 +38,9 @@ def anything(seed):
         ends = (dice.choice([PAGEABLE, PAGEABLE, PINNED, MANAGED, 0]), DEVICE)
         source, destination = (ends if down else ends[::-1]) if copy else (0, 0)
         rows.append({
-            "what": What.COPY if copy else dice.choice([What.KERNEL, What.MEMSET]),
+            "what": OperationCode.COPY
+            if copy
+            else dice.choice([OperationCode.KERNEL, OperationCode.MEMSET]),
             **{"pid": dice.choice([7, 7, 8]), "device": dice.choice([0, 0, 1]), "context": 1},
             **{"stream": dice.choice([7, 8]), "thread": dice.choice([7, 9])},
             **{"correlation": dice.choice([number + 1, 0]), "asynchronous": dice.random() < 0.5},

@@ -15,7 +15,7 @@ from lanescope.machine.machine import Link
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.rectangles import covered_ns
 from lanescope.trace.summarise import summarise
-from lanescope.trace.timeline import Operations, Timeline, What
+from lanescope.trace.timeline import OperationCode, Operations, Timeline
 from tests.trace.timelines import MS, PAGEABLE, US, S, copies, timeline
 
 MIB = 1 << 20
@@ -135,7 +135,9 @@ def test_copies_of_different_streams_are_no_batch() -> None:
 
 def kernels(start_ns: int, lasts_ns: int = 500 * US, count: int = 100) -> Operations:
     start = start_ns + np.arange(count) * MS
-    return Operations.of(start_ns=start, end_ns=start + lasts_ns, what=np.full(count, What.KERNEL))
+    return Operations.of(
+        start_ns=start, end_ns=start + lasts_ns, what=np.full(count, OperationCode.KERNEL)
+    )
 
 
 def test_copies_and_kernels_in_turns_could_overlap() -> None:

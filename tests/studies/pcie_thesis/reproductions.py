@@ -21,7 +21,7 @@ from lanescope.studies.pcie_thesis.reproduction import (
     programs_for,
     turns,
 )
-from lanescope.trace.codes import Direction
+from lanescope.trace.codes import DirectionCode
 from lanescope.trace.columns import write_columns
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
@@ -42,9 +42,9 @@ SLOWER = {Mode.PLAIN: 1.0, Mode.SOURCES: 1.02, Mode.PROBE: 1.1}
 
 def steps_of(operations: Operations) -> tuple[Step, ...]:
     """Steps as the program would have told them: its copies, and the kernels as one."""
-    copies = operations.rows(np.isin(operations.direction, (Direction.H2D, Direction.D2H)))
+    copies = operations.rows(np.isin(operations.direction, (DirectionCode.H2D, DirectionCode.D2H)))
     rows = [
-        (int(s), int(e), int(b * (w == Direction.H2D)), int(b * (w == Direction.D2H)))
+        (int(s), int(e), int(b * (w == DirectionCode.H2D)), int(b * (w == DirectionCode.D2H)))
         for s, e, b, w in zip(
             copies.start_ns, copies.end_ns, copies.bytes, copies.direction, strict=True
         )

@@ -22,8 +22,8 @@ from lanescope.findings.trace.links import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import Predictor
 from lanescope.prediction.stored_parameters import machine_key
-from lanescope.trace.codes import Direction as CopyDirection
-from lanescope.trace.codes import What
+from lanescope.trace.codes import DirectionCode as CopyDirection
+from lanescope.trace.codes import OperationCode
 from lanescope.trace.limits import Ceilings
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchManifest, WatchRun
@@ -292,7 +292,8 @@ def _notes(
             "link and the host's memory to itself."
         )
     moves = (
-        bool((piece.what == What.MIGRATION).any()) for piece in run.timeline.operations.pieces()
+        bool((piece.what == OperationCode.MIGRATION).any())
+        for piece in run.timeline.operations.pieces()
     )
     if any(moves):
         notes.append("Pages of managed memory moved, too; that is not modelled.")

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lanescope.trace.codes import BoolArray, CodeArray, Direction, IntArray, MemoryKind, What
+from lanescope.trace.codes import (
+    BoolArray,
+    CodeArray,
+    DirectionCode,
+    IntArray,
+    MemoryKind,
+    OperationCode,
+)
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import union
 from lanescope.trace.side_tables import HostCopies
@@ -173,15 +180,17 @@ class _Ends:
 
 def is_over_link(operations: Operations) -> BoolArray:
     """Return where a copy goes between the host and a GPU."""
-    directions = np.isin(operations.direction, (Direction.H2D, Direction.D2H))
+    directions = np.isin(operations.direction, (DirectionCode.H2D, DirectionCode.D2H))
     over: BoolArray = directions & operations.is_copy & (operations.bytes > 0)
     return over
 
 
 def is_work(operations: Operations) -> BoolArray:
     """Return where a GPU worked without its link: kernels, memsets, copies within it."""
-    inside = operations.is_copy & (operations.direction == Direction.D2D)
-    work: BoolArray = np.isin(operations.what, (What.KERNEL, What.MEMSET)) | inside
+    inside = operations.is_copy & (operations.direction == DirectionCode.D2D)
+    work: BoolArray = (
+        np.isin(operations.what, (OperationCode.KERNEL, OperationCode.MEMSET)) | inside
+    )
     return work
 
 
@@ -354,7 +363,7 @@ def _at_the_same_time(rows: Operations, over: BoolArray, stream: IntArray) -> In
 
 
 def _lane(rows: Operations, over: BoolArray, stream: IntArray, contents: Numbers) -> OperationLane:
-    down = rows.direction == Direction.H2D
+    down = rows.direction == DirectionCode.H2D
     kind = np.where(over, np.where(down, IN, OUT), WORK).astype(np.int8)
     return OperationLane(
         kind,

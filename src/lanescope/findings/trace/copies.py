@@ -18,7 +18,7 @@ from lanescope.findings.trace.evidence import (
     path_rate,
 )
 from lanescope.trace.busy import GpuTime
-from lanescope.trace.codes import BoolArray, Direction, FloatArray, MemoryKind
+from lanescope.trace.codes import BoolArray, DirectionCode, FloatArray, MemoryKind
 from lanescope.trace.limits import DIRECTIONS
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
@@ -36,7 +36,7 @@ def pageable_async(operations: Operations, limits: Limits) -> Iterator[Finding]:
     They are neither fast nor asynchronous.
     """
     gpus = sorted(operations.values("device", _is_pageable))
-    for gpu, (direction, code) in product(gpus, enumerate((Direction.H2D, Direction.D2H))):
+    for gpu, (direction, code) in product(gpus, enumerate((DirectionCode.H2D, DirectionCode.D2H))):
         rows = _pageable_of(operations, gpu, code)
         if len(rows) and covered_ns(rows.start_ns, rows.end_ns) * 1e-9 >= _LEAST_SECONDS:
             yield _pageable(rows, operations, gpu, direction, limits)
@@ -167,7 +167,7 @@ def tiny_copies(operations: Operations, limits: Limits) -> Iterator[Finding]:
         tiny = _is_tiny(piece)
         counts.update(zip(piece.device[tiny].tolist(), piece.direction[tiny].tolist(), strict=True))
     for gpu in sorted({gpu for gpu, _ in counts}):
-        for direction, code in enumerate((Direction.H2D, Direction.D2H)):
+        for direction, code in enumerate((DirectionCode.H2D, DirectionCode.D2H)):
             if counts[gpu, code] < _LEAST_COPIES:
                 continue
             rows = _tiny_of(operations, gpu, code)

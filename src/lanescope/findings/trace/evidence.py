@@ -9,7 +9,7 @@ import numpy as np
 
 from lanescope.document.contents import Finding
 from lanescope.findings.code import CUDA, languages, snippets
-from lanescope.trace.codes import BoolArray, Direction, FloatArray, IntArray, among
+from lanescope.trace.codes import BoolArray, DirectionCode, FloatArray, IntArray, among
 from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
 from lanescope.trace.timeline import Timeline
@@ -195,7 +195,7 @@ def path_rate(
     The median of its own large copies from or to these kinds of host memory; without
     enough of them what the link can carry; None when that is unknown too.
     """
-    code = (Direction.H2D, Direction.D2H)[direction]
+    code = (DirectionCode.H2D, DirectionCode.D2H)[direction]
 
     def is_large(o: Operations) -> BoolArray:
         chosen: BoolArray = o.is_copy & (o.direction == code) & (o.bytes >= LARGE_BYTES)

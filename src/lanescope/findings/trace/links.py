@@ -11,7 +11,7 @@ from lanescope.document.contents import Finding
 from lanescope.findings.trace.evidence import Limits, bytes_text, copies_text, finding, path_rate
 from lanescope.machine import Link, Machine, PcieLink
 from lanescope.machine.pcie import is_trained_down, payload_gbs
-from lanescope.trace.codes import Direction, IntArray, MemoryKind
+from lanescope.trace.codes import DirectionCode, IntArray, MemoryKind
 from lanescope.trace.limits import DIRECTIONS, Ceilings, pcie_links
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import covered_ns
@@ -52,7 +52,7 @@ def far_by_direction(
     for gpu in np.unique(rows.device).tolist():
         if gpu not in homes or len(machine.nodes) < 2:
             continue
-        for direction, code in enumerate((Direction.H2D, Direction.D2H)):
+        for direction, code in enumerate((DirectionCode.H2D, DirectionCode.D2H)):
             mine = np.flatnonzero((rows.device == gpu) & (rows.direction == code))
             known = mine[called.node[mine] >= 0]
             far = known[called.node[known] != homes[gpu]]
@@ -194,7 +194,7 @@ def resent(timeline: Timeline) -> Iterator[Finding]:
     if not called.hashed.any():
         return
     for gpu in np.unique(rows.device).tolist():
-        mine = np.flatnonzero((rows.device == gpu) & (rows.direction == Direction.H2D))
+        mine = np.flatnonzero((rows.device == gpu) & (rows.direction == DirectionCode.H2D))
         sent, calls = rows.rows(mine), called.rows(mine)
         found = _unchanged(sent, sent.rows(sent_again(calls)), calls, gpu)
         if found is not None:

@@ -28,7 +28,7 @@ from lanescope.studies.pcie_thesis.reproduction import (
 from lanescope.watching.launcher import Captured, Stopped
 from lanescope.watching.session import NotStoredError, Watch
 from lanescope.watching.session import watch as run_watch
-from lanescope.watching.sources import Source
+from lanescope.watching.sources import WatchSource
 from lanescope.watching.sources.counters import CountersSource, ThroughputSource
 from lanescope.watching.sources.pm import PmSource
 from lanescope.watching.sources.probe import ProbeSource
@@ -108,7 +108,7 @@ def carry_out(folder: ReproductionFolder, progress: Progress | None = None) -> i
     return stopped.signal
 
 
-def sources_of(mode: Mode, gpu: Gpu, folder: Path) -> Sequence[Source]:
+def sources_of(mode: Mode, gpu: Gpu, folder: Path) -> Sequence[WatchSource]:
     """Return what watches one GPU in one way, whether or not it works here."""
     if mode is Mode.PROBE:
         return (ProbeSource(gpu, folder),)
@@ -123,7 +123,7 @@ def sources_of(mode: Mode, gpu: Gpu, folder: Path) -> Sequence[Source]:
 def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped) -> Done:
     gpu = next(gpu for gpu in request.machine.gpus if gpu.index == request.gpu)
 
-    def sources(folder: Path) -> Sequence[Source]:
+    def sources(folder: Path) -> Sequence[WatchSource]:
         return sources_of(turn.mode, gpu, folder)
 
     def watched(waited: Idle | Captured) -> None:

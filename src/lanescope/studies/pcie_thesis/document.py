@@ -52,7 +52,7 @@ from lanescope.studies.pcie_thesis.results import (
     StepResults,
 )
 from lanescope.studies.pcie_thesis.sources import SOURCES
-from lanescope.trace.codes import Direction, FloatArray, IntArray
+from lanescope.trace.codes import DirectionCode, FloatArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
 from lanescope.trace.rectangles import rectangles
@@ -390,7 +390,7 @@ def counted_line(payload: Payload, direction: int, begin_ns: int, end_ns: int) -
 
 def traced_line(operations: Operations, direction: int, begin_ns: int, end_ns: int) -> Line:
     """Return the rate of traced copies of one direction in GB/s, each with an even rate."""
-    own = operations.rows(operations.direction == (Direction.H2D, Direction.D2H)[direction])
+    own = operations.rows(operations.direction == (DirectionCode.H2D, DirectionCode.D2H)[direction])
     times, columns = rectangles([own], (begin_ns, end_ns))
     lasted = np.where(columns[:, 1] > 0, columns[:, 1], np.nan)
     return _few(times, columns[:, 0] / lasted)

@@ -13,7 +13,7 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.studies.pcie_thesis.reproduction import Step, moved, moving
 from lanescope.studies.pcie_thesis.results import Pair, Payload, SourceResults, pair_of, quantity
-from lanescope.trace.codes import Direction, FloatArray, IntArray
+from lanescope.trace.codes import DirectionCode, FloatArray, IntArray
 from lanescope.trace.limits import pcie_links
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import PROBE_DIRECTIONS, Episode, Probe, Sign, episodes
@@ -29,7 +29,7 @@ LEAST_BYTES = 1 << 20
 #: What watches in a turn with all sources, the finest first.
 SOURCES = ("pm", "counters", "throughput", "trace")
 
-_DIRECTIONS = (Direction.H2D, Direction.D2H)
+_DIRECTIONS = (DirectionCode.H2D, DirectionCode.D2H)
 _BYTES = (
     "Payload in the steps that copy and two records around them; packets' overhead and what "
     "watching causes are taken off by the default model, which is not fitted to the trace."
@@ -172,7 +172,7 @@ def _traced(source: SourceResults, watched: Sequence[Watched]) -> SourceResults:
     )
 
 
-def _fastest_copy(traced: Operations, direction: Direction) -> float | None:
+def _fastest_copy(traced: Operations, direction: DirectionCode) -> float | None:
     large = traced.rows((traced.direction == direction) & (traced.bytes >= LEAST_BYTES))
     rates = bandwidths_gbs(large.bytes.astype(np.float64), large.seconds)
     known = rates[np.isfinite(rates)]

@@ -33,7 +33,7 @@ from lanescope.report.format import (
 from lanescope.results import Result, median_interval
 from lanescope.store.run import Run
 from lanescope.studies.runs.values import PathRow, path_rows
-from lanescope.trace.codes import Direction, FloatArray, MemoryKind
+from lanescope.trace.codes import DirectionCode, FloatArray, MemoryKind
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchRun
 
@@ -241,7 +241,7 @@ class GroupKey(NamedTuple):
         """The group in words, such as ``h2d of pinned memory, asynchronous, 4 MiB``."""
         memory = f" of {MemoryKind(self.memory).label} memory" if self.memory else ""
         how = "asynchronous" if self.asynchronous else "synchronous"
-        return f"{Direction(self.direction).label}{memory}, {how}, {bytes_text(self.bytes)}"
+        return f"{DirectionCode(self.direction).label}{memory}, {how}, {bytes_text(self.bytes)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,7 @@ def _notes(before: WatchRun, after: WatchRun, found: Sequence[WatchChange]) -> I
             count = (one.before if name == "A" else one.after).count
             if not count:
                 continue
-            label = Direction(one.key.direction).label
+            label = DirectionCode(one.key.direction).label
             copied[label] = copied.get(label, 0) + count * one.key.bytes
         words = ", ".join(f"{label} {sum_text(size)}" for label, size in sorted(copied.items()))
         yield f"{name} copied {words or 'nothing'}."

@@ -62,7 +62,7 @@ class SourceReport:
     learned: SampleLearning | None = None
 
 
-class Source(Protocol):
+class WatchSource(Protocol):
     """Something that watches.
 
     Attributes
@@ -111,7 +111,7 @@ class Settling(Protocol):
         """Wait until that is known, for seconds at most: what changes then loses no byte."""
 
 
-def prepare_all(sources: Sequence[Source]) -> list[NotMeasuredError | None]:
+def prepare_all(sources: Sequence[WatchSource]) -> list[NotMeasuredError | None]:
     """Prepare sources and return for each what stands in its way; None when nothing does.
 
     One that is prepared already takes no time.
@@ -126,7 +126,7 @@ def prepare_all(sources: Sequence[Source]) -> list[NotMeasuredError | None]:
         return list(threads.map(_prepared, sources))
 
 
-def _prepared(source: Source) -> NotMeasuredError | None:
+def _prepared(source: WatchSource) -> NotMeasuredError | None:
     try:
         source.prepare()
     except NotMeasuredError as error:
@@ -134,7 +134,9 @@ def _prepared(source: Source) -> NotMeasuredError | None:
     return None
 
 
-def start_all(sources: Sequence[Source], running: list[Source]) -> dict[str, SourceRecord | None]:
+def start_all(
+    sources: Sequence[WatchSource], running: list[WatchSource]
+) -> dict[str, SourceRecord | None]:
     """Start all sources; what stands in the way of one is told and harms nobody.
 
     Those that run are added to `running`, also when somebody interrupts. It returns when it is
