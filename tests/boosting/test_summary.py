@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.boosting.running import Turns
+from lanescope.boosting.running import BoostTurns
 from lanescope.boosting.tally import (
     DIRECTIONS,
     REASONS,
-    Compared,
+    ComparedCopies,
     Count,
     Tally,
     as_dict,
@@ -21,20 +21,20 @@ from lanescope.boosting.tally import (
     sum_of,
 )
 
-NONE, UNKNOWN = Count(), Compared()
-NOTHING = Tally(0, {n: Count() for n in DIRECTIONS}, {n: Compared() for n in DIRECTIONS}, {})
+NONE, UNKNOWN = Count(), ComparedCopies()
+NOTHING = Tally(0, {n: Count() for n in DIRECTIONS}, {n: ComparedCopies() for n in DIRECTIONS}, {})
 
 
 def tally_of(
     carried: Count = NONE,
-    compared: Compared = UNKNOWN,
+    compared: ComparedCopies = UNKNOWN,
     by_driver: dict[tuple[str, str], Count] | None = None,
     **others: object,
 ) -> Tally:
     return Tally(
         1,
         {"h2d": carried, "d2h": Count(), "either": Count()},
-        {"h2d": compared, "d2h": Compared(), "either": Compared()},
+        {"h2d": compared, "d2h": ComparedCopies(), "either": ComparedCopies()},
         by_driver or {},
         **others,  # type: ignore[arg-type]
     )
@@ -46,7 +46,7 @@ def lines(tally: Tally, *, dry_run: bool = False) -> list[str]:
 
 def test_a_gain_is_reported_with_what_it_is_known_of() -> None:
     whole, part = Count(100, 14 << 30, 0.41), Count(98, 13 << 30, 0.38)
-    known = Compared(part, 1.3)
+    known = ComparedCopies(part, 1.3)
     by_driver = {
         ("compared", "h2d"): Count(3, 3 << 27, 0.03),
         ("small", "h2d"): Count(1000, 5 << 20),
@@ -86,12 +86,12 @@ def test_no_process_is_reported(dry_run: bool) -> None:
 
 
 def test_turns_are_reported_for_gain_and_loss() -> None:
-    assert Turns().text() == ""
-    assert Turns((2.0, 3.0, 2.5), (1.5, 1.7, 1.6)).text() == (
+    assert BoostTurns().text() == ""
+    assert BoostTurns((2.0, 3.0, 2.5), (1.5, 1.7, 1.6)).text() == (
         "In 3 turns with and without, the program ended 0.9 s earlier boosted: 1.6 s (1.5 to 1.7) "
         "in place of 2.5 s (2 to 3); medians, least to most."
     )
-    assert "ended 0.5 s later boosted" in Turns((1.0,), (1.5,)).text()
+    assert "ended 0.5 s later boosted" in BoostTurns((1.0,), (1.5,)).text()
 
 
 def test_each_reason_has_its_words() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer
+from lanescope.compression.deciding import Decision, Sampled, Transfer, TransferOutcome
 from lanescope.compression.rule import (
     CODECS_BY_DTYPE,
     CodecCost,
@@ -39,10 +39,10 @@ class Simulated:
     raw_seconds: float = 0.0
     sent: int = 0
     compressed: int = 0
-    _untold: list[tuple[Transfer, Decision, Outcome]] = field(default_factory=list)
+    _untold: list[tuple[Transfer, Decision, TransferOutcome]] = field(default_factory=list)
     _sample: tuple[Transfer, list[Sampled]] | None = None
 
-    def outcome(self, transfer: Transfer, decision: Decision) -> Outcome:
+    def outcome(self, transfer: Transfer, decision: Decision) -> TransferOutcome:
         ratio = self.ratios.get(decision.codec, 1 / EXPANSION)
         if decision.compress:
             seconds = compressed_seconds(transfer.bytes, ratio, self.cost, self.link)
@@ -52,7 +52,7 @@ class Simulated:
         # evenly spread over -jitter to jitter, without chance: multiples of the golden ratio
         spread = 2 * ((self.sent * 0.6180339887) % 1) - 1
         seconds *= 1 + self.jitter * spread
-        return Outcome(seconds, transfer.bytes, wire, decision.compress)
+        return TransferOutcome(seconds, transfer.bytes, wire, decision.compress)
 
     def look(self, decider, transfer: Transfer) -> None:
         if self._sample is not None:

@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lanescope.compression.meeting import Line, read_packet
+from lanescope.compression.meeting import PeerConnection, read_packet
 from lanescope.errors import LanescopeError
 
 LONG = 20.0
@@ -18,7 +18,7 @@ LONG = 20.0
 @pytest.mark.parametrize("how", ["stop", "close"])
 def test_it_stops_while_another_thread_waits_for_a_message(how: str) -> None:
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    line = Line(here, lambda over: None, lambda: None, LONG)
+    line = PeerConnection(here, lambda over: None, lambda: None, LONG)
     line_reads = Event()
     real = line._wait_for
 
@@ -51,7 +51,7 @@ def test_an_end_is_registered_once_for_all_lines() -> None:
 
     def opened() -> int:
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        line = Line(here, lambda over: None, lambda: None, LONG)
+        line = PeerConnection(here, lambda over: None, lambda: None, LONG)
         line.close()
         there.close()
         return len(util._finalizer_registry)  # type: ignore[attr-defined]

@@ -471,14 +471,14 @@ def test_who_does_not_come_is_an_error_in_time(tmp_path, place):
 def test_another_version_is_refused(tmp_path, monkeypatch):
     versions = iter(["1", "2"])
     told = []
-    real = meeting.Line.tell
+    real = meeting.PeerConnection.tell
 
     def tell(self, message):
         if "version" in message:
             message = message | {"version": next(versions)}
         real(self, message)
 
-    monkeypatch.setattr(meeting.Line, "tell", tell)
+    monkeypatch.setattr(meeting.PeerConnection, "tell", tell)
 
     def receive():
         with pytest.raises(LanescopeError, match="use the same in both"):

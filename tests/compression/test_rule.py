@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lanescope._core import native
-from lanescope.compression.deciding import Outcome, Transfer
+from lanescope.compression.deciding import Transfer, TransferOutcome
 from lanescope.compression.rule import CODECS_BY_DTYPE, CodecCost, LinkCost, Rule
 from tests.compression.simulated import MIB, NVLINK, PCIE, Simulated
 
@@ -22,7 +22,7 @@ def timed(one):
     """Return a rule that knows what such a transfer takes as it is."""
     rule = Rule()
     for _ in range(2):
-        rule.learn(one, rule.decide(one), Outcome(1.2e-3, one.bytes, one.bytes, False))
+        rule.learn(one, rule.decide(one), TransferOutcome(1.2e-3, one.bytes, one.bytes, False))
     return rule
 
 
@@ -154,7 +154,7 @@ def test_two_losses_turn_it_off_for_that_size_only_and_one_does_not():
     for _ in range(2):
         decision = rule.decide(small)
         assert decision.compress
-        rule.learn(small, decision, Outcome(0.1, small.bytes, small.bytes // 2, True))
+        rule.learn(small, decision, TransferOutcome(0.1, small.bytes, small.bytes // 2, True))
     assert not rule.decide(small).compress
     # two may go as they are, as the link may have changed
     assert any(rule.decide(large).compress for _ in range(3))
@@ -341,7 +341,7 @@ def test_no_room_is_no_outcome_of_a_trial():
     rule = timed(one)
     trial = rule.decide(one)
     assert trial.compress
-    rule.learn(one, trial, Outcome(1.2e-3, one.bytes, one.bytes, False))
+    rule.learn(one, trial, TransferOutcome(1.2e-3, one.bytes, one.bytes, False))
     assert rule.decide(one).compress
 
 
@@ -424,6 +424,6 @@ def test_a_codec_that_does_not_take_the_values_is_never_tried():
         transfer = Transfer("", "g0>g1", dtype, 256 << 20)
         for _ in range(3):
             decision = rule.decide(transfer)
-            raw = Outcome(1e-3, transfer.bytes, transfer.bytes, False)
+            raw = TransferOutcome(1e-3, transfer.bytes, transfer.bytes, False)
             rule.learn(transfer, decision, raw)
         assert decision.compress is taken, decision.reason

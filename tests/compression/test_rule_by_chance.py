@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from lanescope.compression.deciding import Outcome, Sampled, Transfer
+from lanescope.compression.deciding import Sampled, Transfer, TransferOutcome
 from lanescope.compression.rule import (
     AT_BEST,
     CODECS_BY_DTYPE,
@@ -81,7 +81,7 @@ class Workload:
             decision = rule.decide(transfer)
             seconds = coded[decision.codec] if decision.compress else as_it_is
             wire = self.size / ratios[decision.codec] if decision.compress else self.size
-            outcome = Outcome(seconds, self.size, round(wire), decision.compress)
+            outcome = TransferOutcome(seconds, self.size, round(wire), decision.compress)
             rule.learn(transfer, decision, outcome)
             raw, always, ruled = raw + as_it_is, always + min(coded.values()), ruled + seconds
         return Gains(raw / always, raw / ruled)

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from lanescope._core import native
-from lanescope.compression.deciding import Outcome, Sampled, Transfer
+from lanescope.compression.deciding import Sampled, Transfer, TransferOutcome
 from lanescope.compression.rule import (
     AT_BEST,
     CodecCost,
@@ -56,7 +56,7 @@ class Device:
             compressed = False
         held_up = chance.choice([1, 5]) if chance.random() < 0.02 else 1
         seconds *= held_up * chance.uniform(0.97, 1.05)
-        return Outcome(seconds, transfer.bytes, wire, compressed)
+        return TransferOutcome(seconds, transfer.bytes, wire, compressed)
 
     def change(self):
         chance = self.chance

@@ -14,7 +14,7 @@ dist = pytest.importorskip("torch.distributed")
 if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("this PyTorch has no gloo", allow_module_level=True)
 
-from lanescope.compression.meeting import InStore, Line, connect, listen  # noqa: E402
+from lanescope.compression.meeting import InStore, PeerConnection, connect, listen  # noqa: E402
 from lanescope.torch import ranks, routes  # noqa: E402
 from tests.pytorch.ranks import GONE, run  # noqa: E402
 
@@ -24,7 +24,7 @@ def meet_and_end(rank: int, how: str) -> tuple[dict[str, Any], list[bool]]:
     place = InStore(routes.store_of(dist.group.WORLD), "a channel")
     connection = (listen if rank == 0 else connect)(place, 10)
     ends: list[bool] = []
-    line = Line(connection, ends.append, lambda: None, 10)
+    line = PeerConnection(connection, ends.append, lambda: None, 10)
     line.tell({"from": rank})
     said = line.hear(10)
     if rank == 1:

@@ -228,7 +228,7 @@ def why_unable(
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class BoostTurns:
     """How long a program took.
 
     Attributes
@@ -255,7 +255,7 @@ class Turns:
 
 def take_turns(
     program: Sequence[str], environment: Mapping[str, str], options: BoostOptions, count: int
-) -> Turns:
+) -> BoostTurns:
     """Run a program so often with and without a boost, in turns.
 
     What it prints is dropped, and it has no input.
@@ -275,7 +275,7 @@ def take_turns(
     InputError
         If it ends with an error, or there is no place for temporary files.
     """
-    done = Turns()
+    done = BoostTurns()
     stopped = Stopped()
     with stopped.listening():
         for number in range(count):
@@ -285,7 +285,7 @@ def take_turns(
                 if lasted is None:
                     return done
                 seconds[boosts] = lasted
-            done = Turns((*done.plain, seconds[False]), (*done.boosted, seconds[True]))
+            done = BoostTurns((*done.plain, seconds[False]), (*done.boosted, seconds[True]))
     return done
 
 

@@ -69,7 +69,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedCopies:
     """Carried copies of which is known, by like copies of the run, what the driver takes.
 
     Attributes
@@ -83,8 +83,10 @@ class Compared:
     carried: Count = Count()
     driver_seconds: float = 0.0
 
-    def __add__(self, other: Compared) -> Compared:
-        return Compared(self.carried + other.carried, self.driver_seconds + other.driver_seconds)
+    def __add__(self, other: ComparedCopies) -> ComparedCopies:
+        return ComparedCopies(
+            self.carried + other.carried, self.driver_seconds + other.driver_seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Tally:
 
     processes: int
     carried: dict[str, Count]
-    compared: dict[str, Compared]
+    compared: dict[str, ComparedCopies]
     by_driver: dict[tuple[str, str], Count]
     setup_seconds: float = 0.0
     ring_bytes: int = 0
@@ -132,9 +134,9 @@ class Tally:
         """Return what was carried, both ways."""
         return sum(self.carried.values(), Count())
 
-    def all_compared(self) -> Compared:
+    def all_compared(self) -> ComparedCopies:
         """Return what is known of the driver's time for these."""
-        return sum(self.compared.values(), Compared())
+        return sum(self.compared.values(), ComparedCopies())
 
     def by_reason(self) -> dict[str, Count]:
         """Return what the driver carried, by reason, those of the most bytes first."""
@@ -178,7 +180,7 @@ def read_tally(path: Path) -> Tally | None:
     return Tally(
         1,
         carried,
-        {name: Compared(compared[name], driver_seconds[name]) for name in DIRECTIONS},
+        {name: ComparedCopies(compared[name], driver_seconds[name]) for name in DIRECTIONS},
         {key: count for key, count in by_driver.items() if count.copies},
         setup_ns * 1e-9,
         ring_bytes,
@@ -206,7 +208,10 @@ def sum_of(tallies: Iterable[Tally]) -> Tally:
     return Tally(
         sum(one.processes for one in all_of_them),
         {name: sum((one.carried[name] for one in all_of_them), Count()) for name in DIRECTIONS},
-        {name: sum((one.compared[name] for one in all_of_them), Compared()) for name in DIRECTIONS},
+        {
+            name: sum((one.compared[name] for one in all_of_them), ComparedCopies())
+            for name in DIRECTIONS
+        },
         by_driver,
         sum(one.setup_seconds for one in all_of_them),
         sum(one.ring_bytes for one in all_of_them),
@@ -317,7 +322,7 @@ def _carried(tally: Tally) -> list[str]:
     return [f"Carried {_text(found)}: {ways}.{_gain(tally.all_compared(), found)}"]
 
 
-def _gain(compared: Compared, found: Count) -> str:
+def _gain(compared: ComparedCopies, found: Count) -> str:
     if not compared.carried.copies:
         return (
             " What the driver takes for such copies is not known: there were too few, or they "

@@ -14,7 +14,7 @@ from lanescope.errors import LanescopeError
 from lanescope.units.values import File, OneOf, Whole
 
 if TYPE_CHECKING:
-    from lanescope.boosting.running import Boosted, BoostOptions, Turns
+    from lanescope.boosting.running import Boosted, BoostOptions, BoostTurns
 
 
 @combines(
@@ -110,7 +110,12 @@ def boost(
 
 
 def _tell(
-    done: Boosted, options: BoostOptions, json: Path | None, turns: Turns | None, *, quiet: bool
+    done: Boosted,
+    options: BoostOptions,
+    json: Path | None,
+    turns: BoostTurns | None,
+    *,
+    quiet: bool,
 ) -> None:
     from lanescope.boosting.tally import as_dict, lines_of
 

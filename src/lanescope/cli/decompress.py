@@ -31,7 +31,7 @@ from lanescope.errors import InputError
 from lanescope.units.values import Value
 
 if TYPE_CHECKING:
-    from lanescope.compression.container import Stored
+    from lanescope.compression.container import StoredSegment
     from lanescope.compression.files import CompressedFile
 
 
@@ -122,7 +122,7 @@ def _list(opened: CompressedFile, json: bool) -> None:
     from lanescope.cli.output import print_blocks
     from lanescope.document.blocks import ColumnOf, Kind, Table
 
-    columns: list[ColumnOf[Stored]] = [
+    columns: list[ColumnOf[StoredSegment]] = [
         ColumnOf("array", lambda one: "–" if one.name is None else one.name),
         ColumnOf("type", lambda one: one.dtype),
         ColumnOf("shape", lambda one: " × ".join(map(str, one.shape)) or "one value"),
@@ -137,15 +137,15 @@ def _list(opened: CompressedFile, json: bool) -> None:
     print_blocks([Table.of(title, columns, index.segments)])
 
 
-def _ratio(one: Stored) -> float | None:
+def _ratio(one: StoredSegment) -> float | None:
     return one.segment.bytes / one.stored_bytes if one.stored_bytes else None
 
 
-def _codecs_text(one: Stored) -> str:
+def _codecs_text(one: StoredSegment) -> str:
     return ", ".join(one.codecs) + (" of differences" if one.needs_base else "")
 
 
-def _fields(one: Stored) -> dict[str, Any]:
+def _fields(one: StoredSegment) -> dict[str, Any]:
     return {
         "name": one.name,
         "dtype": one.dtype,

@@ -27,7 +27,7 @@ from lanescope.compression.arrays import (
     DTYPES,
     SUFFIXES,
     TURNED,
-    Entry,
+    ArrayEntry,
     Opened,
     Values,
     dtype_name,
@@ -70,7 +70,7 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class FileSegment:
     """A part of a file: an array, or bytes that are none.
 
     Attributes
@@ -92,7 +92,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class SegmentedFile:
     """A file in its segments.
 
     Attributes
@@ -102,10 +102,10 @@ class Cut:
     """
 
     kind: str
-    segments: tuple[Segment, ...]
+    segments: tuple[FileSegment, ...]
 
 
-def cut(path: Path, file: BinaryIO, dtype: str | None = None) -> Cut:
+def cut(path: Path, file: BinaryIO, dtype: str | None = None) -> SegmentedFile:
     """Return the segments of an open file, whose end of the name says what it is.
 
     Parameters
@@ -129,21 +129,21 @@ def cut(path: Path, file: BinaryIO, dtype: str | None = None) -> Cut:
     kind = dtype or SUFFIXES.get(suffix, "uint8")
     if kind not in DTYPES:
         raise InputError(f"{argument.dtype} {kind!r} is not known; give one of {', '.join(DTYPES)}")
-    values = Segment(None, kind, (size // value_bytes(kind),))
-    return Cut(RAW, _with_rest([values], size))
+    values = FileSegment(None, kind, (size // value_bytes(kind),))
+    return SegmentedFile(RAW, _with_rest([values], size))
 
 
-def _with_rest(segments: list[Segment], size: int) -> tuple[Segment, ...]:
+def _with_rest(segments: list[FileSegment], size: int) -> tuple[FileSegment, ...]:
     """Return segments with the bytes behind them, where there are some."""
     rest = size - sum(one.bytes for one in segments)
     return tuple([*segments, _bytes(rest)] if rest else segments)
 
 
-def _bytes(count: int) -> Segment:
-    return Segment(None, "uint8", (count,))
+def _bytes(count: int) -> FileSegment:
+    return FileSegment(None, "uint8", (count,))
 
 
-def _of_npy(path: Path, file: BinaryIO, size: int) -> Cut:
+def _of_npy(path: Path, file: BinaryIO, size: int) -> SegmentedFile:
     shape, _, kind, begin = npy_header(path, file)
     if kind.hasobject:
         raise InputError(
@@ -156,17 +156,19 @@ def _of_npy(path: Path, file: BinaryIO, size: int) -> Cut:
             f"{path} is cut off: it has {size} bytes, and its header says {needed}; copy or write "
             "it again"
         )
-    return Cut(NPY, _with_rest([_bytes(begin), _array_of(kind, shape)], size))
+    return SegmentedFile(NPY, _with_rest([_bytes(begin), _array_of(kind, shape)], size))
 
 
-def _array_of(kind: np.dtype[Any], shape: tuple[int, ...]) -> Segment:
+def _array_of(kind: np.dtype[Any], shape: tuple[int, ...]) -> FileSegment:
     """Return the segment of an array of NumPy, as what codecs know best of its bits."""
     dtype = coding_type(kind)
     each = value_bytes(dtype)
-    return Segment(None, dtype, shape if kind.itemsize == each else (*shape, kind.itemsize // each))
+    return FileSegment(
+        None, dtype, shape if kind.itemsize == each else (*shape, kind.itemsize // each)
+    )
 
 
-def _of_safetensors(path: Path, file: BinaryIO, size: int) -> Cut:
+def _of_safetensors(path: Path, file: BinaryIO, size: int) -> SegmentedFile:
     with reading(path):
         file.seek(0)
         length = int.from_bytes(file.read(LENGTH_BYTES), "little")
@@ -179,14 +181,14 @@ def _of_safetensors(path: Path, file: BinaryIO, size: int) -> Cut:
         begin += LENGTH_BYTES + length
         if begin < end or begin + bytes_ > size:
             raise _damaged(path, f"tensor {name!r} overlaps another one, or does not lie within it")
-        tensor = Segment(name, SAFETENSORS_TYPES.get(dtype, ""), shape)
+        tensor = FileSegment(name, SAFETENSORS_TYPES.get(dtype, ""), shape)
         if not tensor.dtype:
-            tensor = Segment(name, "uint8", (bytes_,))
+            tensor = FileSegment(name, "uint8", (bytes_,))
         elif tensor.bytes != bytes_:
             raise _damaged(path, f"tensor {name!r} has {bytes_} bytes, and its shape needs others")
         found += [_bytes(begin - end), tensor] if begin > end else [tensor]
         end = begin + bytes_
-    return Cut(SAFETENSORS, _with_rest(found, size))
+    return SegmentedFile(SAFETENSORS, _with_rest(found, size))
 
 
 def _place(item: tuple[str, _Tensor]) -> tuple[int, int]:
@@ -251,7 +253,7 @@ class BaseFile:
                 pieces = cut(path, self._file, None if has_header else dtype)
                 self.bytes = sum(one.bytes for one in pieces.segments)
             self._closing = stack.pop_all()
-        self._begins: dict[Segment, int] = {}
+        self._begins: dict[FileSegment, int] = {}
         arrays, begin = set(arrays_of(pieces)), 0
         for number, one in enumerate(pieces.segments):
             if number in arrays:
@@ -262,11 +264,11 @@ class BaseFile:
         """Close the file."""
         self._closing.close()
 
-    def has(self, array: Segment) -> bool:
+    def has(self, array: FileSegment) -> bool:
         """Return whether it holds one of that name, type and shape."""
         return array in self._begins
 
-    def part(self, array: Segment, begin: int, size: int) -> Any:
+    def part(self, array: FileSegment, begin: int, size: int) -> Any:
         """Return some bytes of an array, as values, in memory of their own.
 
         Raises
@@ -285,7 +287,7 @@ class BaseFile:
         return as_values(room, array)
 
 
-def arrays_of(pieces: Cut) -> list[int]:
+def arrays_of(pieces: SegmentedFile) -> list[int]:
     """Return which segments of a file are its arrays, and not what stands around them."""
     numbers = range(len(pieces.segments))
     if pieces.kind == SAFETENSORS:
@@ -294,7 +296,7 @@ def arrays_of(pieces: Cut) -> list[int]:
     return [i for i in numbers if i == first]
 
 
-def as_values(room: Stream, array: Segment) -> Any:
+def as_values(room: Stream, array: FileSegment) -> Any:
     """Return bytes of an array as the values that codecs know."""
     dtype = stored_type(array.dtype)
     return room.view(np.uint16 if dtype == "bfloat16" else dtype)
@@ -331,12 +333,12 @@ def netcdf_arrays(path: Path) -> Opened:
     return Opened(tuple(entries), tuple(left_out))
 
 
-def _netcdf_entry(path: Path, name: str, dtype: str, shape: tuple[int, ...]) -> Entry:
+def _netcdf_entry(path: Path, name: str, dtype: str, shape: tuple[int, ...]) -> ArrayEntry:
     def load() -> Values:
         with _netcdf_file(path, mapped=False) as file:
             return np.array(file.variables[name].data, dtype=storage(dtype), order="C")
 
-    return Entry(f"{path}:{name}", dtype, shape, load, note=TURNED)
+    return ArrayEntry(f"{path}:{name}", dtype, shape, load, note=TURNED)
 
 
 @contextmanager
@@ -391,14 +393,16 @@ def safetensors_arrays(path: Path) -> Opened:
     return Opened(tuple(entries), tuple(left_out))
 
 
-def _tensor_entry(path: Path, name: str, kind: str, shape: tuple[int, ...], begin: int) -> Entry:
+def _tensor_entry(
+    path: Path, name: str, kind: str, shape: tuple[int, ...], begin: int
+) -> ArrayEntry:
     dtype = _TAKEN[kind]
 
     def load() -> Values:
         return read_values(path, storage(dtype), begin, shape)
 
     note = "fp8 as bytes" if kind.startswith("F8") else ""
-    return Entry(f"{path}:{name}", dtype, shape, load, note=note)
+    return ArrayEntry(f"{path}:{name}", dtype, shape, load, note=note)
 
 
 def header_of_one(path: Path, front: bytes, name: str) -> bytes:

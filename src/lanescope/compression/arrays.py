@@ -41,7 +41,7 @@ TURNED = "byte order turned"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArrayEntry:
     """One array that is to be compressed.
 
     Attributes
@@ -86,7 +86,7 @@ class Opened:
         A sentence for each array that cannot be compressed, and why.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ArrayEntry, ...]
     left_out: tuple[str, ...] = ()
 
 
@@ -195,7 +195,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str | None:
     return dtype.newbyteorder("=").name if dtype.newbyteorder("=").name in DTYPES else None
 
 
-def _raw(path: Path, size: int, dtype: str) -> Entry:
+def _raw(path: Path, size: int, dtype: str) -> ArrayEntry:
     item = storage(dtype).itemsize
     if size % item:
         raise NothingToCompressError(
@@ -203,10 +203,10 @@ def _raw(path: Path, size: int, dtype: str) -> Entry:
             f"{argument.dtype} what they are"
         )
     shape = (size // item,)
-    return Entry(str(path), dtype, shape, lambda: read_values(path, storage(dtype), 0, shape))
+    return ArrayEntry(str(path), dtype, shape, lambda: read_values(path, storage(dtype), 0, shape))
 
 
-def _npy(path: Path, size: int, dtype: str | None) -> Entry:
+def _npy(path: Path, size: int, dtype: str | None) -> ArrayEntry:
     with reading(path), open_file(path) as file:
         shape, fortran, kind, offset = npy_header(path, file)
     name = _npy_dtype(path, kind, dtype)
@@ -231,7 +231,7 @@ def _npy(path: Path, size: int, dtype: str | None) -> Entry:
 
     notes = ["in Fortran order: transposed"] if fortran and len(shape) > 1 else []
     notes += [TURNED] if swapped else []
-    return Entry(str(path), name, stored_shape, load, note=", ".join(notes))
+    return ArrayEntry(str(path), name, stored_shape, load, note=", ".join(notes))
 
 
 def npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

@@ -22,7 +22,7 @@ from lanescope.compression.channel_setup import (
     OVER_HOST,
     TO_GPU,
     TO_HOST,
-    Kernels,
+    KernelLoader,
     Shape,
     UpdateKinds,
     base_array,
@@ -165,7 +165,7 @@ class Channel(PageTransfers):
                 if self._target is None
                 else self._to_gpu(self._target, shape, patience_seconds)
             )
-        self._kernels = Kernels(self._core, self._codec)
+        self._kernels = KernelLoader(self._core, self._codec)
 
     def _to_host(self, shape: Shape, patience: float, restore_by: str) -> native.HostChannel:
         return native.HostChannel(

@@ -133,7 +133,7 @@ def with_parts(
     )
 
 
-class Kernels:
+class KernelLoader:
     """Loads kernels that may be needed, so that no transfer that is timed waits for it.
 
     Parameters

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from lanescope.codec.fields import build
 from lanescope.codec.files import MOST_TEXT_BYTES, fields_of, parse_json, require_version
-from lanescope.compression.array_files import Segment
+from lanescope.compression.array_files import FileSegment
 from lanescope.compression.array_values import STORED, stored_type, value_bytes
 from lanescope.compression.codec import most_bytes
 from lanescope.compression.stream import Codec, StreamInfo
@@ -37,7 +37,7 @@ KNOWN_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StoredStream:
     """A stream in a compressed file.
 
     Attributes
@@ -57,18 +57,18 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A segment in a compressed file; see `Segment`."""
+class StoredSegment:
+    """A segment in a compressed file; see `FileSegment`."""
 
     name: str | None
     dtype: str
     shape: tuple[int, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[StoredStream, ...]
 
     @property
-    def segment(self) -> Segment:
+    def segment(self) -> FileSegment:
         """What it holds."""
-        return Segment(self.name, self.dtype, self.shape)
+        return FileSegment(self.name, self.dtype, self.shape)
 
     @property
     def stored_bytes(self) -> int:
@@ -119,7 +119,7 @@ class Index:
 
     version: int
     kind: str
-    segments: tuple[Stored, ...]
+    segments: tuple[StoredSegment, ...]
     base: BaseName | None = None
 
     @property
@@ -265,7 +265,7 @@ def base_text(info: StreamInfo) -> str | None:
     return None if info.base_checksum is None else f"{info.base_checksum:016x}"
 
 
-def require_part(info: StreamInfo, stream: Any, one: Stored, number: int) -> None:
+def require_part(info: StreamInfo, stream: Any, one: StoredSegment, number: int) -> None:
     """Refuse a stream that is another than its index says.
 
     Raises

@@ -95,7 +95,7 @@ def decided(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TransferOutcome:
     """What became of a transfer.
 
     Attributes
@@ -121,7 +121,7 @@ class Decider(Protocol):
         """Return how an array is to travel."""
         ...
 
-    def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
+    def learn(self, transfer: Transfer, decision: Decision, outcome: TransferOutcome) -> None:
         """Take in what became of a transfer; in the order in which transfers end."""
         ...
 
@@ -169,7 +169,7 @@ class Always:
         """Return what was asked for."""
         return _ALWAYS[self.compress]
 
-    def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
+    def learn(self, transfer: Transfer, decision: Decision, outcome: TransferOutcome) -> None:
         """Learn nothing."""
 
 

@@ -20,8 +20,8 @@ from lanescope.compression.array_files import (
     RAW,
     SAFETENSORS,
     BaseFile,
-    Cut,
-    Segment,
+    FileSegment,
+    SegmentedFile,
     arrays_of,
     as_values,
     cut,
@@ -37,8 +37,8 @@ from lanescope.compression.container import (
     VERSION,
     BaseName,
     Index,
-    Part,
-    Stored,
+    StoredSegment,
+    StoredStream,
     base_text,
     damaged,
     part_sizes,
@@ -122,7 +122,7 @@ def compress_file(
     return index
 
 
-def _base_for(source: Path, pieces: Cut, base: Path, dtype: str | None) -> BaseFile:
+def _base_for(source: Path, pieces: SegmentedFile, base: Path, dtype: str | None) -> BaseFile:
     """Return the base of a file, open.
 
     Raises
@@ -202,14 +202,14 @@ class _Compressing:
         self._room = np.empty(most_bytes(largest, 1 if base is None else 2), np.uint8)
         self._other_room = np.empty(0, np.uint8)
 
-    def segment(self, one: Segment, out: BinaryIO) -> Stored:
+    def segment(self, one: FileSegment, out: BinaryIO) -> StoredSegment:
         """Write the streams of the next segment."""
         begins = range(0, one.bytes, PART_BYTES)
         sizes = part_sizes(one.bytes)
         parts = tuple(self._part(one, *part, out) for part in zip(begins, sizes, strict=True))
-        return Stored(one.name, one.dtype, one.shape, parts)
+        return StoredSegment(one.name, one.dtype, one.shape, parts)
 
-    def _part(self, one: Segment, begin: int, size: int, out: BinaryIO) -> Part:
+    def _part(self, one: FileSegment, begin: int, size: int, out: BinaryIO) -> StoredStream:
         values = self._values[:size]
         _fill(values, self._file, self._path)
         dtype = stored_type(one.dtype)
@@ -221,9 +221,11 @@ class _Compressing:
         self._progress(self._done, self._total)
         checksum = int.from_bytes(stream[36:40].tobytes(), "little")
         info = describe(stream)
-        return Part(info.codec, len(stream), checksum, base_text(info))
+        return StoredStream(info.codec, len(stream), checksum, base_text(info))
 
-    def _smallest(self, one: Segment, begin: int, values: Any, codec: str, dtype: str) -> Stream:
+    def _smallest(
+        self, one: FileSegment, begin: int, values: Any, codec: str, dtype: str
+    ) -> Stream:
         """Return the stream of a part: of its differences to the base where that is smaller."""
 
         def stream(room: Stream, base: Any = None) -> Stream:
@@ -385,7 +387,7 @@ class CompressedFile:
         raw = self.index.kind == RAW
         return BaseFile(base, self.index.segments[0].dtype if raw else None)
 
-    def _require_base(self, one: Stored) -> None:
+    def _require_base(self, one: StoredSegment) -> None:
         """Refuse an array whose base is not there."""
         if not one.needs_base or self.index.base is None:
             return
@@ -460,7 +462,7 @@ class CompressedFile:
             begin += size
             yield out
 
-    def _base_of(self, one: Stored, part: int, begin: int) -> Any:
+    def _base_of(self, one: StoredSegment, part: int, begin: int) -> Any:
         """Return the values that a part is an update of, or None if it is none."""
         if self._base is None or one.parts[part].base is None:
             return None

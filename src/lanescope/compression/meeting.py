@@ -234,14 +234,14 @@ def _rest_of(packet: bytes) -> Message:
 
 #: Those with a thread, which ends before Python does: a thread that comes back from the core to a
 #: Python that ends is ended by Python amid C++, which ends the process with an error.
-_open: WeakSet[Line] = WeakSet()
+_open: WeakSet[PeerConnection] = WeakSet()
 #: After what lets transfers end (`lanescope.torch.ranks`).
 _STOP_PRIORITY = 50
 #: The process that ends them; a forked one has none of their threads.
 _stops_in = 0
 
 
-def _stop_at_exit(line: Line) -> None:
+def _stop_at_exit(line: PeerConnection) -> None:
     global _stops_in
     if _stops_in != os.getpid():
         _stops_in = os.getpid()
@@ -255,7 +255,7 @@ def _stop_all() -> None:
         line.stop()
 
 
-class Line:
+class PeerConnection:
     """Messages to and from the other process; notices its end.
 
     Whoever waits for a message reads it from the connection itself: a thread that hands it over

@@ -47,7 +47,7 @@ class NoMemoryError(Exception):
 
 
 @dataclass(slots=True)
-class Transferring:
+class PendingTransfer:
     """A transfer whose end the stream of its caller does not wait for yet.
 
     Attributes
@@ -73,10 +73,10 @@ class Unjoined:
 
     def __init__(self, core: Any) -> None:
         self._core = core
-        self._transfers: deque[Transferring] = deque()
+        self._transfers: deque[PendingTransfer] = deque()
         self._bytes = 0
 
-    def add(self, transfer: Transferring) -> Transferring:
+    def add(self, transfer: PendingTransfer) -> PendingTransfer:
         """Take one on, and return it."""
         self._transfers.append(transfer)
         self._bytes += _room_bytes(transfer)
@@ -112,7 +112,7 @@ class Unjoined:
             self._join_first()
 
 
-def _room_bytes(transfer: Transferring) -> int:
+def _room_bytes(transfer: PendingTransfer) -> int:
     return 0 if transfer.room is None else transfer.room.bytes
 
 
@@ -286,7 +286,7 @@ class PageCopies(Logged):
             return scratch(framework, gpu, size)
 
     def _scattering(
-        self, transfer: Transferring, targets: Numbers, sizes: Numbers
+        self, transfer: PendingTransfer, targets: Numbers, sizes: Numbers
     ) -> Callable[[], None] | None:
         """Return what puts pages to their places once they are there."""
         return (

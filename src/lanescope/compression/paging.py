@@ -21,7 +21,7 @@ from lanescope.compression.page_copies import (
     NoMemoryError,
     PageCopies,
     PageSample,
-    Transferring,
+    PendingTransfer,
     Unjoined,
     are_gathered,
     coded,
@@ -117,7 +117,9 @@ class PageRestores(PageCopies):
                     self._restore_some(some, stream, unjoined)
         return found
 
-    def _begin_first(self, parcel: PageParcel, out: Any, unjoined: Unjoined) -> list[Transferring]:
+    def _begin_first(
+        self, parcel: PageParcel, out: Any, unjoined: Unjoined
+    ) -> list[PendingTransfer]:
         """Begin to bring back the first groups, before it is known where their pages go.
 
         To find that out takes as long as a good part of the transfer, where there are thousands.
@@ -126,7 +128,7 @@ class PageRestores(PageCopies):
         if framework_of_array(first) != parcel.framework:
             return []
         stream = current_stream(parcel.framework, self._source)
-        begun: list[Transferring] = []
+        begun: list[PendingTransfer] = []
         left = page_copies.GROUP_BYTES
         for group in parcel.groups:
             size = int(group.held.bytes)
@@ -139,7 +141,7 @@ class PageRestores(PageCopies):
                 break
             with core_errors():
                 ticket = self._core.restore(group.held, room.pointer, stream, joins=False)
-            begun.append(unjoined.add(Transferring(ticket, stream, room)))
+            begun.append(unjoined.add(PendingTransfer(ticket, stream, room)))
             self._note(parcel, group, size, ticket)
         return begun
 
@@ -165,7 +167,7 @@ class PageRestores(PageCopies):
         """Bring back a group; from `room` its pages go to their places when it is joined."""
         with core_errors():
             ticket = self._core.restore(some.group.held, target, stream, joins=False)
-        there = unjoined.add(Transferring(ticket, stream, room))
+        there = unjoined.add(PendingTransfer(ticket, stream, room))
         if room is not None:
             sources = np.uint64(target) + some.offsets
             there.then = partial(self._copy, sources, some.targets, some.sizes, room)
@@ -476,6 +478,6 @@ class PageTransfers(PageRestores):
                 if room is None
                 else self._core.offload(room.pointer, room.bytes, *how, joins=False)
             )
-        unjoined.add(Transferring(ticket, stream, room))
+        unjoined.add(PendingTransfer(ticket, stream, room))
         self._log.add(Record(transfer, decision, ticket), learns=True)
         return decision, held

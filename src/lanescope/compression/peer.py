@@ -30,7 +30,7 @@ from lanescope.compression.array_values import (
 from lanescope.compression.channel_setup import (
     AUTO,
     TO_GPU,
-    Kernels,
+    KernelLoader,
     codec_of_transfers,
     decider_of,
     require_gpus,
@@ -71,7 +71,7 @@ _ALIGNMENT = 16
 _NOT_ALIGNED = "the array is not aligned to 16 bytes"
 
 
-class Watched:
+class PeerTransfer:
     """A transfer that may be lost with the other process; `tell` is called where that is raised."""
 
     def __init__(self, ticket: Ticket, tell: Callable[[], None]) -> None:
@@ -133,9 +133,9 @@ class Half(Logged):
         self._gpu, self._patience = gpu, patience_seconds
         self._log = Log(decider, _LOGGED)
         self._lock = Lock()
-        self._under_way: deque[Watched] = deque()
+        self._under_way: deque[PeerTransfer] = deque()
         self._core: Any = None
-        self._line: meeting.Line | None = None
+        self._line: meeting.PeerConnection | None = None
         self._closed = False
         self._why_lost = ""
         self._loss_raised = False
@@ -192,8 +192,8 @@ class Half(Logged):
     def _tell_loss(self) -> None:
         self._loss_raised = True
 
-    def _watch(self, ticket: Ticket) -> Watched:
-        watched = Watched(ticket, self._tell_loss)
+    def _watch(self, ticket: Ticket) -> PeerTransfer:
+        watched = PeerTransfer(ticket, self._tell_loss)
         with self._lock:
             while self._under_way and self._has_ended(self._under_way[0]):
                 self._under_way.popleft()
@@ -203,7 +203,7 @@ class Half(Logged):
         return watched
 
     @staticmethod
-    def _has_ended(watched: Watched) -> bool:
+    def _has_ended(watched: PeerTransfer) -> bool:
         try:
             return watched.done()
         except native.NativeError:  # whoever waits for it is told
@@ -287,7 +287,7 @@ class Half(Logged):
         self._loss_raised = True
         return LanescopeError(f"{self._why_lost}; make a new channel")
 
-    def _agree(self, line: meeting.Line, others: bytes) -> None:
+    def _agree(self, line: meeting.PeerConnection, others: bytes) -> None:
         """Attach the other process's memory; both say whether they could."""
         why = ""
         try:
@@ -362,14 +362,16 @@ class PeerSender(Half):
         self._number = secrets.randbits(48)
         # Before anything of the GPU's can fail: or the receiving process would wait in vain.
         connection = meeting.connect(place, patience_seconds)
-        self._line = line = meeting.Line(connection, self._ended, self._look, patience_seconds)
+        self._line = line = meeting.PeerConnection(
+            connection, self._ended, self._look, patience_seconds
+        )
         parts = {"slab_bytes": shape.slab_bytes, "slots": shape.slots, "sms": shape.sms}
         try:
             with core_errors():
                 self._core = native.PeerSender(
                     gpu, shape.slab_bytes, shape.slots, shape.sms, patience_seconds
                 )
-            self._kernels = Kernels(self._core, self._codec)
+            self._kernels = KernelLoader(self._core, self._codec)
             line.tell({"version": __version__, "handle": self._core.handle.hex(), **parts})
             self._agree(line, bytes.fromhex(line.hear(patience_seconds)["handle"]))
         except LanescopeError:
@@ -504,7 +506,9 @@ class PeerReceiver(Half):
         super().__init__(gpu, Always(False), patience_seconds)
         self._announced: Message | None = None
         connection = meeting.listen(place, patience_seconds)
-        self._line = line = meeting.Line(connection, self._ended, self._look, patience_seconds)
+        self._line = line = meeting.PeerConnection(
+            connection, self._ended, self._look, patience_seconds
+        )
         try:
             said = line.hear(patience_seconds)
             if said["version"] != __version__:

@@ -24,7 +24,14 @@ from typing import Protocol
 
 from lanescope._core import native
 from lanescope.calls import checked, shown
-from lanescope.compression.deciding import Decision, Outcome, Sampled, Transfer, decided, dtype_of
+from lanescope.compression.deciding import (
+    Decision,
+    Sampled,
+    Transfer,
+    TransferOutcome,
+    decided,
+    dtype_of,
+)
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError
 from lanescope.prediction.parameters import Direction, LinkParameters
@@ -224,7 +231,7 @@ class Rule:
             [(_codec_of(one.codec), one.dimensionality, one.wire_share) for one in sampled],
         )  # fmt: skip
 
-    def learn(self, transfer: Transfer, decision: Decision, outcome: Outcome) -> None:
+    def learn(self, transfer: Transfer, decision: Decision, outcome: TransferOutcome) -> None:
         """Take in what became of a transfer."""
         if transfer.dtype not in CODECS_BY_DTYPE:
             return  # no channel carries such values

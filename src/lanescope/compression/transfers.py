@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Protocol, Self
 
 from lanescope._core import native
 from lanescope.calls import checked
-from lanescope.compression.deciding import Decider, Decision, Outcome, Transfer
+from lanescope.compression.deciding import Decider, Decision, Transfer, TransferOutcome
 from lanescope.errors import InputError, LanescopeError
 from lanescope.kinds import StrPath
 
@@ -106,7 +106,7 @@ class Record:
         self.has_base = has_base
         self._ticket = ticket
         self._told = False
-        self._outcome: Outcome | None = None
+        self._outcome: TransferOutcome | None = None
 
     @property
     def done(self) -> bool:
@@ -120,11 +120,11 @@ class Record:
         return self._ticket.why_raw
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> TransferOutcome | None:
         """What became of it, or None while it is under way."""
         if self._outcome is None and self.done:
             one = self._ticket
-            self._outcome = Outcome(one.seconds, one.bytes, one.wire_bytes, one.compressed)
+            self._outcome = TransferOutcome(one.seconds, one.bytes, one.wire_bytes, one.compressed)
         return self._outcome
 
     @property
@@ -140,7 +140,7 @@ class Record:
         return predicted / outcome.seconds - 1
 
     @checked
-    def wait(self, patience_seconds: float = PATIENCE_SECONDS) -> Outcome:
+    def wait(self, patience_seconds: float = PATIENCE_SECONDS) -> TransferOutcome:
         """Return what became of it, when it has ended.
 
         Raises

@@ -97,7 +97,9 @@ class OffloadedActivations:
         As of `offload_activations`.
     """
 
-    def __init__(self, link: Link, budget_bytes: int, min_bytes: int, ahead_bytes: int) -> None:
+    def __init__(
+        self, link: OffloadLink, budget_bytes: int, min_bytes: int, ahead_bytes: int
+    ) -> None:
         self._pool = Pool(link, budget_bytes, ahead_bytes)
         self._least = min_bytes
         self._entered: list[AbstractContextManager[Any]] = []
@@ -163,7 +165,7 @@ def _gpu(gpu: int | None) -> int:
 
 
 @cache
-def _link(gpu: int, compression: str) -> Link:
+def _link(gpu: int, compression: str) -> OffloadLink:
     """Return the link of a GPU: its memory is pinned once, however many contexts there are."""
     from lanescope.torch.host_link import HostLink
 
@@ -181,7 +183,7 @@ class NoRoomError(Exception):
     """The host has no memory to pin for a tensor."""
 
 
-class Link(Protocol):
+class OffloadLink(Protocol):
     """What moves tensors between a GPU and the host, behind the work of the current stream."""
 
     @property
@@ -349,7 +351,7 @@ class Pool:
         Of the GPU's memory, which `Windows` shares out.
     """
 
-    def __init__(self, link: Link, budget_bytes: int, ahead_bytes: int) -> None:
+    def __init__(self, link: OffloadLink, budget_bytes: int, ahead_bytes: int) -> None:
         self.link = link
         self.moved = Moved()
         self._budget_bytes, self._windows = budget_bytes, Windows.of(ahead_bytes)

@@ -24,16 +24,16 @@ from lanescope.compression.deciding import (
     Choices,
     Decision,
     Looks,
-    Outcome,
     Sampled,
     Transfer,
+    TransferOutcome,
     choose,
     dtype_of,
 )
 from lanescope.compression.rule import AT_BEST, CodecCost, Rule
 from lanescope.compression.stream import Codec, describe
 from lanescope.torch.pieces import StreamEncoder, Tensor, numpy_of, room_for
-from lanescope.torch.ranks import Run
+from lanescope.torch.ranks import PlainRun
 
 _LOGGED = 1000
 _UNTIMED = 8
@@ -61,7 +61,7 @@ class Sent:
     transfer: Transfer
     decision: Decision
     wire_bytes: int | None
-    outcome: Outcome | None = None
+    outcome: TransferOutcome | None = None
 
 
 class Times(Protocol):
@@ -76,7 +76,7 @@ class Times(Protocol):
         """What crossed the link, where that is not known before."""
 
 
-class Watch:
+class Stopwatch:
     """Seconds between two calls, of a CPU; or on a GPU's current stream, when that is past both."""
 
     wire_bytes = None
@@ -209,7 +209,7 @@ class Decisions:
             wire_bytes = noted.sent.wire_bytes
             if wire_bytes is None:
                 wire_bytes = times.wire_bytes
-            outcome = Outcome(seconds, transfer.bytes, wire_bytes or 0, decision.compress)
+            outcome = TransferOutcome(seconds, transfer.bytes, wire_bytes or 0, decision.compress)
             noted.sent = Sent(transfer, decision, wire_bytes, outcome)
             if learns:
                 self._decider.learn(transfer, decision, outcome)
@@ -222,7 +222,7 @@ class Noted:
     sent: Sent
 
 
-def log_in_run(run: Run, tag: int) -> None:
+def log_in_run(run: PlainRun, tag: int) -> None:
     """Put a tensor in the log that has just been sent without a header."""
     noted = run.logged.get(tag)
     if noted is None:

@@ -15,13 +15,20 @@ from lanescope.compression.deciding import Transfer
 from lanescope.errors import InputError, LanescopeError
 from lanescope.torch.deciding import Decisions, decisions, log_in_run, tag_name
 from lanescope.torch.pieces import Tensor
-from lanescope.torch.ranks import Kind, PlainRuns, Run, known_links, link, looks_like_header
+from lanescope.torch.ranks import (
+    PlainRun,
+    PlainRuns,
+    TensorKind,
+    known_links,
+    link,
+    looks_like_header,
+)
 from lanescope.torch.routes import (
-    Facts,
+    GroupFacts,
     Messages,
     Notes,
     NotesByChannel,
-    Route,
+    TensorRoute,
     ToAll,
     ToPeer,
     carried,
@@ -51,10 +58,10 @@ class Exchange:
 
     def __init__(self, group: Any) -> None:
         self._group = group
-        self._found: Facts | None = None
+        self._found: GroupFacts | None = None
 
     @property
-    def _facts(self) -> Facts:
+    def _facts(self) -> GroupFacts:
         """What is known of the group; raises what PyTorch does where it is none."""
         if self._found is None:
             self._found = facts_of(self._group)
@@ -183,7 +190,7 @@ class Exchange:
             route = self._route(tensor, ends, 0, sends=False)
             self._receiving(tensor, ToAll(self._group, src), ends, route).run()
 
-    def _known(self, tensor: Tensor, ends: tuple[int, int], tag: int) -> Route | None:
+    def _known(self, tensor: Tensor, ends: tuple[int, int], tag: int) -> TensorRoute | None:
         """Return the route of a tensor like one before, of which nothing else has to be looked at.
 
         None: it may have none.
@@ -195,7 +202,9 @@ class Exchange:
             return None
         return route if _is_memory(tensor) and tensor.is_contiguous() else None
 
-    def _route(self, tensor: Tensor, ends: tuple[int, int | str], tag: int, sends: bool) -> Route:
+    def _route(
+        self, tensor: Tensor, ends: tuple[int, int | str], tag: int, sends: bool
+    ) -> TensorRoute:
         """Return the route of a tensor that is carried."""
         routes, key = self._facts.routes, _route_key(tensor, ends, tag)
         found = routes.get(key)
@@ -206,7 +215,7 @@ class Exchange:
             half = self._link(tensor, self._pair(ends), sends=sends)
             if len(routes) >= _MOST_ROUTES:
                 routes.clear()
-            found = routes[key] = Route(tensor.device.type, transfer, half)
+            found = routes[key] = TensorRoute(tensor.device.type, transfer, half)
         return found
 
     def _sending(
@@ -215,7 +224,7 @@ class Exchange:
         ends: tuple[int, int | str],
         tag: int,
         decides: Decisions,
-        route: Route | None = None,
+        route: TensorRoute | None = None,
     ) -> Sending:
         source, target = ends
         messages: Messages
@@ -233,7 +242,7 @@ class Exchange:
         tensor: Tensor,
         messages: Messages,
         ends: tuple[int, int | str],
-        route: Route | None,
+        route: TensorRoute | None,
     ) -> Receiving:
         """Return one side of a tensor; without a route values may come without a header."""
         half = None if route is None else route.half
@@ -247,7 +256,9 @@ class Exchange:
             return NotesByChannel(half)
         return notes_of(messages, self._group, tensor.device.type, ends)
 
-    def _runs(self, tensor: Tensor, ends: tuple[int, int | str]) -> tuple[PlainRuns, Kind] | None:
+    def _runs(
+        self, tensor: Tensor, ends: tuple[int, int | str]
+    ) -> tuple[PlainRuns, TensorKind] | None:
         """Return who knows which tensors come without a header, and what it knows this one by."""
         if not may_lack_header(tensor):
             return None
@@ -338,7 +349,7 @@ class _Errors:
             ) from error
 
 
-def _run_of(facts: Facts, tensor: Tensor, source: int, target: int | str) -> Run | None:
+def _run_of(facts: GroupFacts, tensor: Tensor, source: int, target: int | str) -> PlainRun | None:
     """Return the run in which a tensor has no header.
 
     None: it has one, or goes another way, or is to be refused. Most tensors pass by here alone, and

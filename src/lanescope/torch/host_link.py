@@ -29,7 +29,7 @@ _UNUSED = 1 / 32
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TensorLayout:
     """How a tensor lies in memory that travels, in its elements."""
 
     shape: tuple[int, ...]
@@ -58,7 +58,7 @@ class Region:
 
     values: Any
     versioned: Any
-    view: View
+    view: TensorLayout
 
     @property
     def bytes(self) -> int:
@@ -81,7 +81,7 @@ def region_of(tensor: Any, is_known: Callable[[Any], bool] = lambda _: False) ->
     order = memory_order(tensor)
     if order is not None:
         values = tensor.detach().permute(order)
-        return Region(values, values, View(shape, stride, 0))
+        return Region(values, values, TensorLayout(shape, stride, 0))
     storage = tensor.untyped_storage()
     size, element = storage.nbytes(), tensor.element_size()
     if size % element:
@@ -91,7 +91,7 @@ def region_of(tensor: Any, is_known: Callable[[Any], bool] = lambda _: False) ->
     used = tensor.numel() * element
     if used * _MOST_TIMES < size and not is_known(key_of(whole, size)):
         return None
-    return Region(whole, tensor.detach(), View(shape, stride, tensor.storage_offset()))
+    return Region(whole, tensor.detach(), TensorLayout(shape, stride, tensor.storage_offset()))
 
 
 def is_parameter(tensor: Any) -> bool:

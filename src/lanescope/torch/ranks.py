@@ -27,7 +27,7 @@ from lanescope.compression.transfers import Record
 from lanescope.errors import LanescopeError
 
 if TYPE_CHECKING:
-    from lanescope.torch.deciding import Watch  # which needs PyTorch
+    from lanescope.torch.deciding import Stopwatch  # which needs PyTorch
 
 _MAGIC = b"lanescp\x03"
 _MOST_SIDES = 8
@@ -38,7 +38,7 @@ _NOTE = struct.Struct("<QI")
 NOTE_BYTES = 16
 _TIMED, _FLAT = 1, 2
 #: Who sends to whom, the type of values and how many.
-Kind = tuple[int, int | str, str, int]
+TensorKind = tuple[int, int | str, str, int]
 #: After the second header in a row that has a tensor go as it is; doubled after each next one.
 _FIRST_RUN, _LONGEST_RUN = 4, 32
 #: Of which runs are under way, or headers are counted.
@@ -145,7 +145,7 @@ def read_note(data: bytes) -> int | None:
 
 
 @dataclass(slots=True)
-class Run:
+class PlainRun:
     """Of tensors of a kind.
 
     Attributes
@@ -170,21 +170,21 @@ class Run:
 class PlainRuns:
     """Of one group in one process, as sender and as receiver."""
 
-    _runs: dict[Kind, Run] = field(default_factory=dict)
+    _runs: dict[TensorKind, PlainRun] = field(default_factory=dict)
 
-    def next_of(self, kind: Kind) -> Run | None:
+    def next_of(self, kind: TensorKind) -> PlainRun | None:
         """Return the run in which the next tensor of a kind has no header; None: it has one."""
         run = self._runs.get(kind)
         return None if run is None or run.left == 0 else run
 
-    def announce(self, kind: Kind, transfer: Transfer, decision: Decision) -> int:
+    def announce(self, kind: TensorKind, transfer: Transfer, decision: Decision) -> int:
         """Return how many shall follow without a header, for the header of a tensor to send."""
         if decision.compress:
             self._runs.pop(kind, None)
             return 0
         if kind not in self._runs and len(self._runs) >= _MOST_KINDS and not self._make_room():
             return 0
-        run = self._runs.setdefault(kind, Run())
+        run = self._runs.setdefault(kind, PlainRun())
         run.headers += 1
         run.decided = (transfer, decision)
         run.logged.clear()
@@ -192,12 +192,12 @@ class PlainRuns:
             run.left = min(_FIRST_RUN << min(run.headers - 2, 8), _LONGEST_RUN)
         return run.left
 
-    def expect(self, kind: Kind, count: int) -> None:
+    def expect(self, kind: TensorKind, count: int) -> None:
         """Take in what a header has announced."""
         if count:
             if kind not in self._runs and len(self._runs) >= _MOST_KINDS:
                 self._make_room()  # as far as it goes: the sender has made its
-            self._runs[kind] = Run(left=count)
+            self._runs[kind] = PlainRun(left=count)
         else:
             self._runs.pop(kind, None)
 
@@ -219,7 +219,7 @@ class ByChannel:
         What both ranks have timed; None: the channel's own time counts.
     """
 
-    def __init__(self, record: Record, watch: Watch | None = None) -> None:
+    def __init__(self, record: Record, watch: Stopwatch | None = None) -> None:
         self._record, self._watch = record, watch
 
     @property

@@ -39,7 +39,7 @@ _TAG = 0
 _connected: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
-class Work(Protocol):
+class TorchWork(Protocol):
     """What PyTorch returns of a message that is under way."""
 
     def wait(self) -> Any:
@@ -59,11 +59,11 @@ class ToPeer:
         self._group, self._tag = group, tag
         self.peer = peer
 
-    def put(self, data: Tensor) -> Work:
+    def put(self, data: Tensor) -> TorchWork:
         """Begin to send a tensor, or some of one."""
         return _begun(dist.isend(data, self.peer, self._group, self._tag))
 
-    def get(self, room: Tensor) -> Work:
+    def get(self, room: Tensor) -> TorchWork:
         """Begin to receive as much as `room` has."""
         return _begun(dist.irecv(room, self.peer, self._group, self._tag))
 
@@ -89,11 +89,11 @@ class ToAll:
         self._group = group
         self.peer: int | None = source
 
-    def put(self, data: Tensor) -> Work:
+    def put(self, data: Tensor) -> TorchWork:
         """Begin to send a tensor, or some of one, to all."""
         return _begun(dist.broadcast(data, self.peer, self._group, async_op=True))
 
-    def get(self, room: Tensor) -> Work:
+    def get(self, room: Tensor) -> TorchWork:
         """Begin to receive as much as `room` has."""
         return self.put(room)
 
@@ -109,22 +109,22 @@ class ToAll:
 Messages = ToPeer | ToAll
 
 
-def _begun(work: Any) -> Work:
+def _begun(work: Any) -> TorchWork:
     assert work is not None, "this rank is one of the group"
-    begun: Work = work
+    begun: TorchWork = work
     return begun
 
 
 class Notes(Protocol):
     """What the sender says of its messages."""
 
-    def open(self, header: Header) -> Work:
+    def open(self, header: Header) -> TorchWork:
         """Say how the tensor travels."""
 
     def accept(self, tensor: Tensor) -> Header | None:
         """Return that; None where plain values came, which are in the tensor then."""
 
-    def tell(self, note: bytes) -> Work:
+    def tell(self, note: bytes) -> TorchWork:
         """Say how long the next stream is."""
 
     def listen(self) -> Callable[[], bytes]:
@@ -143,7 +143,7 @@ class NotesInMessages:
     def __init__(self, messages: Messages | PairLine | AllLine, into_tensor: bool) -> None:
         self._messages, self._into_tensor = messages, into_tensor
 
-    def open(self, header: Header) -> Work:
+    def open(self, header: Header) -> TorchWork:
         """Say how the tensor travels."""
         return self.tell(header.pack())
 
@@ -160,7 +160,7 @@ class NotesInMessages:
             own.copy_(room[: own.numel()])
         return header
 
-    def tell(self, note: bytes) -> Work:
+    def tell(self, note: bytes) -> TorchWork:
         """Say how long the next stream is."""
         return self._messages.put(torch.frombuffer(bytearray(note), dtype=torch.uint8))
 
@@ -194,7 +194,7 @@ class NotesInStore:
         self._key, self._readers = f"lanescope/{ends[0]}>{ends[1]}", readers
         self._counts = self._turns.setdefault(group, defaultdict(int))
 
-    def open(self, header: Header) -> Work:
+    def open(self, header: Header) -> TorchWork:
         """Write how the tensor travels."""
         return self.tell(header.pack())
 
@@ -202,10 +202,10 @@ class NotesInStore:
         """Read that."""
         return Header.read(self._read())
 
-    def tell(self, note: bytes) -> Work:
+    def tell(self, note: bytes) -> TorchWork:
         """Write how long the next stream is."""
         self._store.set(self._next(), note.hex())
-        return Done()
+        return CompletedWork()
 
     def listen(self) -> Callable[[], bytes]:
         """Return what reads the next note."""
@@ -239,7 +239,7 @@ class NotesByChannel:
     def __init__(self, half: Any) -> None:
         self._half = half
 
-    def open(self, header: Header) -> Work:
+    def open(self, header: Header) -> TorchWork:
         """Say how the tensor travels."""
         return self.tell(header.pack())
 
@@ -248,17 +248,17 @@ class NotesByChannel:
         note = self._half.hear()
         return None if note is None else Header.read(bytes.fromhex(note))
 
-    def tell(self, note: bytes) -> Work:
+    def tell(self, note: bytes) -> TorchWork:
         """Say anything."""
         self._half.announce(note.hex())
-        return Done()
+        return CompletedWork()
 
     def listen(self) -> Callable[[], bytes]:
         """Return what gives the next note."""
         return lambda: bytes.fromhex(self._half.hear() or "")
 
 
-class Done:
+class CompletedWork:
     """What was done at once."""
 
     def wait(self) -> bool:
@@ -290,7 +290,7 @@ def first_bytes(tensor: Tensor) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class TensorRoute:
     """How tensors of a kind, which may have headers, go to a rank or come from it.
 
     Attributes
@@ -307,7 +307,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class GroupFacts:
     """What is known of a group in one process; the first four do not change.
 
     Attributes
@@ -331,17 +331,17 @@ class Facts:
     is_member: bool
     backends: dict[str, str]
     runs: PlainRuns = field(default_factory=PlainRuns)
-    routes: dict[tuple[Any, ...], Route] = field(default_factory=dict)
+    routes: dict[tuple[Any, ...], TensorRoute] = field(default_factory=dict)
 
 
-_facts: WeakKeyDictionary[Any, Facts] = WeakKeyDictionary()
+_facts: WeakKeyDictionary[Any, GroupFacts] = WeakKeyDictionary()
 
 
-def facts_of(group: Any) -> Facts:
+def facts_of(group: Any) -> GroupFacts:
     """Return those of a group; looking them up takes PyTorch some 10 us for each tensor."""
     found = _facts.get(group)
     if found is None:
-        found = _facts[group] = Facts(
+        found = _facts[group] = GroupFacts(
             dist.get_rank(),
             tuple(dist.get_process_group_ranks(group)),
             dist.get_rank(group) >= 0,

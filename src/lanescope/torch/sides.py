@@ -13,7 +13,7 @@ from lanescope.compression.deciding import Decision, Transfer
 from lanescope.compression.stream import Codec
 from lanescope.compression.transfers import Record
 from lanescope.errors import LanescopeError
-from lanescope.torch.deciding import Decisions, Watch
+from lanescope.torch.deciding import Decisions, Stopwatch
 from lanescope.torch.pieces import (
     ALIGNMENT,
     Tensor,
@@ -24,8 +24,8 @@ from lanescope.torch.pieces import (
     require_room,
     room_for,
 )
-from lanescope.torch.ranks import ByChannel, Header, Kind, PlainRuns, pack_note, read_note
-from lanescope.torch.routes import Done, Messages, Notes, Work, bytes_of, name_of
+from lanescope.torch.ranks import ByChannel, Header, PlainRuns, TensorKind, pack_note, read_note
+from lanescope.torch.routes import CompletedWork, Messages, Notes, TorchWork, bytes_of, name_of
 
 _NONE = 0
 _NOT_ALIGNED = "the tensor is not aligned to 16 bytes"
@@ -49,7 +49,7 @@ class Sending:
     transfer: Transfer
     decisions: Decisions
     half: Any = None
-    runs: tuple[PlainRuns, Kind] | None = None
+    runs: tuple[PlainRuns, TensorKind] | None = None
 
     def run(self) -> None:
         """Send it as was decided, and learn from that."""
@@ -68,7 +68,7 @@ class Sending:
             if self.runs is not None:  # nobody was told of one
                 self.runs[0].expect(self.runs[1], 0)
             raise
-        watch = Watch(device) if timed else None
+        watch = Stopwatch(device) if timed else None
         if watch is not None:
             opened.wait()
             if on_gpu:  # over gloo this has begun when the header is received
@@ -97,7 +97,11 @@ class Sending:
         return runs.announce(kind, self.transfer, decision)
 
     def _note(
-        self, decision: Decision, watch: Watch | None, wire_bytes: int | None, record: Record | None
+        self,
+        decision: Decision,
+        watch: Stopwatch | None,
+        wire_bytes: int | None,
+        record: Record | None,
     ) -> None:
         if record is None:
             self.decisions.sent(self.transfer, decision, watch, wire_bytes)
@@ -115,14 +119,14 @@ class Sending:
 
     def _open(
         self, piece_bytes: int, timed: bool, decision: Decision | None, plain_after: int
-    ) -> Work:
+    ) -> TorchWork:
         own = self.tensor
         codec, dimensionality = "", 1
         if decision is None or not decision.compress:
             piece_bytes = 0
         elif self.half is not None:
             if not timed:  # the channel announces the tensor itself
-                return Done()
+                return CompletedWork()
         elif own.device.type == "cuda":
             codec, dimensionality = str(decision.codec), decision.dimensionality
         shape, size = tuple(own.shape), int(own.nbytes)
@@ -136,7 +140,7 @@ class Sending:
     def _put_coded(self, decision: Decision, pieces: tuple[Tensor, ...]) -> int:
         """Code a piece while the one before is under way; return the bytes of the streams."""
         rooms = [room_for(pieces) for _ in pieces[:2]]
-        under_way: deque[tuple[Work, Work]] = deque()
+        under_way: deque[tuple[TorchWork, TorchWork]] = deque()
         wire_bytes = 0
         encoder = None
         for number, piece in enumerate(pieces):
@@ -176,7 +180,7 @@ class Receiving:
     notes: Notes
     plain: bool
     half: Any = None
-    runs: tuple[PlainRuns, Kind] | None = None
+    runs: tuple[PlainRuns, TensorKind] | None = None
 
     def run(self) -> None:
         """Receive it; whatever is wrong, all messages are taken first."""
@@ -259,7 +263,7 @@ class Receiving:
             own.detach().copy_(parts)
         return wrong
 
-    def _next(self, room: Tensor, note: bytes | None = None) -> tuple[Tensor, Work]:
+    def _next(self, room: Tensor, note: bytes | None = None) -> tuple[Tensor, TorchWork]:
         """Begin to receive the next stream."""
         length = read_note(self.notes.listen()() if note is None else note)
         if length == _NONE:
@@ -274,6 +278,6 @@ class Receiving:
         return torch.empty(size, dtype=torch.uint8, device=self.tensor.device)
 
 
-def _wait(works: tuple[Work, Work]) -> None:
+def _wait(works: tuple[TorchWork, TorchWork]) -> None:
     for work in works:
         work.wait()

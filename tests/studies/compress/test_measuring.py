@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lanescope.compression.arrays import Entry
+from lanescope.compression.arrays import ArrayEntry
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError
 from lanescope.studies.compress import measuring
@@ -18,7 +18,7 @@ from tests.studies.compress.made_up import FakeDevice, array_result, measured
 
 
 def entry(values, dtype=None):
-    return Entry("x", dtype or values.dtype.name, values.shape, lambda: values)
+    return ArrayEntry("x", dtype or values.dtype.name, values.shape, lambda: values)
 
 
 VALUES = np.arange(50_000.0).reshape(50, 1000)
@@ -93,7 +93,7 @@ def test_no_memory_is_one_sentence():
         raise MemoryError
 
     with pytest.raises(InputError, match="no memory to compress the 8000 bytes of x"):
-        last_result(Entry("x", "float64", (1000,), load), FakeDevice(), (1,), 0.1)
+        last_result(ArrayEntry("x", "float64", (1000,), load), FakeDevice(), (1,), 0.1)
 
 
 def test_zeros_of_another_sign_are_not_the_same():

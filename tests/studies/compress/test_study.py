@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lanescope.compression.arrays import Entry
+from lanescope.compression.arrays import ArrayEntry
 from lanescope.compression.stream import Codec
 from lanescope.document.blocks import Bullets
 from lanescope.errors import InputError
@@ -32,7 +32,7 @@ def measure(monkeypatch, tmp_path):
     monkeypatch.setattr(on_gpus, "LEAST_TIMED_BYTES", MIB)
     monkeypatch.setattr(study, "_WRITING_SHARE", math.inf)
     values = np.arange(20_000, dtype=np.float64)
-    arrays = tuple(Entry(name, "float64", values.shape, lambda: values) for name in "ab")
+    arrays = tuple(ArrayEntry(name, "float64", values.shape, lambda: values) for name in "ab")
 
     def run(core, budget=0.001, entries=arrays):
         gpus = on_gpus.Gpus(NAMES, (0,), (MIB,), core)
@@ -116,7 +116,7 @@ def test_a_kill_before_the_first_codec_leaves_a_run_that_reads(measure, tmp_path
         raise Killed
 
     with pytest.raises(Killed):
-        measure(MadeUpCore(), entries=(Entry("a", "float64", (5,), load),))
+        measure(MadeUpCore(), entries=(ArrayEntry("a", "float64", (5,), load),))
     found = read_compress(tmp_path / "run")
     assert (found.arrays, found.complete) == ((), False)
     words = "".join(

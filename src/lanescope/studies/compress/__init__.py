@@ -15,7 +15,7 @@ from lanescope._version import __version__
 from lanescope.calls import checked
 from lanescope.compression.arrays import (
     DTYPES,
-    Entry,
+    ArrayEntry,
     NothingToCompressError,
     Opened,
     open_arrays,
@@ -277,7 +277,7 @@ class Compress(Analysis):
         files = (self.files,) if isinstance(self.files, str | os.PathLike) else tuple(self.files)
         if not files:
             return Opened(example_arrays(size_of(self.size_bytes or DEFAULT_BYTES)))
-        entries: list[Entry] = []
+        entries: list[ArrayEntry] = []
         left_out: list[str] = []
         refused: NothingToCompressError | None = None
         for path in files:
@@ -346,7 +346,7 @@ class Measuring:
 
     def all_of(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[ArrayEntry],
         gpus: Gpus | None,
         found: Compressed,
         out: StrPath | None,
@@ -378,7 +378,7 @@ class Measuring:
             return writing.found
 
     def _steps(
-        self, entry: Entry, gpus: Gpus | None, on_step: Callable[[str], object]
+        self, entry: ArrayEntry, gpus: Gpus | None, on_step: Callable[[str], object]
     ) -> Iterator[ArrayResult]:
         """Yield what is known of an array, more each time."""
         for result in array_results(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from lanescope._core import native
-from lanescope.compression.arrays import Entry, Values, storage
+from lanescope.compression.arrays import ArrayEntry, Values, storage
 from lanescope.compression.codec import compress, decompress, most_bytes
 from lanescope.compression.stream import Codec, Stream, describe
 from lanescope.engine.sampling import Plan, sample_call
@@ -106,7 +106,7 @@ class MismatchError(LanescopeError):
 
 
 def array_results(
-    entry: Entry,
+    entry: ArrayEntry,
     device: Device,
     dimensionalities: Sequence[int],
     budget_seconds: float | None,
@@ -142,7 +142,7 @@ def array_results(
 
 
 def _measure(
-    entry: Entry,
+    entry: ArrayEntry,
     device: Device,
     dimensionalities: Sequence[int],
     budget_seconds: float | None,
@@ -178,7 +178,7 @@ def _measure(
         )
 
 
-def verified(values: Values, entry: Entry, device: Device, choice: Choice) -> Measured:
+def verified(values: Values, entry: ArrayEntry, device: Device, choice: Choice) -> Measured:
     """Compress a whole array and get it back, not timed.
 
     Raises
@@ -205,7 +205,7 @@ def verified(values: Values, entry: Entry, device: Device, choice: Choice) -> Me
 
 
 def _timed(
-    best: Measured, values: Values, entry: Entry, device: Device, budget_seconds: float
+    best: Measured, values: Values, entry: ArrayEntry, device: Device, budget_seconds: float
 ) -> Measured:
     part = values.reshape(-1)[: max(MOST_TIMED_BYTES // values.itemsize, 1)]
     timings = (
@@ -216,7 +216,7 @@ def _timed(
 
 
 def _timing(
-    part: Values, entry: Entry, device: Device, choice: Choice, threads: int, budget: float
+    part: Values, entry: ArrayEntry, device: Device, choice: Choice, threads: int, budget: float
 ) -> Timing:
     stream: Stream | None = None
 
@@ -249,7 +249,7 @@ def _room(values: Values) -> Values:
 
 
 def _decompress(
-    device: Device, stream: Stream, out: Values, entry: Entry, choice: Choice, threads: int
+    device: Device, stream: Stream, out: Values, entry: ArrayEntry, choice: Choice, threads: int
 ) -> float:
     try:
         return device.decompress(stream, out, threads)
@@ -260,7 +260,9 @@ def _decompress(
         ) from error
 
 
-def _require_same(values: Values, out: Values, entry: Entry, choice: Choice, threads: int) -> None:
+def _require_same(
+    values: Values, out: Values, entry: ArrayEntry, choice: Choice, threads: int
+) -> None:
     before, after = (one.reshape(-1).view(np.uint8) for one in (values, out))
     if np.array_equal(before, after):
         return
@@ -272,7 +274,7 @@ def _require_same(values: Values, out: Values, entry: Entry, choice: Choice, thr
     )
 
 
-def example_arrays(size: int = DEFAULT_BYTES) -> tuple[Entry, ...]:
+def example_arrays(size: int = DEFAULT_BYTES) -> tuple[ArrayEntry, ...]:
     """Return the examples, each of about so many bytes, at least one value."""
     made: tuple[tuple[str, str, Callable[[int], Values]], ...] = (
         ("constant fp32", "float32", lambda n: np.full(n, 1.5, np.float32)),
@@ -287,7 +289,7 @@ def example_arrays(size: int = DEFAULT_BYTES) -> tuple[Entry, ...]:
     entries = []
     for name, dtype, make in made:
         count = max(size // storage(dtype).itemsize, 1)
-        entries.append(Entry(name, dtype, (count,), _later(make, count), made_up=True))
+        entries.append(ArrayEntry(name, dtype, (count,), _later(make, count), made_up=True))
     return tuple(entries)
 
 
