@@ -24,7 +24,7 @@ from lanescope.kinds import StrPath
 from lanescope.machine import machine_named, save_machine
 from lanescope.store.store import read_run
 from lanescope.studies.nvbandwidth_cases import CaseOptions
-from lanescope.studies.taruc import Sizes
+from lanescope.studies.taruc import SizeParameters
 from lanescope.units.sizes import Bytes, Size
 
 ROOT = Path(__file__).parent.parent
@@ -226,7 +226,7 @@ def test_fields_are_brought_into_one_form():
     assert (copy.bytes, copy.engine, copy.cpus) == (1 << 20, lanescope.Engine.CE, (3,))
     assert hash(copy) == hash(dataclasses.replace(copy))
     assert lanescope.Experiment("x", "x", copy).copies == (copy,)
-    assert Sizes(max_bytes="1.5GB").max_bytes == 1_500_000_000
+    assert SizeParameters(max_bytes="1.5GB").max_bytes == 1_500_000_000
 
 
 def test_a_function_travels_to_other_processes():

@@ -28,7 +28,7 @@ import lanescope
 from lanescope import Experiment
 from lanescope.engine.sampling import Plan
 from lanescope.studies.running import backend_for
-from lanescope.studies.taruc.parameters import Contention
+from lanescope.studies.taruc.parameters import ContentionParameters
 from lanescope.studies.taruc.plan_contention import memory_points
 from lanescope.units.sizes import parse_size
 
@@ -45,7 +45,7 @@ Readings = dict[tuple[str, int], list[float]]
 def points(machine: lanescope.Machine, array_bytes: int) -> list[tuple[str, int, Experiment]]:
     """The suite's points of node 0 with other sizes: operation, number of threads, experiment."""
     found = []
-    for experiment in memory_points(machine.nodes[:1], Contention()):
+    for experiment in memory_points(machine.nodes[:1], ContentionParameters()):
         operation, threads = str(experiment.copies[0].operation), len(experiment.copies)
         if operation in OPERATIONS:
             mine = array_bytes // threads // 8 * 8

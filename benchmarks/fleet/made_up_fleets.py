@@ -23,7 +23,7 @@ import numpy as np
 from lanescope.fleet.exchange import PairRate
 from lanescope.results import Status
 from lanescope.store.store import read_run
-from lanescope.studies.node_report import NodeReport, Part, Rate, State
+from lanescope.studies.node_report import NodeReport, NodeState, Part, Rate
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 MACHINES = tuple(f"h200-x2/nvbandwidth{name}" for name in ("", "-second", "-third", "-fourth"))
@@ -190,7 +190,7 @@ def node(host: str, random: np.random.Generator, planted: Planted | None = None)
         1,
         "0.3.0",
         host,
-        State.HEALTHY,
+        NodeState.HEALTHY,
         0,
         "made up",
         "2026-11-24T08:00:00+00:00",

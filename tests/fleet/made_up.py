@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.studies.node_report import Check, NodeReport, report_of_run
+from lanescope.studies.node_report import CheckContext, NodeReport, report_of_run
 from tests.report import factory
 
 
@@ -24,7 +24,7 @@ def sound() -> NodeReport:
     )
     nodes = tuple(replace(node, memory_gbs=None) for node in machine.nodes)
     machine = replace(machine, gpus=gpus, nodes=nodes, driver="580.159.04")
-    about = Check("0.3.0", "n0", "2026-11-20T14:03:11+01:00", 12.5, "full")
+    about = CheckContext("0.3.0", "n0", "2026-11-20T14:03:11+01:00", 12.5, "full")
     return report_of_run(factory.check_run(machine), about)
 
 

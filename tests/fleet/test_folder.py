@@ -13,7 +13,7 @@ from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.folder import append_pair, place_of, write_report
 from lanescope.fleet.ranks import Alone
 from lanescope.studies.node import Request, check_node
-from lanescope.studies.node_report import State, report_of_failure
+from lanescope.studies.node_report import NodeState, report_of_failure
 from tests.fleet.made_up import node
 from tests.studies.node.test_report import ABOUT
 
@@ -156,13 +156,13 @@ def test_a_node_without_numbers_is_measured_again_beside_its_first_run(checked, 
     def hangs(request, out):
         places.append(out.name)
         out.mkdir()
-        return report_of_failure("it hung", replace(ABOUT, host="n8"), State.NOT_MEASURED)
+        return report_of_failure("it hung", replace(ABOUT, host="n8"), NodeState.NOT_MEASURED)
 
     first = resumed(folder, "n8", monkeypatch, hangs)
-    assert State.NOT_MEASURED in first.states
+    assert NodeState.NOT_MEASURED in first.states
     resumed(folder, "n8", monkeypatch, hangs)
     assert places == ["n8", "n8-2"]
-    assert State.NOT_MEASURED not in resumed(folder, "n8", monkeypatch).states
+    assert NodeState.NOT_MEASURED not in resumed(folder, "n8", monkeypatch).states
 
 
 def test_a_new_folder_is_begun_where_there_is_nothing_to_go_on_with(tmp_path, monkeypatch):
@@ -178,7 +178,7 @@ def test_two_checks_do_not_go_on_with_one_folder_at_once(checked, monkeypatch):
             resumed(folder, "n9", monkeypatch)
         return node("n8")
 
-    assert resumed(folder, "n8", monkeypatch, another).states[State.HEALTHY] == 2
+    assert resumed(folder, "n8", monkeypatch, another).states[NodeState.HEALTHY] == 2
 
 
 def reports(folder, **named):
@@ -190,7 +190,7 @@ def reports(folder, **named):
 
 
 def test_two_nodes_of_one_name_are_said_and_the_worst_counts(tmp_path):
-    sick = replace(node("n01"), state=State.SICK, exit_code=1)
+    sick = replace(node("n01"), state=NodeState.SICK, exit_code=1)
     folder = reports(tmp_path, a=node("n01"), b=sick, c=node("n02"))
     found = report_of_folder(folder)
     assert [(one.host, one.state) for one in found.nodes] == [("n01", "sick"), ("n02", "healthy")]
@@ -200,10 +200,10 @@ def test_two_nodes_of_one_name_are_said_and_the_worst_counts(tmp_path):
     assert report_of_folder(sound).exit_code(strict=True) == 3
 
 
-@pytest.mark.parametrize("worse", [State.SICK, State.MISSING])
+@pytest.mark.parametrize("worse", [NodeState.SICK, NodeState.MISSING])
 def test_of_two_reports_of_one_name_a_fault_counts_before_what_is_not_known(tmp_path, worse):
     about = replace(ABOUT, host="n1")
-    busy, bad = (report_of_failure("why", about, state) for state in (State.BUSY, worse))
+    busy, bad = (report_of_failure("why", about, state) for state in (NodeState.BUSY, worse))
     (of_files,) = report_of_folder(reports(tmp_path, a=busy, b=bad)).nodes
 
     class Ranks(Alone):
@@ -254,7 +254,7 @@ def test_a_report_that_cannot_be_is_said(tmp_path, change, words):
     assert "a.json" in str(refused.value)
 
 
-@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("state", list(NodeState))
 def test_reports_of_each_state_are_read(state, tmp_path):
     report = report_of_failure("it hung", replace(ABOUT, host="n1"), state)
     assert report_of_folder(reports(tmp_path, a=report)).nodes == (report,)

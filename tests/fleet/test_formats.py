@@ -13,7 +13,7 @@ from lanescope.codec.fields import decode
 from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.report import fleet_report
 from lanescope.operators import FleetFormat, NodeLine, faulty, fleet_text
-from lanescope.studies.node_report import State, report_of_failure
+from lanescope.studies.node_report import NodeState, report_of_failure
 from tests.fleet.made_up import fleet, node
 from tests.fleet.test_report import BEGAN, broken
 from tests.studies.node.test_report import ABOUT
@@ -24,7 +24,7 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "fleet-line.json"
 @pytest.fixture
 def report():
     odd = replace(node("odd"), configuration={**node("odd").configuration, "driver": "1"})
-    absent = report_of_failure("it hung", replace(ABOUT, host="lost"), State.NOT_MEASURED)
+    absent = report_of_failure("it hung", replace(ABOUT, host="lost"), NodeState.NOT_MEASURED)
     nodes = [*fleet(12, 0.004), odd, absent, node("slow", 0.004, g5=0.9), broken("sick")]
     pairs = [
         PairRate(f"n{a:04}", f"n{b:04}", 5.0 if 3 in (a, b) else 10.0, 1, ())
@@ -41,7 +41,7 @@ def test_nodes_with_a_fault_are_named_the_worst_first(report):
     assert fleet_text(sound, FleetFormat.SUSPECTS) == fleet_text(sound, FleetFormat.SLURM) == ""
 
 
-@pytest.mark.parametrize("state", [State.SICK, State.MISSING])
+@pytest.mark.parametrize("state", [NodeState.SICK, NodeState.MISSING])
 def test_a_sick_node_that_names_no_fault_is_a_suspect(state):
     report = report_of_failure("g1 is gone", replace(ABOUT, host="n1"), state)
     found = fleet_report([report], (), BEGAN)
@@ -66,7 +66,7 @@ def test_a_line_of_json_for_every_node_and_every_missing_one(report):
     assert [s.kind for s in by_host["n0003"].suspects] == ["slow-node"]
     assert by_host["n0004"].suspects == ()
     assert (by_host[None].exit_code, by_host[None].sentence) == (3, "rank 9: no report in time")
-    assert by_host["lost"].state is State.NOT_MEASURED
+    assert by_host["lost"].state is NodeState.NOT_MEASURED
 
 
 def test_the_published_schema_is_that_of_the_lines():

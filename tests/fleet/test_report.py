@@ -11,7 +11,7 @@ from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.report import FleetReport, fleet_report
 from lanescope.report.charts import chart_picture
 from lanescope.report.document_page import document_page
-from lanescope.studies.node_report import Fault, State, report_of_failure
+from lanescope.studies.node_report import Fault, NodeState, report_of_failure
 from tests.fleet.made_up import fleet, node
 from tests.studies.node.test_report import ABOUT
 
@@ -19,7 +19,7 @@ BEGAN = "2026-11-20T14:03:11+01:00"
 FAULT = Fault("trained-down", ("g2",), "g2 is at x8.", (), "Reseat it.", "lspci")
 
 
-def broken(host, state=State.SICK, code=1, kind="trained-down"):
+def broken(host, state=NodeState.SICK, code=1, kind="trained-down"):
     fault = replace(FAULT, kind=kind)
     return replace(
         node(host), state=state, exit_code=code, sentence="g2 is at x8.", faults=(fault,)
@@ -35,8 +35,8 @@ def test_a_sound_fleet():
 
 def test_the_worst_comes_first_with_part_evidence_and_command():
     odd = replace(node("odd"), configuration={**node("odd").configuration, "driver": "1"})
-    absent = report_of_failure("it hung", replace(ABOUT, host="lost"), State.NOT_MEASURED)
-    missing = broken("lacking", State.MISSING, 4, "missing")
+    absent = report_of_failure("it hung", replace(ABOUT, host="lost"), NodeState.NOT_MEASURED)
+    missing = broken("lacking", NodeState.MISSING, 4, "missing")
     slow = node("slow", 0.004, g5=0.9)
     nodes = [*fleet(12, 0.004), odd, absent, slow, broken("sick"), missing]
     report = fleet_report(nodes, ("rank 9: no report in time",), BEGAN)
@@ -56,7 +56,7 @@ def test_the_worst_comes_first_with_part_evidence_and_command():
 
 
 def test_a_gpu_that_a_fault_names_is_not_blamed_again():
-    slow = replace(node("slow", 0.004, g2=0.7), faults=(FAULT,), state=State.SICK, exit_code=1)
+    slow = replace(node("slow", 0.004, g2=0.7), faults=(FAULT,), state=NodeState.SICK, exit_code=1)
     report = fleet_report([*fleet(12, 0.004), slow], (), BEGAN)
     assert [(s.host, s.kind) for s in report.suspects] == [("slow", "trained-down")]
 
@@ -64,11 +64,11 @@ def test_a_gpu_that_a_fault_names_is_not_blamed_again():
 @pytest.mark.parametrize(
     ("nodes", "absent", "lenient", "strict"),
     [
-        ([broken("a", State.MISSING, 4, "missing"), broken("b")], (), 4, 4),
+        ([broken("a", NodeState.MISSING, 4, "missing"), broken("b")], (), 4, 4),
         ([broken("b")], ("x",), 1, 1),
         ([], ("x",), 0, 3),
         ([report_of_failure("x", ABOUT)], (), 0, 3),
-        ([report_of_failure("x", ABOUT, State.BUSY)], (), 0, 5),
+        ([report_of_failure("x", ABOUT, NodeState.BUSY)], (), 0, 5),
         ([*fleet(8, 0.004), node("slow", g1=0.8)], (), 1, 1),
     ],
 )

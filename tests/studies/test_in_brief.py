@@ -9,7 +9,7 @@ import lanescope
 from lanescope import api
 from lanescope.results import Status, Verdict
 from lanescope.studies import ANALYSES
-from lanescope.studies.node_report import NodeReport, State
+from lanescope.studies.node_report import NodeReport, NodeState
 
 RESULTS = Path(__file__).parents[2] / "benchmarks/results"
 WATCH = RESULTS / "h100-x1/advise/first/watches/search"
@@ -75,6 +75,6 @@ def test_the_text_of_a_result_without_numbers_says_why():
 def test_the_text_of_a_node_is_its_line():
     sentence = "1 GPU is missing."
     report = NodeReport(
-        1, "0.3.0", "n7", State.MISSING, 4, sentence, "", 1.0, "", {}, (), (), (), None
+        1, "0.3.0", "n7", NodeState.MISSING, 4, sentence, "", 1.0, "", {}, (), (), (), None
     )
     assert repr(report) == "<NodeReport>\nn7: MISSING (exit code 4): 1 GPU is missing."

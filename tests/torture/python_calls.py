@@ -59,7 +59,13 @@ from lanescope.results import (
 from lanescope.store.run import Manifest
 from lanescope.studies import running
 from lanescope.studies.nvbandwidth_cases import CaseOptions
-from lanescope.studies.taruc import Contention, Nurma, Only, Parameters, Sizes
+from lanescope.studies.taruc import (
+    ContentionParameters,
+    NurmaParameters,
+    Only,
+    Parameters,
+    SizeParameters,
+)
 from tests.compression.gpu_stand_ins import Core
 from tests.fake_backend import FakeBackend
 from tests.torture.right_arguments import K20, Tensor, right_at
@@ -80,7 +86,7 @@ CELL, MATRIX = Cell(0, 0, "mine", (0,)), Matrix("", "x", 1, 1, ())
 STREAM = lanescope.compress(np.arange(9.0))
 ROOT = Path(__file__).resolve().parents[2]
 STORED, WATCHED = ROOT / "benchmarks/results/h200-x1/model", ROOT / "tests/data/h200-watch/idle"
-SMALL = Parameters(overhead=Sizes(min_bytes=100, max_bytes=100))
+SMALL = Parameters(overhead=SizeParameters(min_bytes=100, max_bytes=100))
 LINK = LinkCost(50.0)
 CODEC = CodecCost(400.0, 500.0)
 
@@ -147,10 +153,10 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         Access: {"span_bytes": 1 << 20},
         CaseOptions: {"bytes": 64, "pairs": 1},
         Only: {"nodes": (0,), "memories": (Memory.PINNED,)},
-        Sizes: {"min_bytes": 8, "max_bytes": 64},
-        Nurma: {"gap_bytes": 8},
-        Contention: {"repeats": 1},
-        Parameters: {"tag": "x", "host": Sizes()},
+        SizeParameters: {"min_bytes": 8, "max_bytes": 64},
+        NurmaParameters: {"gap_bytes": 8},
+        ContentionParameters: {"repeats": 1},
+        Parameters: {"tag": "x", "host": SizeParameters()},
         NumaNode: {"index": 0, "cores": ((0,),)},
         Gpu: {"index": 0, "name": "x"},
         Switch: {"id": "s0", "name": "x"},
@@ -298,7 +304,15 @@ def pool() -> list[Any]:
         *(lambda: 0, lambda *given: 0, abs, int, type, sys, NotImplemented, Exception("x")),
         *(Engine.CPU, Memory.DEVICE, Memory.PAGEABLE, Timing.GATE, Operation.TRIAD, Engine),
         *(lanescope.Plan(), COPY, GPU, EXPERIMENT, H200S, WORK, K20, STATISTICS, MANIFEST, FAKE),
-        *(lanescope.Place, lanescope.check, Parameters(), Only(), Sizes(), CaseOptions(), Verdict),
+        *(
+            lanescope.Place,
+            lanescope.check,
+            Parameters(),
+            Only(),
+            SizeParameters(),
+            CaseOptions(),
+            Verdict,
+        ),
     ]
 
 

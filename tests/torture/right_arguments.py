@@ -50,7 +50,14 @@ from lanescope.results import (
 from lanescope.store.folder import State
 from lanescope.store.run import Against, Manifest
 from lanescope.studies.nvbandwidth_cases import CaseOptions
-from lanescope.studies.taruc import Benchmark, Contention, Nurma, Only, Parameters, Sizes
+from lanescope.studies.taruc import (
+    Benchmark,
+    ContentionParameters,
+    NurmaParameters,
+    Only,
+    Parameters,
+    SizeParameters,
+)
 from lanescope.units.sizes import size_of
 from tests.compression.gpu_stand_ins import stand_in
 from tests.fake_backend import FakeBackend
@@ -276,15 +283,15 @@ RIGHT: dict[str, Right] = {
     "slab_bytes": maybe(size),
     "CodecCost.slab_bytes": size_or_none,
     "memory_bytes": maybe(whole()),
-    "Contention.memory_bytes": maybe(size_or_none),
+    "ContentionParameters.memory_bytes": maybe(size_or_none),
     "socket_bytes": maybe(size_or_none),
     "repeats": maybe(whole()),
     "tag": text,
     "steps_per_decade": whole(),
     **dict.fromkeys(("all_gpus", "all_memories", "sockets", "burst", "range", "sustained"), flag),
-    **dict.fromkeys(("overhead", "host", "hostdev", "peer"), a(Sizes)),
-    "nurma": a(Nurma),
-    "contention": a(Contention),
+    **dict.fromkeys(("overhead", "host", "hostdev", "peer"), a(SizeParameters)),
+    "nurma": a(NurmaParameters),
+    "contention": a(ContentionParameters),
     "Machine.cpu": maybe(text),
     "Machine.nodes": several(a(NumaNode), empty=True),
     "Machine.gpus": several(a(Gpu), empty=True),

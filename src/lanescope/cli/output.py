@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lanescope.history.records import HistoryRecord
     from lanescope.store.run import Against, Run
     from lanescope.studies.running import Progress
-    from lanescope.studies.runs.compare import Change
+    from lanescope.studies.runs.compare import PathChange
     from lanescope.trace.run import WatchRun
 
 #: Width of tables when nobody says how wide the output is.
@@ -244,7 +244,7 @@ def compare_runs(before: Run, after: Run, threshold: float, *, json: bool = Fals
 
 def _against_run(
     before: Run, after: Run, threshold: float
-) -> tuple[Against, Sequence[Block], Sequence[Change]]:
+) -> tuple[Against, Sequence[Block], Sequence[PathChange]]:
     from lanescope.store.run import Against
     from lanescope.studies.runs.compare import changes, comparison, headline
 

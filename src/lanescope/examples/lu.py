@@ -35,7 +35,7 @@ Send = Callable[[Any, int, int], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Factoring:
     """One factoring.
 
     Attributes
@@ -281,15 +281,17 @@ def _gathered(dealt: Dealt, whole: Any) -> Any:
     return whole
 
 
-def _turn(method: str, dealt: Dealt, linear: Linear, send: Any, wait: Callable[[], None]) -> Turn:
+def _turn(
+    method: str, dealt: Dealt, linear: Linear, send: Any, wait: Callable[[], None]
+) -> Factoring:
     wait()
     begin = time.perf_counter()
     factor(dealt, linear, send)
     wait()
-    return Turn(method, time.perf_counter() - begin, send.seconds, send.bytes, send.count)
+    return Factoring(method, time.perf_counter() - begin, send.seconds, send.bytes, send.count)
 
 
-def _summary(turn: Turn) -> dict[str, Any]:
+def _summary(turn: Factoring) -> dict[str, Any]:
     return {
         "way": turn.method,
         "seconds": turn.seconds,

@@ -37,14 +37,14 @@ from lanescope.report.document_page import document_page
 from lanescope.store.folder import MANIFEST as RUN_MANIFEST
 from lanescope.store.folder import default_runs_folder, find_run
 from lanescope.store.store import read_run
-from lanescope.studies.node_report import SCHEMA_VERSION, NodeReport, State, ends_with
+from lanescope.studies.node_report import SCHEMA_VERSION, NodeReport, NodeState, ends_with
 
 MANIFEST, NODES, PAIRS = "fleet.json", "nodes", "pairs.jsonl"
 REPORT = "report.json"
 #: Clocks of two nodes are no further apart, whatever their time zones.
 _CLOCKS_DIFFER = timedelta(days=1)
 #: Of a node in such a state nothing is known yet.
-UNKNOWN = (State.FAILED, State.NOT_MEASURED, State.BUSY)
+UNKNOWN = (NodeState.FAILED, NodeState.NOT_MEASURED, NodeState.BUSY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,4 +329,4 @@ def records_of(folder: Path) -> list[HistoryRecord]:
         return [record] if record.observations else []
     _, reports, _ = read(folder)
     place = str(folder)
-    return [record_of_node(one, place) for one in reports if one.state is not State.FAILED]
+    return [record_of_node(one, place) for one in reports if one.state is not NodeState.FAILED]

@@ -39,7 +39,7 @@ from lanescope.fleet.exchange import PairRate
 from lanescope.fleet.pairs import Blamed, SuspectKind, located
 from lanescope.history.document import LevelComparison, value_text
 from lanescope.report.format import count_text, gbs_text, percent_text
-from lanescope.studies.node_report import NodeReport, State
+from lanescope.studies.node_report import NodeReport, NodeState
 
 SCHEMA_VERSION = 1
 #: The surest first.
@@ -49,20 +49,20 @@ _SLOW_GPU_SHARE = 0.9
 #: Of fewer pairs nobody can say which is slow.
 _FEWEST_PAIRS = 3
 _TONES = {
-    State.HEALTHY: Tone.GOOD,
-    State.LIMITED: Tone.GOOD,
-    State.SICK: Tone.BAD,
-    State.MISSING: Tone.BAD,
+    NodeState.HEALTHY: Tone.GOOD,
+    NodeState.LIMITED: Tone.GOOD,
+    NodeState.SICK: Tone.BAD,
+    NodeState.MISSING: Tone.BAD,
 }
 #: In this order nodes need somebody's attention.
 _ORDER = (
-    State.MISSING,
-    State.SICK,
-    State.FAILED,
-    State.NOT_MEASURED,
-    State.BUSY,
-    State.LIMITED,
-    State.HEALTHY,
+    NodeState.MISSING,
+    NodeState.SICK,
+    NodeState.FAILED,
+    NodeState.NOT_MEASURED,
+    NodeState.BUSY,
+    NodeState.LIMITED,
+    NodeState.HEALTHY,
 )
 
 
@@ -124,7 +124,7 @@ class FleetReport:
     pairs: tuple[PairRate, ...]
 
     @property
-    def states(self) -> Counter[State]:
+    def states(self) -> Counter[NodeState]:
         """How many nodes are in each state."""
         return Counter(node.state for node in self.nodes)
 
@@ -152,16 +152,16 @@ class FleetReport:
     def exit_code(self, *, strict: bool) -> int:
         """Return what the command ends with; `strict` counts what was not measured, too."""
         states = self.states
-        if states[State.MISSING]:
+        if states[NodeState.MISSING]:
             return ExitCode.NOT_AS_EXPECTED
-        if states[State.SICK] or any(
+        if states[NodeState.SICK] or any(
             one.judged_by in ("data", "peers", "history") for one in self.suspects
         ):
             return ExitCode.SLOW
-        unknown = states[State.NOT_MEASURED] + states[State.FAILED] + len(self.absent)
+        unknown = states[NodeState.NOT_MEASURED] + states[NodeState.FAILED] + len(self.absent)
         if strict and (unknown or not self.nodes):
             return ExitCode.NOT_MEASURED
-        return ExitCode.BUSY if strict and states[State.BUSY] else ExitCode.OK
+        return ExitCode.BUSY if strict and states[NodeState.BUSY] else ExitCode.OK
 
     def as_json(self) -> str:
         """Return everything as one JSON object."""
@@ -173,7 +173,10 @@ class FleetReport:
 
     def document(self) -> Document:
         """Return the report as a page."""
-        bad = any(self.states[state] for state in (State.SICK, State.MISSING)) or self.suspects
+        bad = (
+            any(self.states[state] for state in (NodeState.SICK, NodeState.MISSING))
+            or self.suspects
+        )
         headline = Headline(self.headline, Tone.BAD if bad else Tone.GOOD)
         charts = [one for one in (node_chart(self.nodes), pair_chart(self.pairs)) if one]
         sections = (
@@ -290,9 +293,9 @@ def _own_suspects(node: NodeReport) -> Iterator[Suspect]:
             fault.confirm,
         )
     if node.unfit and not node.faults:
-        judged_by = "expected" if node.state is State.MISSING else "limit"
+        judged_by = "expected" if node.state is NodeState.MISSING else "limit"
         yield Suspect(node.host, str(node.state), "", node.sentence, judged_by, None, "", "")
-    if node.state in (State.NOT_MEASURED, State.FAILED, State.BUSY):
+    if node.state in (NodeState.NOT_MEASURED, NodeState.FAILED, NodeState.BUSY):
         yield Suspect(node.host, str(node.state), "", node.sentence, "none", None, "", "")
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from lanescope.codec.fields import Moment
 from lanescope.codec.prometheus import Sample, metric, unique
 from lanescope.fleet.report import FleetReport, Suspect
-from lanescope.studies.node_report import NodeReport, Rate, State
+from lanescope.studies.node_report import NodeReport, NodeState, Rate
 from lanescope.units.sizes import bytes_a_second
 
 #: Name on the command line: file.
@@ -30,8 +30,8 @@ SNIPPETS = {
     "kubernetes-fleet": "kubernetes-fleet.yaml",
     "grafana": "grafana-dashboard.json",
 }
-_NAGIOS = {State.SICK: ("CRITICAL", 2), State.MISSING: ("CRITICAL", 2)}
-_NAGIOS_SOUND = (State.HEALTHY, State.LIMITED)
+_NAGIOS = {NodeState.SICK: ("CRITICAL", 2), NodeState.MISSING: ("CRITICAL", 2)}
+_NAGIOS_SOUND = (NodeState.HEALTHY, NodeState.LIMITED)
 SCHEMA_VERSION = 1
 #: By what a node can be sick: the others say that nothing is known, or that it is only different.
 FAULTS = ("expected", "data", "limit", "peers", "history")
@@ -108,7 +108,7 @@ def _node_prometheus(report: NodeReport) -> Written:
 def _node_metrics(report: NodeReport) -> Iterator[str]:
     host = {"lanescope": report.tool_version, "level": report.level}
     yield from metric("node_info", "What checked the node, and how much of it.", [(host, 1.0)])
-    states = [({"state": str(one)}, float(one is report.state)) for one in State]
+    states = [({"state": str(one)}, float(one is report.state)) for one in NodeState]
     yield from metric("node_state", "1 for the state that the node is in.", states)
     began = datetime.fromisoformat(report.began).timestamp()
     yield from metric("node_check_timestamp_seconds", "When the check began.", [({}, began)])
@@ -196,7 +196,7 @@ class NodeLine:
     schema_version: int
     began: Moment
     host: str | None
-    state: State
+    state: NodeState
     exit_code: int
     sentence: str
     suspects: tuple[Suspect, ...]
@@ -214,7 +214,7 @@ def _node_lines(report: FleetReport) -> Iterator[str]:
         yield _json_line(NodeLine(*head, node.sentence, mine))
     for sentence in report.absent:
         yield _json_line(
-            NodeLine(SCHEMA_VERSION, report.began, None, State.NOT_MEASURED, 3, sentence, ())
+            NodeLine(SCHEMA_VERSION, report.began, None, NodeState.NOT_MEASURED, 3, sentence, ())
         )
 
 
@@ -260,7 +260,7 @@ def _fleet_metrics(report: FleetReport) -> Iterator[str]:
     yield from metric(
         "fleet_nodes",
         "How many nodes are in a state.",
-        [({"state": str(one)}, float(states[one])) for one in State],
+        [({"state": str(one)}, float(states[one])) for one in NodeState],
     )
     yield from metric(
         "fleet_nodes_without_report",

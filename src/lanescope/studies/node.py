@@ -39,9 +39,9 @@ from lanescope.store.store import read_run
 from lanescope.studies import Option
 from lanescope.studies.check import CHECK_BYTES, EXPECT, EXPECT_GPUS, check_experiments
 from lanescope.studies.node_report import (
-    Check,
+    CheckContext,
     NodeReport,
-    State,
+    NodeState,
     is_host,
     report_of_failure,
     report_of_run,
@@ -309,7 +309,7 @@ def _checked(request: Request, out: Path, *, stored: bool) -> NodeReport:
         code = _measure(request, level, out, messages.fileno())
         said = _last_line(messages.fileno())
     seconds = round(time.monotonic() - request.began, 3)
-    about = Check(__version__, host, started, seconds, level)
+    about = CheckContext(__version__, host, started, seconds, level)
     why = _why(code, said, request.within_seconds)
     try:
         run = read_run(out)
@@ -370,11 +370,11 @@ def _why(code: int | None, said: str, within: float) -> str:
     return said or f"the process that measured ended with exit code {code}"
 
 
-def _nothing(code: int | None, why: str, about: Check) -> NodeReport:
+def _nothing(code: int | None, why: str, about: CheckContext) -> NodeReport:
     if code is None or code < 0:
-        return report_of_failure(f"{why}; nothing was measured", about, State.NOT_MEASURED)
+        return report_of_failure(f"{why}; nothing was measured", about, NodeState.NOT_MEASURED)
     if code == ExitCode.NOT_AS_EXPECTED:
-        return report_of_failure(why, about, State.MISSING)
+        return report_of_failure(why, about, NodeState.MISSING)
     return report_of_failure(why, about, code=code or ExitCode.FAULT)
 
 

@@ -43,7 +43,7 @@ def is_host(name: str) -> bool:
 Host = Annotated[str, Bound("a name without blanks, quotation marks and commas", is_host)]
 
 
-class State(StrEnum):
+class NodeState(StrEnum):
     """Whether a node may run jobs, from what matters most on."""
 
     FAILED = "failed"
@@ -63,24 +63,24 @@ class State(StrEnum):
 
 
 _STATES = {
-    Word.MISSING: State.MISSING,
-    Word.SLOW: State.SICK,
-    Word.BUSY: State.BUSY,
-    Word.LIMITED: State.LIMITED,
-    Word.HEALTHY: State.HEALTHY,
+    Word.MISSING: NodeState.MISSING,
+    Word.SLOW: NodeState.SICK,
+    Word.BUSY: NodeState.BUSY,
+    Word.LIMITED: NodeState.LIMITED,
+    Word.HEALTHY: NodeState.HEALTHY,
 }
 _CODES = {
-    State.FAILED: ExitCode.FAULT,
-    State.MISSING: ExitCode.NOT_AS_EXPECTED,
-    State.SICK: ExitCode.SLOW,
-    State.NOT_MEASURED: ExitCode.NOT_MEASURED,
-    State.BUSY: ExitCode.BUSY,
+    NodeState.FAILED: ExitCode.FAULT,
+    NodeState.MISSING: ExitCode.NOT_AS_EXPECTED,
+    NodeState.SICK: ExitCode.SLOW,
+    NodeState.NOT_MEASURED: ExitCode.NOT_MEASURED,
+    NodeState.BUSY: ExitCode.BUSY,
 }
 
 
-def ends_with(state: State, code: int) -> bool:
+def ends_with(state: NodeState, code: int) -> bool:
     """Return whether the check of a node in a state ends with an exit code."""
-    if state is State.FAILED:
+    if state is NodeState.FAILED:
         return code != ExitCode.OK
     return code == _CODES.get(state, ExitCode.OK)
 
@@ -183,7 +183,7 @@ class NodeReport:
     schema_version: int
     tool_version: str
     host: Host
-    state: State
+    state: NodeState
     exit_code: _Code
     sentence: str
     began: Moment
@@ -207,11 +207,11 @@ class NodeReport:
     @property
     def unfit(self) -> bool:
         """Whether a part is broken or missing; only that should take a node out of use."""
-        return self.state in (State.SICK, State.MISSING)
+        return self.state in (NodeState.SICK, NodeState.MISSING)
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckContext:
     """When and where a node was checked: what a report says beside what was measured."""
 
     tool_version: str
@@ -221,7 +221,7 @@ class Check:
     level: str
 
 
-def report_of_run(run: Run, check: Check, interrupted: str = "") -> NodeReport:
+def report_of_run(run: Run, check: CheckContext, interrupted: str = "") -> NodeReport:
     """Return the report of a node whose run can be read, be it finished or not.
 
     Parameters
@@ -253,7 +253,7 @@ def report_of_run(run: Run, check: Check, interrupted: str = "") -> NodeReport:
 
 
 def report_of_failure(
-    sentence: str, check: Check, state: State = State.FAILED, code: int | None = None
+    sentence: str, check: CheckContext, state: NodeState = NodeState.FAILED, code: int | None = None
 ) -> NodeReport:
     """Return the report of a node of which nothing was measured, and why."""
     code = _CODES.get(state, ExitCode.OK) if code is None else code
@@ -266,30 +266,34 @@ def _parts_of(machine: Machine) -> tuple[Part, ...]:
     return tuple(Part(gpu.id, gpu.name, gpu.uuid, gpu.pci_address) for gpu in machine.gpus)
 
 
-def _state(came_to: Outcome, interrupted: str) -> State:
-    state = _STATES.get(came_to.word, State.NOT_MEASURED)
-    return state if state in (State.SICK, State.MISSING) or not interrupted else State.NOT_MEASURED
+def _state(came_to: Outcome, interrupted: str) -> NodeState:
+    state = _STATES.get(came_to.word, NodeState.NOT_MEASURED)
+    return (
+        state
+        if state in (NodeState.SICK, NodeState.MISSING) or not interrupted
+        else NodeState.NOT_MEASURED
+    )
 
 
 def _sentence(
-    state: State,
+    state: NodeState,
     came_to: Outcome,
     faults: Sequence[Fault],
     rows: Sequence[PathRow],
     machine: Machine,
     interrupted: str,
 ) -> str:
-    if state in (State.SICK, State.MISSING) and faults:
+    if state in (NodeState.SICK, NodeState.MISSING) and faults:
         more = f"; and {count_text(len(faults) - 1, 'more fault')}" if len(faults) > 1 else ""
         return _fault_sentence(faults[0], _parts_of(machine)) + more
     measured = sum(row.measured is not None for row in rows)
     sound = f"{count_text(measured, 'path')} of {count_text(len(machine.gpus), 'GPU')}"
-    if state is State.HEALTHY:
+    if state is NodeState.HEALTHY:
         return f"{sound} reach what their links can carry"
-    if state is State.NOT_MEASURED and interrupted:
+    if state is NodeState.NOT_MEASURED and interrupted:
         return f"{interrupted}; {measured} of {count_text(len(rows), 'path')} measured"
     missing = next((r for r in rows if r.verdict.missing), None)
-    if state in (State.NOT_MEASURED, State.BUSY) and missing is not None:
+    if state in (NodeState.NOT_MEASURED, NodeState.BUSY) and missing is not None:
         count = count_text(sum(r.verdict.missing for r in rows), "path")
         return f"{count} not measured, {missing.label} the first: {missing.verdict.reason}"
     return came_to.summary

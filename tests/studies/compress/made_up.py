@@ -5,7 +5,7 @@ import numpy as np
 from lanescope.compression.rule import DEFAULT_SLAB_BYTES
 from lanescope.compression.stream import Codec
 from lanescope.studies.compress.compressed import Compressed
-from lanescope.studies.compress.results import ArrayResult, Measured, Timing
+from lanescope.studies.compress.results import ArrayResult, Measured, RawTimes
 
 SIZE = 256 << 20
 
@@ -13,7 +13,7 @@ SIZE = 256 << 20
 def measured(codec, *, ratio, compress, decompress, dimensionality=1, size=SIZE, device="cpu"):
     """One codec with its speeds in GB/s, the same six times, on one thread and on two."""
     timings = tuple(
-        Timing(
+        RawTimes(
             threads,
             size,
             (size / (compress * threads / 2) / 1e9,) * 6,

@@ -9,10 +9,10 @@ from lanescope.errors import InputError
 from lanescope.report.charts import write_chart
 from lanescope.report.terminal import renderables
 from lanescope.studies.compress.blocks import compress_chart
-from lanescope.studies.compress.verdicts import Link
+from lanescope.studies.compress.verdicts import CrossedLink
 from tests.studies.compress.made_up import array_result, compressed, measured
 
-LINK = Link("h200, PCIe 5.0 x16", 55.5)
+LINK = CrossedLink("h200, PCIe 5.0 x16", 55.5)
 
 
 def by_dimensionality():

@@ -13,8 +13,8 @@ from lanescope.errors import InputError
 from lanescope.report.terminal import renderables
 from lanescope.studies.compress.blocks import drawn_rate_charts
 from lanescope.studies.compress.compressed import read_compress, read_crossings
-from lanescope.studies.compress.results import Crossing, Kernels, Timing
-from lanescope.studies.compress.verdicts import Link
+from lanescope.studies.compress.results import Crossing, MeasuredKernels, RawTimes
+from lanescope.studies.compress.verdicts import CrossedLink
 from tests.studies.compress.made_up import array_result, compressed, measured
 
 MIB = 1 << 20
@@ -24,10 +24,10 @@ GPUS = ("NVIDIA H200", "NVIDIA H200")
 
 def kernels(codec="delta", ratio=1.5, size=64 * MIB):
     timings = tuple(
-        Timing(sms, size, (size / in_gbs / 1e9,) * 9, (size / out_gbs / 1e9,) * 9)
+        RawTimes(sms, size, (size / in_gbs / 1e9,) * 9, (size / out_gbs / 1e9,) * 9)
         for sms, in_gbs, out_gbs in ((16, 110.0, 130.0), (48, 320.0, 380.0), (0, 812.0, 913.0))
     )
-    return Kernels(0, Codec(codec), 1, size, round(size / ratio), timings)
+    return MeasuredKernels(0, Codec(codec), 1, size, round(size / ratio), timings)
 
 
 def crossing(path, size, faster, codec="delta", raw_gbs=55.0):
@@ -110,7 +110,7 @@ def test_rows_of_a_path_stand_together():
 
 
 def test_another_link_is_predicted_from_both_and_labelled():
-    text = shown(RESULT, link=Link("a link of 12.5 GB/s", 12.5))
+    text = shown(RESULT, link=CrossedLink("a link of 12.5 GB/s", 12.5))
     arrows = [line for line in text.splitlines() if line.startswith("→")]
     assert len(arrows) == 5
     assert arrows[3].startswith("→ by this host's CPUs: leave it raw: predicted")
@@ -149,7 +149,7 @@ def test_json_has_all_samples_and_what_follows():
 
 
 def test_what_is_stored_comes_back(tmp_path):
-    link = Link("x", 12.5, 1e-6)
+    link = CrossedLink("x", 12.5, 1e-6)
     stored = compressed(RESULT, link=link, gpus=GPUS, left_out=["y is empty"], complete=False)
     (tmp_path / "compress.json").write_text(stored.to_json())
     for path in (tmp_path, tmp_path / "compress.json"):

@@ -13,7 +13,7 @@ from lanescope.studies.compress.measuring import (
     array_results,
     example_arrays,
 )
-from lanescope.studies.compress.results import Choice, sums_by_dtype
+from lanescope.studies.compress.results import CodecChoice, sums_by_dtype
 from tests.studies.compress.made_up import FakeDevice, array_result, measured
 
 
@@ -145,7 +145,7 @@ def test_saving_and_names():
     one = measured("gfc", ratio=1.25, compress=1.0, decompress=1.0, dimensionality=5)
     assert one.data_rate_saving == pytest.approx(0.2)
     assert one.choice.name == "gfc dim 5"
-    assert Choice(Codec.RAW).name == "constant blocks"
+    assert CodecChoice(Codec.RAW).name == "constant blocks"
 
 
 def test_sums_weigh_by_bytes():

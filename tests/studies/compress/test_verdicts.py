@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from lanescope.compression.rule import CodecCost, LinkCost, break_even, compressed_seconds
 from lanescope.compression.rule import raw_seconds as raw_seconds_of
 from lanescope.compression.stream import Codec
-from lanescope.studies.compress.results import Crossing, Kernels, Timing
+from lanescope.studies.compress.results import Crossing, MeasuredKernels, RawTimes
 from lanescope.studies.compress.verdicts import (
     MARGIN,
-    Link,
-    Rates,
+    CodecRates,
+    CrossedLink,
     break_even_bytes,
     break_even_gbs,
     codec_cost,
@@ -28,14 +28,14 @@ from tests.studies.compress.made_up import array_result, measured
 MIB = 1 << 20
 LINK = LinkCost(55.0, 8e-6)
 RATIO = 1.5
-SLOW, FAST = Link("a slow link", 10.0), Link("a fast link", 100.0)
+SLOW, FAST = CrossedLink("a slow link", 10.0), CrossedLink("a fast link", 100.0)
 
 
 def kernels(compress, decompress, sms=16):
     size = 64 * MIB
     times = [(size / gbs / 1e9,) * 6 for gbs in (compress, decompress)]
-    timings = tuple(Timing(of, size, *times) for of in (sms, 0))
-    return Kernels(0, Codec.DELTA, 1, size, round(size / RATIO), timings)
+    timings = tuple(RawTimes(of, size, *times) for of in (sms, 0))
+    return MeasuredKernels(0, Codec.DELTA, 1, size, round(size / RATIO), timings)
 
 
 def crossings(codec, sizes=(MIB, 256 * MIB), sms=16):
@@ -85,11 +85,11 @@ def test_a_transfer_of_no_more_than_its_bytes_on_the_link():
 
 
 def rates(ratio=1.5, compress=40.0, decompress=80.0):
-    return Rates(ratio, Estimate.exactly(compress), Estimate.exactly(decompress))
+    return CodecRates(ratio, Estimate.exactly(compress), Estimate.exactly(decompress))
 
 
 def test_the_formula_by_hand():
-    link = Link("x", 10.0, first_seconds=5e-6)
+    link = CrossedLink("x", 10.0, first_seconds=5e-6)
     told = predict(100_000_000, rates(1.6, 20.0, 40.0), link, slab=8_000_000)
     assert told.raw_seconds == pytest.approx(5e-6 + 10e-3)
     fill = 8e6 * (1 / 20e9 + 1 / 40e9)  # 0.6 ms
@@ -116,7 +116,7 @@ def test_an_array_of_less_than_a_slab_has_nothing_to_overlap():
 
 
 def test_the_interval_of_the_speeds_is_that_of_the_time():
-    wide = Rates(2.0, Estimate(5.0, 4.0, 30.0), Estimate(50.0, 40.0, 60.0))
+    wide = CodecRates(2.0, Estimate(5.0, 4.0, 30.0), Estimate(50.0, 40.0, 60.0))
     told = predict(256 * MIB, wide, SLOW)
     assert told.seconds.low < told.seconds.value < told.seconds.high
     assert told.gbs.low < told.gbs.value < told.gbs.high
@@ -135,8 +135,8 @@ def test_below_the_break_even_it_pays_and_above_it_does_not(size, ratio, compres
     if limit is None:
         assert ratio * MARGIN <= 1.0001
         return
-    assert predict(size, those, Link("x", limit * 0.999)).pays
-    assert not predict(size, those, Link("x", limit * 1.001)).pays
+    assert predict(size, those, CrossedLink("x", limit * 0.999)).pays
+    assert not predict(size, those, CrossedLink("x", limit * 1.001)).pays
 
 
 def test_what_is_recommended_and_why():
@@ -160,7 +160,7 @@ def test_the_fastest_codec_is_recommended_and_not_the_smallest():
     )
     assert recommendation(result, SLOW).startswith("use delta")
     # compressing at 5 GB/s is as good as any on a link of 1
-    assert recommendation(result, Link("x", 1.0)).startswith("use gfc dim 5")
+    assert recommendation(result, CrossedLink("x", 1.0)).startswith("use gfc dim 5")
 
 
 def test_a_codec_that_saves_nothing_is_not_compared_however_fast_it_is():
@@ -179,7 +179,7 @@ def test_without_a_link_it_says_which_links_would_gain():
 
 
 def test_from_which_size_it_pays():
-    link = Link("x", 10.0, first_seconds=20e-6)
+    link = CrossedLink("x", 10.0, first_seconds=20e-6)
     found = break_even_bytes(rates(), link)
     assert predict(found, rates(), link).pays
     assert not predict(found - 1, rates(), link).pays

@@ -15,16 +15,16 @@ from lanescope.operators import NodeFormat, node_written
 from lanescope.results import Status
 from lanescope.store.folder import State as RunState
 from lanescope.studies.node_report import (
-    Check,
+    CheckContext,
     NodeReport,
-    State,
+    NodeState,
     report_of_failure,
     report_of_run,
 )
 from tests.report import factory
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "schema" / "node.json"
-ABOUT = Check("0.3.0", "node-17", "2026-11-20T14:03:11+01:00", 12.5, "full")
+ABOUT = CheckContext("0.3.0", "node-17", "2026-11-20T14:03:11+01:00", 12.5, "full")
 
 
 def with_uuids(machine):
@@ -44,7 +44,7 @@ def report(**faults):
 
 def test_a_sound_node():
     found = report()
-    assert (found.state, found.exit_code, found.faults) == (State.HEALTHY, 0, ())
+    assert (found.state, found.exit_code, found.faults) == (NodeState.HEALTHY, 0, ())
     assert not found.unfit
     assert [part.slot for part in found.parts][:2] == ["0000:0a:00.0", "0000:1a:00.0"]
     assert len(found.rates) > 50
@@ -53,7 +53,7 @@ def test_a_sound_node():
 
 def test_the_broken_gpu_is_named_with_uuid_slot_and_command():
     found = report(slow="g3")
-    assert (found.state, found.exit_code, found.unfit) == (State.SICK, 1, True)
+    assert (found.state, found.exit_code, found.unfit) == (NodeState.SICK, 1, True)
     assert found.faults[0].parts == ("g3",)
     assert "g3 (GPU-3, 0000:3a:00.0)" in found.sentence
     assert "0000:3a:00.0" in found.faults[0].confirm
@@ -67,7 +67,7 @@ def test_a_path_without_a_finding_is_a_fault_of_its_own():
     found = report_of_run(run, ABOUT)
     slow = [rate for rate in found.rates if rate.status is Status.SLOW]
     assert slow
-    assert found.state is State.SICK
+    assert found.state is NodeState.SICK
     commands = {fault.confirm for fault in found.faults if fault.kind == "slow"}
     assert "lanescope check 'd2h/g0'" in commands
 
@@ -76,19 +76,19 @@ def test_missing_comes_before_sick():
     run = factory.check_run(slow="g1")
     run = replace(run, manifest=replace(run.manifest, missing=("GPU g7: not there.",)))
     found = report_of_run(run, ABOUT)
-    assert (found.state, found.exit_code, found.unfit) == (State.MISSING, 4, True)
+    assert (found.state, found.exit_code, found.unfit) == (NodeState.MISSING, 4, True)
     assert found.faults[0].sentence == "GPU g7: not there."
     assert "more fault" in found.sentence
 
 
 def test_what_was_not_measured_never_passes_as_healthy():
     found = report(missing="g2")
-    assert (found.state, found.exit_code, found.unfit) == (State.NOT_MEASURED, 3, False)
+    assert (found.state, found.exit_code, found.unfit) == (NodeState.NOT_MEASURED, 3, False)
     assert "not measured" in found.sentence
     assert "exclusive-process" in found.sentence
 
 
-@pytest.mark.parametrize(("slow", "state"), [("", State.NOT_MEASURED), ("g1", State.SICK)])
+@pytest.mark.parametrize(("slow", "state"), [("", NodeState.NOT_MEASURED), ("g1", NodeState.SICK)])
 def test_of_an_interrupted_check_what_is_there_counts(slow, state):
     run = factory.check_run(factory.two_gpus(), slow=slow)
     run = replace(
@@ -104,7 +104,7 @@ def test_of_an_interrupted_check_what_is_there_counts(slow, state):
 
 def test_a_failure_is_no_verdict_on_the_node():
     found = report_of_failure("no such file", ABOUT, code=2)
-    assert (found.state, found.exit_code, found.unfit) == (State.FAILED, 2, False)
+    assert (found.state, found.exit_code, found.unfit) == (NodeState.FAILED, 2, False)
     assert str(found) == "node-17: FAILED (exit code 2): no such file"
 
 
@@ -135,7 +135,9 @@ def test_json_reads_back(any_report):
 
 
 def test_nhc_fails_for_a_broken_part_alone(any_report):
-    assert node_written(any_report, NodeFormat.NHC).exit_code == (any_report.state is State.SICK)
+    assert node_written(any_report, NodeFormat.NHC).exit_code == (
+        any_report.state is NodeState.SICK
+    )
 
 
 def test_nagios_has_a_state_a_text_and_bytes_a_second(any_report):

@@ -20,7 +20,7 @@ from lanescope.studies.node import (
     level_within,
     require_time,
 )
-from lanescope.studies.node_report import State
+from lanescope.studies.node_report import NodeState
 from tests.patience import PATIENCE_S
 from tests.report import factory
 
@@ -98,7 +98,7 @@ def test_a_process_that_hangs_is_ended_at_the_deadline(measured_by, tmp_path):
     begun = time.monotonic()
     report = checked(tmp_path, within=3.0)
     assert time.monotonic() - begun < 3 + PATIENCE_S
-    assert report.state is State.NOT_MEASURED
+    assert report.state is NodeState.NOT_MEASURED
     assert report.exit_code == 3
     assert report.sentence == (
         "the check did not end within 3 s and was ended; nothing was measured"
@@ -107,14 +107,14 @@ def test_a_process_that_hangs_is_ended_at_the_deadline(measured_by, tmp_path):
 
 def test_a_process_that_is_stopped_does_not_hold_the_report_up(measured_by, tmp_path):
     measured_by("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")
-    assert checked(tmp_path, within=3.0).state is State.NOT_MEASURED
+    assert checked(tmp_path, within=3.0).state is NodeState.NOT_MEASURED
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
 def test_a_crash_is_not_measured_and_not_sick(measured_by, tmp_path, number):
     measured_by(f"import os; os.kill(os.getpid(), {int(number)})")
     report = checked(tmp_path)
-    assert (report.state, report.exit_code) == (State.NOT_MEASURED, 3)
+    assert (report.state, report.exit_code) == (NodeState.NOT_MEASURED, 3)
     assert f"signal {int(number)}" in report.sentence
 
 
@@ -133,7 +133,7 @@ def test_its_children_end_with_it(measured_by, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "state"), [(2, State.FAILED), (70, State.FAILED), (4, State.MISSING)]
+    ("code", "state"), [(2, NodeState.FAILED), (70, NodeState.FAILED), (4, NodeState.MISSING)]
 )
 def test_what_it_says_and_its_code_are_passed_on(measured_by, tmp_path, code, state):
     measured_by(
@@ -147,7 +147,7 @@ def test_what_it_says_and_its_code_are_passed_on(measured_by, tmp_path, code, st
 
 def test_a_file_that_cannot_be_read_is_a_failure_and_no_verdict(tmp_path):
     report = checked(tmp_path, within=60, arguments=("--expect=nowhere.toml",))
-    assert (report.state, report.exit_code) == (State.FAILED, 2)
+    assert (report.state, report.exit_code) == (NodeState.FAILED, 2)
     assert "nowhere.toml" in report.sentence
 
 

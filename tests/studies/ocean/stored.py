@@ -7,9 +7,9 @@ from lanescope.store.folder import RunFolder
 from lanescope.studies.ocean.case import GridCase
 from lanescope.studies.ocean.measured import (
     FILE,
-    Check,
     MeasuredCase,
-    Timed,
+    OutputCheck,
+    TimedMethod,
     Validation,
     load,
     save,
@@ -31,7 +31,7 @@ def saved(whole, folder):
 
 def timed(method, streams, milliseconds, spread=0.0):
     """Seven runs, from `spread` below to as much above, as a share."""
-    return Timed(
+    return TimedMethod(
         method, streams, tuple(milliseconds * 1e-3 * (1 + spread * i / 3) for i in range(-3, 4))
     )
 
@@ -44,7 +44,7 @@ def case(*rows, kernel=Kernel.AXPY, checks=()):
 
 
 def check(largest=0.0, method=Method.EXPLICIT):
-    return Check(method, 1, "sum", "", 1e-13, 10, largest)
+    return OutputCheck(method, 1, "sum", "", 1e-13, 10, largest)
 
 
 def validation(*cases, **changes):

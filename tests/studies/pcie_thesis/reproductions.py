@@ -11,12 +11,12 @@ import numpy as np
 
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.reproduction import (
-    Done,
+    FinishedTurn,
     Mode,
     Program,
+    ProgramStep,
     ReproductionFolder,
     ReproductionRequest,
-    Step,
     Turn,
     programs_for,
     turns,
@@ -40,7 +40,7 @@ REST_NS = 1_000_000_000
 SLOWER = {Mode.PLAIN: 1.0, Mode.SOURCES: 1.02, Mode.PROBE: 1.1}
 
 
-def steps_of(operations: Operations) -> tuple[Step, ...]:
+def steps_of(operations: Operations) -> tuple[ProgramStep, ...]:
     """Steps as the program would have told them: its copies, and the kernels as one."""
     copies = operations.rows(np.isin(operations.direction, (DirectionCode.H2D, DirectionCode.D2H)))
     rows = [
@@ -52,12 +52,12 @@ def steps_of(operations: Operations) -> tuple[Step, ...]:
     kernels = operations.rows(operations.is_kernel)
     rows.append((int(kernels.start_ns.min()), int(kernels.end_ns.max()), 0, 0))
     return tuple(
-        Step("compute" if not h + d else f"copy {i}", s, e, h, d, int(h + d > 0))
+        ProgramStep("compute" if not h + d else f"copy {i}", s, e, h, d, int(h + d > 0))
         for i, (s, e, h, d) in enumerate(sorted(rows))
     )
 
 
-def stretched(steps: Sequence[Step], factor: float) -> tuple[Step, ...]:
+def stretched(steps: Sequence[ProgramStep], factor: float) -> tuple[ProgramStep, ...]:
     """The same steps in so many times the time."""
     first = steps[0].begin_ns
     ns = lambda time: first + int((time - first) * factor)  # noqa: E731
@@ -66,7 +66,7 @@ def stretched(steps: Sequence[Step], factor: float) -> tuple[Step, ...]:
     )
 
 
-def probe_over(steps: Sequence[Step]) -> Probe:
+def probe_over(steps: Sequence[ProgramStep]) -> Probe:
     """A probe that is held up three times as long during copies, its delay while computing.
 
     It begins before the program does: while Python starts.
@@ -123,23 +123,23 @@ def write_turn(made: ReproductionFolder, turn: Turn) -> None:
     """Store one turn."""
     place = made.place(turn)
     if turn.program is None:
-        idle = probe_over((Step("idle", 10**18, 10**18 + 10**9, 1, 0, 0),))
+        idle = probe_over((ProgramStep("idle", 10**18, 10**18 + 10**9, 1, 0, 0),))
         quiet = dataclasses.replace(idle, copy_ns=np.full(len(idle), COPY_NS))
         write_watch(place, Timeline(10**18, 10**18 + 10**9, probes=(quiet,)), ["probe.g0"])
-        made.finish(Done(turn, place))
+        made.finish(FinishedTurn(turn, place))
         return
     name = turn.program.arguments[0]
     capture = CAPTURES / ("matmul" if name == "matmul" else "vector-add")  # for the outlook, too
     steps = steps_of(read_watch(capture).timeline.operations)
     if turn.mode is Mode.SOURCES:
         shutil.copytree(capture, place)
-        made.finish(Done(turn, place, steps))
+        made.finish(FinishedTurn(turn, place, steps))
         return
     steps = stretched(steps, SLOWER[turn.mode] / SLOWER[Mode.SOURCES])
     if turn.mode is Mode.PROBE:
         span = Timeline(steps[0].begin_ns - REST_NS, steps[-1].end_ns, probes=(probe_over(steps),))
         write_watch(place, span, ["probe.g0"])
-    made.finish(Done(turn, place, steps))
+    made.finish(FinishedTurn(turn, place, steps))
 
 
 def reproduction(

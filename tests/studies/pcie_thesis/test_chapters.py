@@ -11,7 +11,7 @@ from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.evaluate import evaluate
 from lanescope.studies.pcie_thesis.reproduction import (
     Mode,
-    Step,
+    ProgramStep,
     is_reproduction,
     moving,
     read_reproduction,
@@ -154,9 +154,9 @@ def test_bytes_of_steps_that_are_not_known_are_not_told():
 
 def test_windows_of_steps_that_are_near_are_one():
     steps = [
-        Step("b", 250, 300, 1, 0, 1),
-        Step("a", 100, 200, 1, 0, 1),
-        Step("c", 900, 950, 1, 0, 1),
+        ProgramStep("b", 250, 300, 1, 0, 1),
+        ProgramStep("a", 100, 200, 1, 0, 1),
+        ProgramStep("c", 900, 950, 1, 0, 1),
     ]
     assert windows(steps, 30).tolist() == [70, 330, 870, 980]
     assert windows(steps[:2], 10).tolist() == [90, 210, 240, 310]

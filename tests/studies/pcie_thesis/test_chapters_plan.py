@@ -9,7 +9,7 @@ from lanescope.studies.pcie_thesis.reproduction import (
     NAMES,
     SIZES,
     Mode,
-    Step,
+    ProgramStep,
     moving,
     parse_steps,
     programs_for,
@@ -64,9 +64,9 @@ def test_nothing_is_repeated_less_than_once():
 
 
 STEPS = (
-    Step("allocate", 10, 20, 0, 0, 0),
-    Step("copies", 20, 1_000_000_020, 10**9, 2 * 10**9, 7),
-    Step("check", 1_000_000_020, 2_000_000_010, 0, 8, 1),
+    ProgramStep("allocate", 10, 20, 0, 0, 0),
+    ProgramStep("copies", 20, 1_000_000_020, 10**9, 2 * 10**9, 7),
+    ProgramStep("check", 1_000_000_020, 2_000_000_010, 0, 8, 1),
 )
 
 

@@ -4,7 +4,7 @@ from functools import cache
 import pytest
 
 from lanescope.copies import Copy, Engine, Experiment, Memory, Operation, Place, Purpose, Timing
-from lanescope.studies.taruc.contended import Contention, Scaling, Step, suite_of
+from lanescope.studies.taruc.contended import Scaling, ScalingSetting, ScalingStep, suite_of
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import bench_of
 from tests.taruc_plan import contention, host, paper_machine
@@ -17,14 +17,14 @@ def scalings(speeds=FLAT, machine=None):
     return {s.contention: s for s in suite_of(run.manifest.machine, run.results).scalings}
 
 
-def step(scaling: Scaling, count: int) -> Step:
+def step(scaling: Scaling, count: int) -> ScalingStep:
     found = scaling.at(count)
     assert found is not None
     return found
 
 
 def test_participants_add_up():
-    alone = scalings()[Contention("memory", "h0", "triad", "", "")]
+    alone = scalings()[ScalingSetting("memory", "h0", "triad", "", "")]
     assert [s.count for s in alone.steps] == [1, 2, 4, 8]
     assert step(alone, 4).aggregate_gbs == pytest.approx(44, rel=0.01)
     assert step(alone, 4).fairness == pytest.approx(1)
@@ -32,13 +32,13 @@ def test_participants_add_up():
 
 
 def test_fairness_is_that_of_jain():
-    unfair = scalings(PLANTED)[Contention("memory", "h0", "triad", "", "")]
+    unfair = scalings(PLANTED)[ScalingSetting("memory", "h0", "triad", "", "")]
     # three threads with 10 GB/s, one with 2.5
     assert step(unfair, 4).fairness == pytest.approx(32.5**2 / (4 * (300 + 2.5**2)), rel=1e-3)
 
 
 def test_of_copies_in_turns_nobody_knows_how_fair_it_was():
-    four = step(scalings()[Contention("memory", "h0", "triad", "", "")], 4)
+    four = step(scalings()[ScalingSetting("memory", "h0", "triad", "", "")], 4)
     turned = [replace(one, in_turns_with=(1,)) for one in four.participants]
     found = replace(four, participants=tuple(turned))
     assert (found.fairness, found.in_turns) == (None, False)
@@ -47,23 +47,23 @@ def test_of_copies_in_turns_nobody_knows_how_fair_it_was():
 
 def test_directions_and_places_are_told_from_copies():
     found = set(scalings())
-    assert Contention("sockets", "h0 → h1", "copy", "one way", "") in found
-    assert Contention("sockets", "h0 ⇄ h1", "copy", "both", "") in found
-    assert Contention("memory", "h0+h1", "add", "", "") in found
+    assert ScalingSetting("sockets", "h0 → h1", "copy", "one way", "") in found
+    assert ScalingSetting("sockets", "h0 ⇄ h1", "copy", "both", "") in found
+    assert ScalingSetting("memory", "h0+h1", "add", "", "") in found
     for direction in ("h2d", "d2h", "both"):
         for where in ("near", "far"):
-            assert Contention("pcie", "g0+g1+g2+g3", "copy", direction, where) in found
+            assert ScalingSetting("pcie", "g0+g1+g2+g3", "copy", direction, where) in found
     one = set(scalings(machine=paper_machine(1, 2)))
-    assert Contention("pcie", "g0+g1", "copy", "both", "h0") in one
+    assert ScalingSetting("pcie", "g0+g1", "copy", "both", "h0") in one
 
 
 def test_streams_are_counted_for_each_gpu_and_direction():
-    both = scalings()[Contention("pcie", "g2+g3", "copy", "both", "near")]
+    both = scalings()[ScalingSetting("pcie", "g2+g3", "copy", "both", "near")]
     assert [(s.count, len(s.participants)) for s in both.steps] == [(1, 4), (2, 8), (4, 16)]
 
 
 def test_the_link_that_saturates_first_is_named():
-    pair = step(scalings(PLANTED)[Contention("pcie", "g2+g3", "copy", "h2d", "near")], 1)
+    pair = step(scalings(PLANTED)[ScalingSetting("pcie", "g2+g3", "copy", "h2d", "near")], 1)
     assert pair.first_full is not None
     assert pair.first_full.startswith("PCIe 3.0 x16 between h1 and s0")
     assert pair.share_of_limit == pytest.approx(12.5 / 14.6, rel=0.01)

@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.errors import InputError
-from lanescope.studies.taruc import Contention, Nurma, Parameters, Sizes
+from lanescope.studies.taruc import (
+    ContentionParameters,
+    NurmaParameters,
+    Parameters,
+    SizeParameters,
+)
 from lanescope.studies.taruc.parameters import (
     NAMES,
     parameters_named,
@@ -53,7 +58,7 @@ def positive(most=10**14):
 @st.composite
 def sizes(draw):
     low, high = sorted([draw(positive()), draw(positive())])
-    return Sizes(draw(st.booleans()), low, high)
+    return SizeParameters(draw(st.booleans()), low, high)
 
 
 @st.composite
@@ -69,8 +74,12 @@ def suites(draw):
         repeats=draw(maybe),
         steps_per_decade=draw(st.integers(1, 100)),
         burst_bytes=draw(positive()),
-        nurma=Nurma(draw(st.booleans()), draw(st.integers(0, 999)) * 8, draw(maybe), low, high),
-        contention=Contention(draw(st.booleans()), draw(maybe), draw(maybe), draw(maybe), low),
+        nurma=NurmaParameters(
+            draw(st.booleans()), draw(st.integers(0, 999)) * 8, draw(maybe), low, high
+        ),
+        contention=ContentionParameters(
+            draw(st.booleans()), draw(maybe), draw(maybe), draw(maybe), low
+        ),
         **{name: draw(sizes()) for name in ("overhead", "host", "hostdev", "peer")},
         **flags,
     )
@@ -87,15 +96,15 @@ def test_suites_that_ship():
         assert parse_parameters(file.text, name) == file.parameters
     paper = parameters_named("taruc").parameters
     assert (paper.repeats, paper.steps_per_decade) == (20, 10)
-    assert paper.host == paper.peer == Sizes(True, 10, 1_500_000_000)
-    assert paper.nurma == Nurma(True, 657 * 8, 200_000_000 * 8, 10 * 8, 10_000_000 * 8)
+    assert paper.host == paper.peer == SizeParameters(True, 10, 1_500_000_000)
+    assert paper.nurma == NurmaParameters(True, 657 * 8, 200_000_000 * 8, 10 * 8, 10_000_000 * 8)
     assert paper.contention.pcie_bytes == 100_000_000
     assert parameters_named("default").parameters == Parameters()
 
 
 def test_sizes_are_numbers_or_texts():
     found = parse_parameters('[host]\nmin_bytes = 64\nmax_bytes = "1.5GB"', "f.toml")
-    assert found.host == Sizes(True, 64, 1_500_000_000)
+    assert found.host == SizeParameters(True, 64, 1_500_000_000)
     assert parse_parameters('host.max_bytes = "2KiB"', "f.toml").host.max_bytes == 2048
     assert parse_parameters("", "f.toml") == Parameters()
 
@@ -117,7 +126,7 @@ def test_tarucs_own_names_are_understood():
     found = parse_parameters(text, "f.toml")
     assert (found.tag, found.all_gpus, found.steps_per_decade) == ("old", False, 5)
     assert found.sockets is False
-    assert found.host == Sizes(False, 10)
+    assert found.host == SizeParameters(False, 10)
     assert found.contention.socket_bytes == 800
     assert (found.nurma.gap_bytes, found.nurma.max_bytes) == (24, 1_000_000)
 
@@ -187,12 +196,12 @@ def test_every_value_of_an_in_file_is_kept(tmp_path):
         repeats=7,
         steps_per_decade=3,
         burst_bytes=4096,
-        overhead=Sizes(True, 11, 1234567),
-        host=Sizes(True, 11, 1234567),
-        hostdev=Sizes(True, 11, 1234567),
-        peer=Sizes(True, 11, 1234567),
-        nurma=Nurma(True, 657 * 8, 8000, 80, 4000),
-        contention=Contention(True, 9, 4096, 4096, 4096),
+        overhead=SizeParameters(True, 11, 1234567),
+        host=SizeParameters(True, 11, 1234567),
+        hostdev=SizeParameters(True, 11, 1234567),
+        peer=SizeParameters(True, 11, 1234567),
+        nurma=NurmaParameters(True, 657 * 8, 8000, 80, 4000),
+        contention=ContentionParameters(True, 9, 4096, 4096, 4096),
     )
     ours = {(n.section, n.key) for n in NAMES}
     assert len(ours) == len(NAMES)

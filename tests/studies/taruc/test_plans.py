@@ -8,9 +8,9 @@ import pytest
 from lanescope.copies import Caches, Engine, Memory, Operation, Pattern, Timing
 from lanescope.copies.experiment import taken_bytes
 from lanescope.copies.terms import HOST_TIMED
-from lanescope.studies.taruc import Benchmark, Only, Parameters, Sizes
+from lanescope.studies.taruc import Benchmark, Only, Parameters, SizeParameters
 from lanescope.studies.taruc.axes import memory_of
-from lanescope.studies.taruc.parameters import Nurma
+from lanescope.studies.taruc.parameters import NurmaParameters
 from lanescope.studies.taruc.study import machine_notes, plan_suite
 from tests.studies.taruc import machines
 
@@ -185,7 +185,7 @@ def test_fewer_axes():
 
 
 def test_sizes_are_those_of_the_range_and_the_burst():
-    sizes = Sizes(min_bytes=10, max_bytes=1000)
+    sizes = SizeParameters(min_bytes=10, max_bytes=1000)
     parameters = replace(PARAMETERS, host=sizes, steps_per_decade=2, burst=True, burst_bytes=77)
     one = machines.one_node()
     assert axis(plan(one, "host", parameters), 6) == {"10", "32", "77", "100", "316", "1000"}
@@ -239,7 +239,7 @@ def test_gpus_copy_and_threads_do_the_rest():
 
 
 def test_strides_that_leave_the_block_at_once_are_told_and_not_measured():
-    small = Parameters(nurma=Nurma(block_bytes=4096))
+    small = Parameters(nurma=NurmaParameters(block_bytes=4096))
     assert axis(plan(machines.one_node(), "nurma", small), 5) == {"8", "64", "4096"}
     assert "no loads every 5256 B, 64 KiB" in notes(machines.one_node(), "nurma", small)
     assert "no loads" not in notes(machines.one_node(), "nurma")

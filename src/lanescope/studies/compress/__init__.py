@@ -46,7 +46,7 @@ from lanescope.studies.compress.measuring import (
 )
 from lanescope.studies.compress.on_gpus import DEFAULT_LINK_SIZES, DEFAULT_SMS, Gpus, require_sms
 from lanescope.studies.compress.results import ArrayResult
-from lanescope.studies.compress.verdicts import Link
+from lanescope.studies.compress.verdicts import CrossedLink
 from lanescope.units.sizes import Size, bandwidth_gbs, size_of
 from lanescope.units.values import (
     InFile,
@@ -235,16 +235,18 @@ class Compress(Analysis):
         """Return the result of a run folder."""
         return read_compress(folder / FILE)
 
-    def _link(self) -> Link | None:
+    def _link(self) -> CrossedLink | None:
         if self.link_gbs is not None:
-            return Link(f"a link of {self.link_gbs:g} GB/s", self.link_gbs)
+            return CrossedLink(f"a link of {self.link_gbs:g} GB/s", self.link_gbs)
         if self.parameters is None:
             return None
         found: LinkParameters = link_parameters(self.parameters)
         gbs = bandwidth_gbs(1, found.h2d.per_byte.value)
-        return Link(f"{found.name}, {found.link} ({gbs:.1f} GB/s)", gbs, found.h2d.first.value)
+        return CrossedLink(
+            f"{found.name}, {found.link} ({gbs:.1f} GB/s)", gbs, found.h2d.first.value
+        )
 
-    def _measured(self, link: Link | None, observer: Observer) -> Compressed:
+    def _measured(self, link: CrossedLink | None, observer: Observer) -> Compressed:
         codecs = self.codecs
         gfc = codecs is None or Codec.GFC in codecs
         if not gfc and tuple(self.dimensionality) != _DIMENSIONALITIES:

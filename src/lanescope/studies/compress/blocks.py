@@ -30,8 +30,8 @@ from lanescope.report.format import bytes_text, count_text
 from lanescope.studies.compress.results import (
     ArrayResult,
     Crossing,
-    Kernels,
     Measured,
+    MeasuredKernels,
     Sum,
     speed,
     sums_by_dtype,
@@ -170,7 +170,7 @@ def _speed_columns(found: Compressed) -> list[Column]:
 
 
 def _speeds(
-    one: Measured | Kernels, array: ArrayResult, found: Compressed
+    one: Measured | MeasuredKernels, array: ArrayResult, found: Compressed
 ) -> Iterator[list[Value | TableCell]]:
     """Yield the speeds of each number of threads or SMs; predictions stand at the last."""
     for timing in one.timings:

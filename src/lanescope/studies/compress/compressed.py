@@ -24,13 +24,13 @@ from lanescope.studies.compress.blocks import (
 from lanescope.studies.compress.results import (
     ArrayResult,
     Crossing,
-    Kernels,
     Measured,
+    MeasuredKernels,
     sums_by_dtype,
 )
 from lanescope.studies.compress.verdicts import (
-    Link,
-    Verdict,
+    CrossedLink,
+    CrossingVerdict,
     break_even_bytes,
     break_even_gbs,
     crossing_break_even,
@@ -74,7 +74,7 @@ class Compressed(AnalysisResult):
     cpu: str | None
     gpus: tuple[str, ...] = ()
     complete: bool
-    link: Link | None
+    link: CrossedLink | None
     slab_bytes: PositiveInt
     arrays: tuple[ArrayResult, ...]
     left_out: tuple[str, ...]
@@ -153,7 +153,7 @@ class Compressed(AnalysisResult):
             "recommendation_from": "measured" if one.crossings else "predicted",
         }
 
-    def _timed(self, one: Measured | Kernels, array: ArrayResult) -> dict[str, Any]:
+    def _timed(self, one: Measured | MeasuredKernels, array: ArrayResult) -> dict[str, Any]:
         """Return the times of a codec, and what is predicted from those with the most threads."""
         timings = [_plain(each, "compress_gbs", "decompress_gbs") for each in one.timings]
         if not timings:
@@ -239,11 +239,11 @@ def _plain(one: Any, *derived: str) -> Any:
     return {name: _plain(getattr(one, name)) for name in names}
 
 
-def _times_over(one: Kernels | Crossing, array: ArrayResult) -> dict[str, float]:
+def _times_over(one: MeasuredKernels | Crossing, array: ArrayResult) -> dict[str, float]:
     return {"times_over": max(one.bytes / array.bytes, 1.0)}
 
 
-def _verdict(one: Verdict) -> dict[str, Any]:
+def _verdict(one: CrossingVerdict) -> dict[str, Any]:
     return {
         "path": one.best.path,
         "codec": one.best.codec,

@@ -22,7 +22,7 @@ from lanescope.compression.codec import compress, decompress, most_bytes
 from lanescope.compression.stream import Codec, Stream, describe
 from lanescope.engine.sampling import Plan, sample_call
 from lanescope.errors import InputError, LanescopeError
-from lanescope.studies.compress.results import ArrayResult, Choice, Measured, Timing
+from lanescope.studies.compress.results import ArrayResult, CodecChoice, Measured, RawTimes
 
 #: Of a longer array so many bytes are timed, its first; all of them are compressed and compared.
 MOST_TIMED_BYTES = 256 << 20
@@ -51,7 +51,7 @@ class Device(Protocol):
         """Return whether a codec takes values of a type."""
 
     def compress(
-        self, values: Values, dtype: str, choice: Choice, threads: int
+        self, values: Values, dtype: str, choice: CodecChoice, threads: int
     ) -> tuple[Stream, float]:
         """Return the stream, and the seconds that it took."""
 
@@ -75,7 +75,7 @@ class HostDevice:
         return native.can_compress(native.Codec[codec], kind)
 
     def compress(
-        self, values: Values, dtype: str, choice: Choice, threads: int
+        self, values: Values, dtype: str, choice: CodecChoice, threads: int
     ) -> tuple[Stream, float]:
         """Return the stream, which the next call overwrites, and the seconds that it took."""
         most = most_bytes(values.nbytes, values.ndim)
@@ -159,7 +159,7 @@ def _measure(
             continue
         on_codec(str(codec))
         sizes = dimensionalities if codec is Codec.GFC else (1,)
-        measured = tuple(verified(values, entry, device, Choice(codec, n)) for n in sizes)
+        measured = tuple(verified(values, entry, device, CodecChoice(codec, n)) for n in sizes)
         if codec is Codec.GFC:
             tried = measured
         best = min(measured, key=lambda one: one.stored_bytes)
@@ -178,7 +178,7 @@ def _measure(
         )
 
 
-def verified(values: Values, entry: ArrayEntry, device: Device, choice: Choice) -> Measured:
+def verified(values: Values, entry: ArrayEntry, device: Device, choice: CodecChoice) -> Measured:
     """Compress a whole array and get it back, not timed.
 
     Raises
@@ -216,8 +216,13 @@ def _timed(
 
 
 def _timing(
-    part: Values, entry: ArrayEntry, device: Device, choice: Choice, threads: int, budget: float
-) -> Timing:
+    part: Values,
+    entry: ArrayEntry,
+    device: Device,
+    choice: CodecChoice,
+    threads: int,
+    budget: float,
+) -> RawTimes:
     stream: Stream | None = None
 
     def compress() -> float:
@@ -239,7 +244,7 @@ def _timing(
     out.view(np.uint8)[...] = _UNWRITTEN
     decompressing = tuple(map(float, sample_call(decompress, plan)))
     _require_same(part, out, entry, choice, threads)
-    return Timing(threads, part.nbytes, compressing, decompressing)
+    return RawTimes(threads, part.nbytes, compressing, decompressing)
 
 
 def _room(values: Values) -> Values:
@@ -249,7 +254,12 @@ def _room(values: Values) -> Values:
 
 
 def _decompress(
-    device: Device, stream: Stream, out: Values, entry: ArrayEntry, choice: Choice, threads: int
+    device: Device,
+    stream: Stream,
+    out: Values,
+    entry: ArrayEntry,
+    choice: CodecChoice,
+    threads: int,
 ) -> float:
     try:
         return device.decompress(stream, out, threads)
@@ -261,7 +271,7 @@ def _decompress(
 
 
 def _require_same(
-    values: Values, out: Values, entry: ArrayEntry, choice: Choice, threads: int
+    values: Values, out: Values, entry: ArrayEntry, choice: CodecChoice, threads: int
 ) -> None:
     before, after = (one.reshape(-1).view(np.uint8) for one in (values, out))
     if np.array_equal(before, after):

@@ -21,7 +21,13 @@ from lanescope.compression.rule import MARGIN
 from lanescope.compression.stream import Codec
 from lanescope.errors import InputError, LanescopeError, argument
 from lanescope.studies.compress.measuring import MOST_TIMED_BYTES, MismatchError
-from lanescope.studies.compress.results import ArrayResult, Choice, Crossing, Kernels, Timing
+from lanescope.studies.compress.results import (
+    ArrayResult,
+    CodecChoice,
+    Crossing,
+    MeasuredKernels,
+    RawTimes,
+)
 
 MIB = 1 << 20
 #: Of the GPU; 0: all.
@@ -98,7 +104,7 @@ class Gpus:
     ) -> None:
         self._core: Any = core
         self._nvcomp: Any = nvcomp
-        self._nvcomp_choices = tuple(map(Choice, nvcomp_codecs))
+        self._nvcomp_choices = tuple(map(CodecChoice, nvcomp_codecs))
         self.names = tuple(names)
         self._peer = len(names) > _PEER
         self._sms = sorted(set(sms), key=lambda one: (one == 0, one))
@@ -160,12 +166,12 @@ class Gpus:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _paths(self) -> Iterator[tuple[Callable[[_Array, int, Choice], list[Crossing]], str]]:
+    def _paths(self) -> Iterator[tuple[Callable[[_Array, int, CodecChoice], list[Crossing]], str]]:
         yield self._to_host_and_back, "the link to the host"
         if self._peer:
             yield self._to_peer, f"the link to GPU {_PEER}"
 
-    def _kernels(self, array: _Array, choice: Choice) -> Kernels:
+    def _kernels(self, array: _Array, choice: CodecChoice) -> MeasuredKernels:
         size = min(max(array.data.nbytes, LEAST_TIMED_BYTES), MOST_TIMED_BYTES)
         part, timings, stored = array.part(size), [], 0
         blocks = -(-size // _BLOCK_BYTES)
@@ -175,17 +181,19 @@ class Gpus:
                 out.set(_UNWRITTEN)
                 times = self._times(array, source, out, choice, sms)
                 _require_same(out, part, array, choice, f"the kernels of GPU {_GPU}")
-                timings.append(Timing(sms, size, tuple(times.encode_s), tuple(times.decode_s)))
+                timings.append(RawTimes(sms, size, tuple(times.encode_s), tuple(times.decode_s)))
                 stored = times.payload_bytes + _ENTRY_BYTES * blocks
-        return Kernels(_GPU, choice.codec, choice.dimensionality, size, stored, tuple(timings))
+        return MeasuredKernels(
+            _GPU, choice.codec, choice.dimensionality, size, stored, tuple(timings)
+        )
 
-    def _times(self, array: _Array, source: Any, out: Any, choice: Choice, sms: int) -> Any:
+    def _times(self, array: _Array, source: Any, out: Any, choice: CodecChoice, sms: int) -> Any:
         codec, kind, dimensionality = _coded(choice, array.kind)
         if choice.codec.by_nvcomp:
             return self._nvcomp.time_array_codec(source, out, codec, kind, _REPEATS)
         return self._core.time_array_codec(source, out, codec, kind, dimensionality, sms, _REPEATS)
 
-    def _to_host_and_back(self, array: _Array, size: int, choice: Choice) -> list[Crossing]:
+    def _to_host_and_back(self, array: _Array, size: int, choice: CodecChoice) -> list[Crossing]:
         part, taken = array.part(size), _Turns()
         with _failures(array, choice):
             source, out = self._filled(_GPU, part, size), self._core.DeviceArray(_GPU, size)
@@ -206,7 +214,7 @@ class Gpus:
             taken.crossing("back", f"host>g{_GPU}", array, size, choice, sms),
         ]
 
-    def _to_peer(self, array: _Array, size: int, choice: Choice) -> list[Crossing]:
+    def _to_peer(self, array: _Array, size: int, choice: CodecChoice) -> list[Crossing]:
         part, taken = array.part(size), _Turns()
         with _failures(array, choice):
             source, out = self._filled(_GPU, part, size), self._core.DeviceArray(_PEER, size)
@@ -259,7 +267,7 @@ class _Turns:
         self._seconds.setdefault((leg, compressed), []).append(ticket.seconds)
 
     def crossing(
-        self, leg: str, path: str, array: _Array, size: int, choice: Choice, sms: int
+        self, leg: str, path: str, array: _Array, size: int, choice: CodecChoice, sms: int
     ) -> Crossing:
         """Return what was taken of one leg."""
         raw, coded = (tuple(self._seconds[leg, one][_WARM_UP:]) for one in (False, True))
@@ -280,7 +288,7 @@ def _turns() -> Iterator[bool]:
         yield from (False, True)
 
 
-def _coded(choice: Choice, kind: Any) -> tuple[Any, Any, int]:
+def _coded(choice: CodecChoice, kind: Any) -> tuple[Any, Any, int]:
     return native.Codec[choice.codec], kind, choice.dimensionality
 
 
@@ -290,7 +298,7 @@ def _noted(result: ArrayResult, sentence: str) -> ArrayResult:
 
 
 @contextmanager
-def _failures(array: _Array, choice: Choice) -> Iterator[None]:
+def _failures(array: _Array, choice: CodecChoice) -> Iterator[None]:
     """Tell what a GPU has no memory for, or refuses, from what must not happen."""
     try:
         yield
@@ -309,7 +317,7 @@ def _failures(array: _Array, choice: Choice) -> Iterator[None]:
         ) from error
 
 
-def _require_same(out: Any, part: Bytes, array: _Array, choice: Choice, where: str) -> None:
+def _require_same(out: Any, part: Bytes, array: _Array, choice: CodecChoice, where: str) -> None:
     wrong, first = out.compare(part)
     if wrong:
         raise MismatchError(

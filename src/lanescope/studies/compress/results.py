@@ -16,7 +16,7 @@ from lanescope.units.sizes import bandwidth_gbs, transfer_seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CodecChoice:
     """A codec, and from how many values before GFC predicts."""
 
     codec: Codec
@@ -46,13 +46,13 @@ class _Coded:
     dimensionality: int
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> CodecChoice:
         """The codec with its dimensionality."""
-        return Choice(self.codec, self.dimensionality)
+        return CodecChoice(self.codec, self.dimensionality)
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class RawTimes:
     """Raw times of one number of threads, on a GPU of SMs.
 
     Attributes
@@ -109,7 +109,7 @@ class Measured(_Coded):
     stored_bytes: PositiveInt
     coded_blocks: int
     blocks: int
-    timings: tuple[Timing, ...] = ()
+    timings: tuple[RawTimes, ...] = ()
     bytes: int = 0  # files of earlier versions have it at the array alone
 
     @property
@@ -129,7 +129,7 @@ class Measured(_Coded):
 
 
 @dataclass(frozen=True, slots=True)
-class Kernels(_Coded):
+class MeasuredKernels(_Coded):
     """One codec on one array within a GPU's memory, every byte of which came back.
 
     Attributes
@@ -148,7 +148,7 @@ class Kernels(_Coded):
     dimensionality: int
     bytes: PositiveInt
     stored_bytes: PositiveInt
-    timings: tuple[Timing, ...]
+    timings: tuple[RawTimes, ...]
 
     def __post_init__(self) -> None:
         if not self.timings:
@@ -245,7 +245,7 @@ class ArrayResult:
     note: str
     codecs: tuple[Measured, ...]
     dimensionalities: tuple[Measured, ...]
-    gpu: tuple[Kernels, ...] = ()
+    gpu: tuple[MeasuredKernels, ...] = ()
     crossings: tuple[Crossing, ...] = ()
     gpu_notes: tuple[str, ...] = ()
 

@@ -31,7 +31,7 @@ from lanescope.compression.rule import (
     raw_seconds,
     slowness,
 )
-from lanescope.studies.compress.results import ArrayResult, Crossing, Kernels, Measured
+from lanescope.studies.compress.results import ArrayResult, Crossing, Measured, MeasuredKernels
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import bandwidth_gbs
 
@@ -42,7 +42,7 @@ _STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CrossedLink:
     """What arrays cross.
 
     Attributes
@@ -66,7 +66,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class CodecRates:
     """What a codec does to an array: r, and C and D in GB/s of the array."""
 
     ratio: float
@@ -75,7 +75,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class CrossingPrediction:
     """What an array takes across a link.
 
     Attributes
@@ -119,13 +119,15 @@ class Prediction:
         return (self.seconds.low < limit) == (self.seconds.high < limit)
 
 
-def rates_of(measured: Measured | Kernels) -> Rates:
+def rates_of(measured: Measured | MeasuredKernels) -> CodecRates:
     """Return the rates with the most threads, on a GPU with the most SMs."""
     timing = measured.timings[-1]
-    return Rates(measured.ratio, timing.compress_gbs, timing.decompress_gbs)
+    return CodecRates(measured.ratio, timing.compress_gbs, timing.decompress_gbs)
 
 
-def predict(size: int, rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES) -> Prediction:
+def predict(
+    size: int, rates: CodecRates, link: CrossedLink, slab: int = DEFAULT_SLAB_BYTES
+) -> CrossingPrediction:
     """Predict what an array of `size` bytes takes; `slab` in bytes."""
     values = [
         compressed_seconds(size, rates.ratio, CodecCost(c, d, slab_bytes=slab), link.cost)
@@ -140,7 +142,7 @@ def predict(size: int, rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES)
         "the link": rates.ratio * link.gbs,
         "decompressing": rates.decompress_gbs.value,
     }
-    return Prediction(
+    return CrossingPrediction(
         size,
         raw_seconds(size, link.cost),
         Estimate(*values),
@@ -148,12 +150,12 @@ def predict(size: int, rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES)
     )
 
 
-def raw_gbs(size: int, link: Link) -> float:
+def raw_gbs(size: int, link: CrossedLink) -> float:
     """Return the GB/s at which an array of `size` bytes crosses a link as it is."""
     return bandwidth_gbs(size, raw_seconds(size, link.cost))
 
 
-def break_even_gbs(size: int, rates: Rates, slab: int = DEFAULT_SLAB_BYTES) -> float | None:
+def break_even_gbs(size: int, rates: CodecRates, slab: int = DEFAULT_SLAB_BYTES) -> float | None:
     """Return the bandwidth in GB/s of the fastest link on which compressing pays, or None.
 
     Where T_z is `MARGIN` of T_raw, with a = 0.
@@ -165,7 +167,9 @@ def break_even_gbs(size: int, rates: Rates, slab: int = DEFAULT_SLAB_BYTES) -> f
     return min(by_codec, by_ratio) if by_ratio > 0 else None
 
 
-def break_even_bytes(rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES) -> int | None:
+def break_even_bytes(
+    rates: CodecRates, link: CrossedLink, slab: int = DEFAULT_SLAB_BYTES
+) -> int | None:
     """Return from how many bytes on compressing arrays like this one pays; None: never."""
     codec = CodecCost(rates.compress_gbs.value, rates.decompress_gbs.value, slab_bytes=slab)
     return break_even(rates.ratio, codec, link.cost)
@@ -173,7 +177,7 @@ def break_even_bytes(rates: Rates, link: Link, slab: int = DEFAULT_SLAB_BYTES) -
 
 def recommendation(
     result: ArrayResult,
-    link: Link | None,
+    link: CrossedLink | None,
     slab: int = DEFAULT_SLAB_BYTES,
     *,
     by_gpu: bool = False,
@@ -182,7 +186,7 @@ def recommendation(
 
     By the speeds of the host's CPUs, or with `by_gpu` by those of a GPU's kernels at both ends.
     """
-    codecs: Sequence[Measured | Kernels] = result.gpu if by_gpu else result.codecs
+    codecs: Sequence[Measured | MeasuredKernels] = result.gpu if by_gpu else result.codecs
     if not codecs:
         return "leave it raw: no codec takes it"
     smaller = [one for one in codecs if one.ratio * MARGIN > 1]
@@ -215,7 +219,7 @@ def recommendation(
     )
 
 
-def _without_link(codecs: Sequence[Measured | Kernels], size: int, slab: int) -> str:
+def _without_link(codecs: Sequence[Measured | MeasuredKernels], size: int, slab: int) -> str:
     limits = [(break_even_gbs(size, rates_of(one), slab) or 0.0, one) for one in codecs]
     limit, measured = max(limits, key=lambda pair: pair[0])
     return (
@@ -224,7 +228,7 @@ def _without_link(codecs: Sequence[Measured | Kernels], size: int, slab: int) ->
     )
 
 
-def _why(measured: Measured | Kernels, prediction: Prediction) -> str:
+def _why(measured: Measured | MeasuredKernels, prediction: CrossingPrediction) -> str:
     rates = rates_of(measured)
     match prediction.slowest:
         case "compressing":
@@ -235,7 +239,7 @@ def _why(measured: Measured | Kernels, prediction: Prediction) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CrossingVerdict:
     """What to do over one path.
 
     Attributes
@@ -269,12 +273,12 @@ class Verdict:
         )
 
 
-def verdicts(result: ArrayResult) -> tuple[Verdict, ...]:
+def verdicts(result: ArrayResult) -> tuple[CrossingVerdict, ...]:
     """Return one for each path that the array crossed, in their order."""
     return tuple(_verdicts(result))
 
 
-def sentences(result: ArrayResult, link: Link | None, slab_bytes: int) -> tuple[str, ...]:
+def sentences(result: ArrayResult, link: CrossedLink | None, slab_bytes: int) -> tuple[str, ...]:
     """Return what to do with an array, and why: as measured, and as predicted where it was not.
 
     Predicted is for the link that was named, or for none where nothing crossed one.
@@ -291,21 +295,21 @@ def sentences(result: ArrayResult, link: Link | None, slab_bytes: int) -> tuple[
     return (*measured, f"by kernels of such GPUs: {by_gpu}")
 
 
-def pays(result: ArrayResult, link: Link | None, slab_bytes: int) -> bool:
+def pays(result: ArrayResult, link: CrossedLink | None, slab_bytes: int) -> bool:
     """Return whether compressing an array pays: over a path as measured, else as predicted."""
     if result.crossings or link is None:
         return any(one.best.pays for one in verdicts(result))
-    coded: list[Measured | Kernels] = [*result.codecs, *result.gpu]
+    coded: list[Measured | MeasuredKernels] = [*result.codecs, *result.gpu]
     rates = (rates_of(one) for one in coded if one.timings)
     return any(predict(result.bytes, one, link, slab_bytes).pays for one in rates)
 
 
-def _verdicts(result: ArrayResult) -> Iterator[Verdict]:
+def _verdicts(result: ArrayResult) -> Iterator[CrossingVerdict]:
     for path in dict.fromkeys(one.path for one in result.crossings):
         those = [one for one in result.crossings if one.path == path]
         size = max(one.bytes for one in those)
         best = max((one for one in those if one.bytes == size), key=lambda one: one.speedup.value)
-        yield Verdict(best, crossing_break_even(result, best))
+        yield CrossingVerdict(best, crossing_break_even(result, best))
 
 
 def crossing_break_even(result: ArrayResult, of: Crossing) -> int | None:
@@ -345,7 +349,7 @@ def link_cost(crossings: Sequence[Crossing]) -> LinkCost:
 
 
 def codec_cost(
-    crossings: Sequence[Crossing], kernels: Kernels, slab_bytes: int = DEFAULT_SLAB_BYTES
+    crossings: Sequence[Crossing], kernels: MeasuredKernels, slab_bytes: int = DEFAULT_SLAB_BYTES
 ) -> CodecCost:
     """Return C, D and t0 of one codec over one path.
 
@@ -379,7 +383,7 @@ def _start_seconds(smallest: Crossing, codec: CodecCost, link: LinkCost) -> floa
 
 
 def pays_from(
-    crossings: Sequence[Crossing], kernels: Kernels, slab_bytes: int = DEFAULT_SLAB_BYTES
+    crossings: Sequence[Crossing], kernels: MeasuredKernels, slab_bytes: int = DEFAULT_SLAB_BYTES
 ) -> int | None:
     """Return from how many bytes on that codec pays over that path; None: never."""
     largest = max(crossings, key=lambda one: one.bytes)
@@ -387,7 +391,7 @@ def pays_from(
     return break_even(largest.ratio, codec, link_cost(crossings))
 
 
-def _kernel_cost(kernels: Kernels, sms: int, slab_bytes: int) -> CodecCost:
+def _kernel_cost(kernels: MeasuredKernels, sms: int, slab_bytes: int) -> CodecCost:
     """Return the speeds on so many SMs, or where they were not measured on the most there are."""
     alike = [one for one in kernels.timings if one.threads == sms]
     timing = alike[0] if alike else kernels.timings[-1]

@@ -213,7 +213,7 @@ def parse_sides(text: str, option: str, example: str) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class OutputDifference:
     """How far an output is from what it should be.
 
     Attributes
@@ -312,10 +312,10 @@ class GridCase:
         )
         return made
 
-    def compare(self, grid: OceanGrid, made: Sequence[Array]) -> tuple[Difference, ...]:
+    def compare(self, grid: OceanGrid, made: Sequence[Array]) -> tuple[OutputDifference, ...]:
         """Return how far each output is from what NumPy makes of the grid."""
         return tuple(
-            Difference(name, unit, float(np.max(np.abs(found - expected))), tolerance)
+            OutputDifference(name, unit, float(np.max(np.abs(found - expected))), tolerance)
             for (name, unit, tolerance), found, expected in zip(
                 self.tolerances(grid), made, self.reference(grid), strict=True
             )
@@ -397,7 +397,7 @@ class Expected:
         nz = grid.temperature.shape[0]
         self.levels = min(nz, _LEVELS) if case.kernel is Kernel.CONVOLUTION else nz
 
-    def compare(self, made: Sequence[Array]) -> tuple[Difference, ...]:
+    def compare(self, made: Sequence[Array]) -> tuple[OutputDifference, ...]:
         """Return how far each output, of the grid's shape, is from what it should be."""
 
         def largest(index: int) -> list[float]:
@@ -409,7 +409,7 @@ class Expected:
 
         worst = np.max(self._each(largest), axis=0)  # not a number where one is none
         return tuple(
-            Difference(name, unit, float(value), tolerance)
+            OutputDifference(name, unit, float(value), tolerance)
             for (name, unit, tolerance), value in zip(
                 self._case.tolerances(self._grid), worst, strict=True
             )

@@ -63,7 +63,7 @@ def stream_counts(method: Method, levels: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedMethod:
     """A case by a method.
 
     Attributes
@@ -93,16 +93,16 @@ class Timed:
         return float(low), float(high)
 
 
-def joined(method: Method, streams: int, rounds: Sequence[tuple[float, ...]]) -> Timed:
+def joined(method: Method, streams: int, rounds: Sequence[tuple[float, ...]]) -> TimedMethod:
     """Join rounds of the same: those whose median is within 3 % of the fastest one's count."""
     most = min(float(np.median(one)) for one in rounds) * (1 + SETTLED)
     counts = [one for one in rounds if float(np.median(one)) <= most]
     others = [one for one in rounds if one not in counts]
-    return Timed(method, streams, sum(counts, ()), sum(others, ()))
+    return TimedMethod(method, streams, sum(counts, ()), sum(others, ()))
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class OutputCheck:
     """An output compared with NumPy's.
 
     Attributes
@@ -110,7 +110,7 @@ class Check:
     method, streams
         By which it was computed.
     output, unit, tolerance
-        As `lanescope.studies.ocean.case.Difference` has them.
+        As `lanescope.studies.ocean.case.OutputDifference` has them.
     levels
         How many of the grid's were compared.
     largest
@@ -160,8 +160,8 @@ class MeasuredCase:
     mapped_reads: float
     columns: tuple[float, ...]
     points: tuple[float, ...]
-    timed: tuple[Timed, ...] = ()
-    checks: tuple[Check, ...] = ()
+    timed: tuple[TimedMethod, ...] = ()
+    checks: tuple[OutputCheck, ...] = ()
     counted_reads: float | None = None
 
     @property
@@ -224,7 +224,7 @@ class Validation:
     note: str = ""
 
     @property
-    def wrong(self) -> tuple[tuple[MeasuredCase, Check], ...]:
+    def wrong(self) -> tuple[tuple[MeasuredCase, OutputCheck], ...]:
         """Outputs that are not what they should be."""
         return tuple((case, c) for case in self.cases for c in case.checks if not c.right)
 
@@ -327,7 +327,7 @@ class Row:
         With its own.
     """
 
-    timed: Timed
+    timed: TimedMethod
     measured: Estimate
     prediction: Prediction
 

@@ -26,12 +26,12 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import Method
 from lanescope.prediction.stored_parameters import machine_key
 from lanescope.store.folder import RunFolder
-from lanescope.studies.ocean.case import Difference, Expected, GridCase, OceanGrid, ocean
+from lanescope.studies.ocean.case import Expected, GridCase, OceanGrid, OutputDifference, ocean
 from lanescope.studies.ocean.measured import (
     CASES,
-    Check,
     MeasuredCase,
-    Timed,
+    OutputCheck,
+    TimedMethod,
     Validation,
     joined,
     save,
@@ -171,7 +171,9 @@ def measure_again(
             yield now
 
 
-def _again(bench: GridBench, case: GridCase, one: Timed, budget_seconds: float) -> Timed:
+def _again(
+    bench: GridBench, case: GridCase, one: TimedMethod, budget_seconds: float
+) -> TimedMethod:
     memory, rounds = bench.memory(one.method), [one.seconds]
     for _ in range(_REPEATS):
         times = run_case(memory, case, one.method, one.streams, budget_seconds, spoil=False)
@@ -198,7 +200,7 @@ def _counted(bench: GridBench, case: GridCase) -> MappedTraffic | None:
 
 def _measure(
     bench: GridBench, case: GridCase, method: Method, expected: Expected, budget_seconds: float
-) -> tuple[tuple[Timed, ...], tuple[Check, ...]]:
+) -> tuple[tuple[TimedMethod, ...], tuple[OutputCheck, ...]]:
     """Time a method; what its largest number of streams left in memory is compared."""
     memory = bench.memory(method)
     counts = stream_counts(method, len(bench.grid.pressure))
@@ -206,13 +208,13 @@ def _measure(
     for streams in counts:
         last = streams == counts[-1]
         times = run_case(memory, case, method, streams, budget_seconds, spoil=last)
-        timed.append(Timed(method, streams, tuple(times.seconds.tolist())))
+        timed.append(TimedMethod(method, streams, tuple(times.seconds.tolist())))
     found = expected.compare(memory.outputs(case.output_arrays))
     return tuple(timed), tuple(_check(method, counts[-1], expected.levels, one) for one in found)
 
 
-def _check(method: Method, streams: int, levels: int, found: Difference) -> Check:
-    return Check(
+def _check(method: Method, streams: int, levels: int, found: OutputDifference) -> OutputCheck:
+    return OutputCheck(
         method,
         streams,
         found.output,

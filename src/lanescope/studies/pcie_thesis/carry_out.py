@@ -16,7 +16,7 @@ from lanescope.machine import Gpu
 from lanescope.store.folder import State
 from lanescope.studies.pcie_thesis.reproduction import (
     IDLE_SECONDS,
-    Done,
+    FinishedTurn,
     Mode,
     Program,
     ReproductionFolder,
@@ -91,7 +91,7 @@ def carry_out(folder: ReproductionFolder, progress: Progress | None = None) -> i
     """
     request, stopped = folder.asked, Stopped()
     planned = turns(request.programs, request.repetitions)
-    done: list[Done] = []
+    done: list[FinishedTurn] = []
     with stopped.listening():
         for number, turn in enumerate(planned, 1):
             if stopped.signal is not None:
@@ -120,7 +120,7 @@ def sources_of(mode: Mode, gpu: Gpu, folder: Path) -> Sequence[WatchSource]:
     )
 
 
-def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped) -> Done:
+def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped) -> FinishedTurn:
     gpu = next(gpu for gpu in request.machine.gpus if gpu.index == request.gpu)
 
     def sources(folder: Path) -> Sequence[WatchSource]:
@@ -136,7 +136,7 @@ def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped
 
     if turn.program is None:
         watched(Idle(IDLE_SECONDS, stopped))
-        return Done(turn, place)
+        return FinishedTurn(turn, place)
     program = Captured(command_of(turn.program, request.gpu), stopped)
     if turn.mode is Mode.PLAIN:
         program.wait()
@@ -145,8 +145,8 @@ def _run(turn: Turn, place: Path, request: ReproductionRequest, stopped: Stopped
     if program.exit_code:
         last = (program.errors.strip().splitlines() or ["it said nothing"])[-1]
         error = f"{turn.program.title} ended with {program.exit_code}: {last}"
-        return Done(turn, place, error=error)
+        return FinishedTurn(turn, place, error=error)
     try:
-        return Done(turn, place, parse_steps(program.output))
+        return FinishedTurn(turn, place, parse_steps(program.output))
     except InputError as error:
-        return Done(turn, place, error=str(error))
+        return FinishedTurn(turn, place, error=str(error))

@@ -41,7 +41,7 @@ from lanescope.report.format import (
 )
 from lanescope.report.html import FROM_GPU, TO_GPU
 from lanescope.store.folder import state_sentence
-from lanescope.studies.pcie_thesis.reproduction import Mode, Step
+from lanescope.studies.pcie_thesis.reproduction import Mode, ProgramStep
 from lanescope.studies.pcie_thesis.results import (
     Pair,
     Payload,
@@ -482,17 +482,17 @@ def probe_charts(one: ProgramResults) -> list[Chart]:
     return charts
 
 
-def _span(steps: Sequence[Step]) -> tuple[int, int]:
+def _span(steps: Sequence[ProgramStep]) -> tuple[int, int]:
     begin, end = min(s.begin_ns for s in steps), max(s.end_ns for s in steps)
     room = int((end - begin) * _ROOM)
     return begin - room, end + room
 
 
-def _origin(steps: Sequence[Step]) -> int:
+def _origin(steps: Sequence[ProgramStep]) -> int:
     return min(step.begin_ns for step in steps)
 
 
-def _chart(title: str, y: Axis, curves: Sequence[Curve], steps: Sequence[Step]) -> Chart:
+def _chart(title: str, y: Axis, curves: Sequence[Curve], steps: Sequence[ProgramStep]) -> Chart:
     (begin, end), origin = _span(steps), _origin(steps)
     ends = (begin - origin) * 1e-9, (end - origin) * 1e-9
     x = Axis("s since the first step", ends=ends)
@@ -501,7 +501,7 @@ def _chart(title: str, y: Axis, curves: Sequence[Curve], steps: Sequence[Step]) 
     return Chart("", "", title, _SHADED, x, y, tuple(curves), band, spans=spans)
 
 
-def _shade(step: Step, number: int, origin: int) -> ShadedSpan:
+def _shade(step: ProgramStep, number: int, origin: int) -> ShadedSpan:
     begin, end = _seconds([step.begin_ns, step.end_ns], origin)
     moved = [
         f"{bytes_text(count)} {word}"

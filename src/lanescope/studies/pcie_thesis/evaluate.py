@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from lanescope.machine import Machine
 from lanescope.studies.pcie_thesis.reproduction import (
-    Done,
+    FinishedTurn,
     Mode,
     Program,
+    ProgramStep,
     Reproduction,
-    Step,
     moved,
     moving,
     turns,
@@ -37,7 +37,7 @@ from lanescope.studies.pcie_thesis.sources import (
     SOURCES,
     Noticed,
     Probed,
-    Watched,
+    WatchedRepetition,
     noticed,
     payloads_of,
     probed,
@@ -96,7 +96,7 @@ def evaluate(found: Reproduction) -> ReproductionResults:
     return replace(empty, programs=tuple(worded))
 
 
-def _idle(done: Done, gpu: int) -> Probe | None:
+def _idle(done: FinishedTurn, gpu: int) -> Probe | None:
     return _probe(done.watch(), gpu) if done.turn.program is None else None
 
 
@@ -105,10 +105,12 @@ def _probe(watch: WatchRun | None, gpu: int) -> Probe | None:
     return next((p for p in probes if p.gpu == gpu and len(p)), None)
 
 
-def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int) -> ProgramResults:
+def _program(
+    program: Program, done: Sequence[FinishedTurn], machine: Machine, gpu: int
+) -> ProgramResults:
     by_mode = {mode: [one for one in done if one.turn.mode is mode] for mode in Mode}
     shown = Shown()
-    watched: list[Watched] = []
+    watched: list[WatchedRepetition] = []
     probes: list[_Probed] = []
     for one in by_mode[Mode.SOURCES]:
         run = one.watch()
@@ -144,8 +146,8 @@ def _program(program: Program, done: Sequence[Done], machine: Machine, gpu: int)
     )
 
 
-def _fastest(done: Sequence[Done]) -> Pair:
-    def of(steps: Sequence[Step], direction: int) -> float | None:
+def _fastest(done: Sequence[FinishedTurn]) -> Pair:
+    def of(steps: Sequence[ProgramStep], direction: int) -> float | None:
         rates = [
             step.gbs[direction] for step in moving(steps, LEAST_BYTES) if step.moved[direction]
         ]
@@ -157,7 +159,7 @@ def _fastest(done: Sequence[Done]) -> Pair:
     )
 
 
-def _slowdowns(by_mode: dict[Mode, list[Done]]) -> dict[Mode, Quantity]:
+def _slowdowns(by_mode: dict[Mode, list[FinishedTurn]]) -> dict[Mode, Quantity]:
     plain = {one.turn.repetition: work_seconds(one.steps) for one in by_mode[Mode.PLAIN]}
     found = {}
     for mode in (Mode.SOURCES, Mode.PROBE):
@@ -172,13 +174,15 @@ def _slowdowns(by_mode: dict[Mode, list[Done]]) -> dict[Mode, Quantity]:
     return found
 
 
-def _probed(probe: Probe, steps: Sequence[Step]) -> _Probed:
+def _probed(probe: Probe, steps: Sequence[ProgramStep]) -> _Probed:
     by_step = {step.name: probed(probe, step) for step in steps}
     return _Probed(by_step, noticed(probe, moving(steps, LEAST_BYTES)))
 
 
-def _step(step: Step, by_mode: dict[Mode, list[Done]], probes: Sequence[_Probed]) -> StepResults:
-    def seconds(done: Done) -> float | None:
+def _step(
+    step: ProgramStep, by_mode: dict[Mode, list[FinishedTurn]], probes: Sequence[_Probed]
+) -> StepResults:
+    def seconds(done: FinishedTurn) -> float | None:
         return next((s.seconds for s in done.steps if s.name == step.name), None)
 
     times = {mode: quantity(map(seconds, ones), "s", _STEP) for mode, ones in by_mode.items()}

@@ -159,7 +159,7 @@ def turns(programs: Sequence[Program], repetitions: int) -> tuple[Turn, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgramStep:
     """A part of a program, in nanoseconds since 1970.
 
     Attributes
@@ -199,7 +199,7 @@ class Step:
         return down, up
 
 
-def parse_steps(text: str) -> tuple[Step, ...]:
+def parse_steps(text: str) -> tuple[ProgramStep, ...]:
     """Return the steps that a program printed with ``--json``.
 
     Raises
@@ -216,17 +216,17 @@ def parse_steps(text: str) -> tuple[Step, ...]:
         ) from error
 
 
-def steps_of(values: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
+def steps_of(values: Sequence[dict[str, Any]]) -> tuple[ProgramStep, ...]:
     """Return steps of plain values; raises `FieldError`."""
-    return tuple(build(Step, one, "steps", i, others=True) for i, one in enumerate(values))
+    return tuple(build(ProgramStep, one, "steps", i, others=True) for i, one in enumerate(values))
 
 
-def steps_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
+def steps_json(steps: Sequence[ProgramStep]) -> list[dict[str, Any]]:
     """Return steps as plain values."""
     return [asdict(step) for step in steps]
 
 
-def work_seconds(steps: Sequence[Step]) -> float:
+def work_seconds(steps: Sequence[ProgramStep]) -> float:
     """Return how long the program worked, from its first step to its last; its start is left out.
 
     What comes before, such as the start of Python and of CUDA, is no part of any step.
@@ -234,12 +234,12 @@ def work_seconds(steps: Sequence[Step]) -> float:
     return (max(step.end_ns for step in steps) - min(step.begin_ns for step in steps)) * 1e-9
 
 
-def moving(steps: Sequence[Step], least_bytes: int = 1) -> tuple[Step, ...]:
+def moving(steps: Sequence[ProgramStep], least_bytes: int = 1) -> tuple[ProgramStep, ...]:
     """Return the steps that move at least so many bytes."""
     return tuple(step for step in steps if sum(step.moved) >= least_bytes)
 
 
-def moved(steps: Iterable[Step]) -> tuple[int, int]:
+def moved(steps: Iterable[ProgramStep]) -> tuple[int, int]:
     """Return the bytes that steps move to the GPU, and from it."""
     pairs = [step.moved for step in steps]
     return sum(down for down, _ in pairs), sum(up for _, up in pairs)
@@ -269,7 +269,7 @@ class ReproductionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FinishedTurn:
     """A turn that is over.
 
     Attributes
@@ -284,7 +284,7 @@ class Done:
 
     turn: Turn
     folder: Path
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ProgramStep, ...] = ()
     error: str | None = None
 
     def watch(self) -> WatchRun | None:
@@ -311,7 +311,7 @@ class Reproduction:
     """What was asked, and what is done of it."""
 
     asked: ReproductionRequest
-    done: tuple[Done, ...]
+    done: tuple[FinishedTurn, ...]
     folder: Path
 
 
@@ -340,7 +340,7 @@ class ReproductionFolder:
             folder.parent.mkdir(exist_ok=True)
         return folder
 
-    def finish(self, done: Done) -> None:
+    def finish(self, done: FinishedTurn) -> None:
         """Store what a program told of a turn."""
         with writing_to(done.folder):
             done.folder.mkdir(exist_ok=True)
@@ -386,17 +386,17 @@ def _require_possible(request: ReproductionRequest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _StoredSteps:
-    """What a program told of a turn; see `Done`."""
+    """What a program told of a turn; see `FinishedTurn`."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     error: str | None
 
 
-def _done(folder: Path, planned: Sequence[Turn]) -> tuple[Done, ...]:
+def _done(folder: Path, planned: Sequence[Turn]) -> tuple[FinishedTurn, ...]:
     found = []
     for turn in planned:
         place = folder / turn.folder
         if (place / STEPS).is_file():
             stored = read_stored(_StoredSteps, folder, f"{turn.folder}/{STEPS}")
-            found.append(Done(turn, place, stored.steps, stored.error))
+            found.append(FinishedTurn(turn, place, stored.steps, stored.error))
     return tuple(found)

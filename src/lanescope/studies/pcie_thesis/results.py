@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.studies.pcie_thesis.reproduction import Mode, Program, Reproduction, Step
+from lanescope.studies.pcie_thesis.reproduction import Mode, Program, ProgramStep, Reproduction
 from lanescope.trace.codes import FloatArray, IntArray
 from lanescope.trace.limits import DIRECTIONS, LinkLimit
 from lanescope.trace.operations import Operations
@@ -173,9 +173,9 @@ class Shown:
 
     payloads: tuple[Payload, ...] = ()
     operations: Operations | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ProgramStep, ...] = ()
     probe: Probe | None = None
-    probe_steps: tuple[Step, ...] = ()
+    probe_steps: tuple[ProgramStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

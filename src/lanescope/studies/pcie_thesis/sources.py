@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.studies.pcie_thesis.reproduction import Step, moved, moving
+from lanescope.studies.pcie_thesis.reproduction import ProgramStep, moved, moving
 from lanescope.studies.pcie_thesis.results import Pair, Payload, SourceResults, pair_of, quantity
 from lanescope.trace.codes import DirectionCode, FloatArray, IntArray
 from lanescope.trace.limits import pcie_links
@@ -54,13 +54,13 @@ _LEAST_KNOWN = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedRepetition:
     """What one repetition with all sources told: by counters, and by the trace."""
 
     counted: dict[str, CountedSteps]
     traced: Operations
     records: tuple[SourceRecord, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     processes: int
 
 
@@ -72,18 +72,20 @@ def payloads_of(run: WatchRun, machine: Machine, gpu: int) -> tuple[Payload, ...
 
 
 def watched_once(
-    run: WatchRun, payloads: Sequence[Payload], steps: tuple[Step, ...], gpu: int
-) -> Watched:
+    run: WatchRun, payloads: Sequence[Payload], steps: tuple[ProgramStep, ...], gpu: int
+) -> WatchedRepetition:
     """Return what a watch of a program with these steps told."""
     copying = moving(steps, LEAST_BYTES)
     counted = {p.source: c for p in payloads if (c := counted_steps(p, copying)) is not None}
     operations = run.timeline.operations
     traced = operations.rows(operations.is_copy & (operations.device == gpu))
     processes = len(run.timeline.processes)
-    return Watched(counted, traced, run.manifest.sources, steps, processes)
+    return WatchedRepetition(counted, traced, run.manifest.sources, steps, processes)
 
 
-def source_of(name: str, watched: Sequence[Watched], steps: Sequence[Step]) -> SourceResults | None:
+def source_of(
+    name: str, watched: Sequence[WatchedRepetition], steps: Sequence[ProgramStep]
+) -> SourceResults | None:
     """Return what a source told in all repetitions; None where it was not asked to watch."""
     records = [r for one in watched for r in one.records if r.name.partition(".")[0] == name]
     if not records:
@@ -103,7 +105,7 @@ def source_of(name: str, watched: Sequence[Watched], steps: Sequence[Step]) -> S
 
 
 def _counted(
-    source: SourceResults, watched: Sequence[Watched], used: Sequence[SourceRecord]
+    source: SourceResults, watched: Sequence[WatchedRepetition], used: Sequence[SourceRecord]
 ) -> SourceResults:
     found = [
         (one.counted[source.source], one.steps) for one in watched if source.source in one.counted
@@ -139,7 +141,7 @@ def _counted(
     )
 
 
-def _traced(source: SourceResults, watched: Sequence[Watched]) -> SourceResults:
+def _traced(source: SourceResults, watched: Sequence[WatchedRepetition]) -> SourceResults:
     traced = [one for one in watched if one.processes]
     sums = [
         tuple(
@@ -216,7 +218,7 @@ class Noticed:
     longest_seconds: float | None
 
 
-def probed(probe: Probe, step: Step | None = None) -> tuple[Probed, ...]:
+def probed(probe: Probe, step: ProgramStep | None = None) -> tuple[Probed, ...]:
     """Return for each direction what the records tell that began in a step; None is all."""
     if step is not None:
         inside = (probe.begin_ns >= step.begin_ns) & (probe.begin_ns < step.end_ns)
@@ -237,12 +239,12 @@ def _probed(own: Probe, direction: str) -> Probed:
     )
 
 
-def noticed(probe: Probe, steps: Sequence[Step]) -> tuple[Noticed, ...]:
+def noticed(probe: Probe, steps: Sequence[ProgramStep]) -> tuple[Noticed, ...]:
     """Return which steps that copy were noticed, for each direction."""
     return tuple(_noticed(probe, steps, i) for i in range(len(PROBE_DIRECTIONS)))
 
 
-def _noticed(probe: Probe, steps: Sequence[Step], direction: int) -> Noticed:
+def _noticed(probe: Probe, steps: Sequence[ProgramStep], direction: int) -> Noticed:
     own = probe.one_direction(direction)
     link_episodes = [one for one in episodes(probe, direction) if one.sign is Sign.LINK]
     mine = [step for step in steps if step.moved[direction]]
@@ -264,7 +266,7 @@ def _noticed(probe: Probe, steps: Sequence[Step], direction: int) -> Noticed:
     )
 
 
-def _meet(one: Episode, step: Step) -> bool:
+def _meet(one: Episode, step: ProgramStep) -> bool:
     return one.start_ns < step.end_ns + _MARGIN_NS and one.end_ns > step.begin_ns - _MARGIN_NS
 
 
@@ -308,7 +310,7 @@ def payload_of(timeline: Timeline, counters: Counters, machine: Machine) -> Payl
     return Payload(counters.source, counters.end_ns, rows[:, :2].T, rows[:, 2])
 
 
-def counted_steps(payload: Payload, steps: Sequence[Step]) -> CountedSteps | None:
+def counted_steps(payload: Payload, steps: Sequence[ProgramStep]) -> CountedSteps | None:
     """Return what counters tell of steps; None where they have no two records."""
     if payload.end_ns.size < 2:
         return None
@@ -329,7 +331,7 @@ def counted_steps(payload: Payload, steps: Sequence[Step]) -> CountedSteps | Non
     )
 
 
-def windows(steps: Sequence[Step], margin_ns: int) -> IntArray:
+def windows(steps: Sequence[ProgramStep], margin_ns: int) -> IntArray:
     """Return begin and end of the time of steps with a margin, in turns; what overlaps is one."""
     edges: list[int] = []
     for step in sorted(steps, key=lambda one: one.begin_ns):

@@ -135,7 +135,7 @@ def saturation_bytes(sizes: FloatArray, gbs: FloatArray, plateau_gbs: float) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SweepSeries:
     """One curve of a sweep: a path, a kind of host memory, a way of timing.
 
     Attributes
@@ -188,7 +188,7 @@ class Series:
         return f"{self.path}, {self.memory}, {clock}"
 
 
-def sweep_series(results: Iterable[Result]) -> tuple[Series, ...]:
+def sweep_series(results: Iterable[Result]) -> tuple[SweepSeries, ...]:
     """Group copies that ran alone by path, memory and timing into curves.
 
     Groups of fewer than two sizes are left out.
@@ -211,7 +211,7 @@ def sweep_series(results: Iterable[Result]) -> tuple[Series, ...]:
 
 def _series(
     path: str, memory: Memory, timing: Timing, source: Source, points: list[CopyResult]
-) -> Series:
+) -> SweepSeries:
     sizes = np.array([p.copy.bytes for p in points], dtype=np.float64)
     seconds = np.array([p.statistics.median_seconds for p in points])
     gbs = np.array([p.gbs for p in points], dtype=np.float64)
@@ -220,7 +220,7 @@ def _series(
     delay = summarise(np.concatenate(small))
     plateau = float(np.median(gbs[sizes >= sizes[-1] * _PLATEAU_SHARE]))
     best = int(np.argmax(gbs))
-    return Series(
+    return SweepSeries(
         path=path,
         memory=memory,
         timing=timing,
@@ -307,12 +307,12 @@ def _hint(row: PathRow) -> str:
     return "\n".join(lines)
 
 
-def run_charts(rows: Sequence[PathRow], series: Sequence[Series]) -> list[AnyChart]:
+def run_charts(rows: Sequence[PathRow], series: Sequence[SweepSeries]) -> list[AnyChart]:
     """Return the charts of a run: curves where sizes were swept, bars otherwise.
 
     Curves get a pair of charts for each pair of parts, such as a node and a GPU.
     """
-    pairs: dict[tuple[str, ...], list[Series]] = defaultdict(list)
+    pairs: dict[tuple[str, ...], list[SweepSeries]] = defaultdict(list)
     for curve in series:
         pairs[tuple(sorted(curve.path.split(" → ")))].append(curve)
     paths = {s.path for s in series}
@@ -325,37 +325,37 @@ def run_charts(rows: Sequence[PathRow], series: Sequence[Series]) -> list[AnyCha
     ]
 
 
-def bandwidth_chart(series: Sequence[Series]) -> Chart:
+def bandwidth_chart(series: Sequence[SweepSeries]) -> Chart:
     """Return bandwidth against size, with limits and where each curve saturates."""
     curves = chain(*map(_bandwidth, series), _limits(series), _saturations(series))
     return _chart("bandwidth", series, Axis("Bandwidth", f"GB/s{_suffix(series)}"), curves)
 
 
-def time_chart(series: Sequence[Series]) -> Chart:
+def time_chart(series: Sequence[SweepSeries]) -> Chart:
     """Return the time of a copy against its size: the flat part is the delay."""
     axis = Axis(f"Time of one copy{_suffix(series)}", "s", log=True)
     return _chart("time", series, axis, chain(*map(_time, series)))
 
 
-def _chart(what: str, series: Sequence[Series], y: Axis, curves: Iterable[Curve]) -> Chart:
+def _chart(what: str, series: Sequence[SweepSeries], y: Axis, curves: Iterable[Curve]) -> Chart:
     word, drawn = _word(series), tuple(curves)
     band = PERCENTILES if any(c.low for c in drawn) else ""
     title = f"{word} {what} by size of the copy"
     return Chart(f"sweep-{what}", "sweep", title, _FITTED, _SIZE, y, drawn, band)
 
 
-def _bandwidth(series: Series) -> Iterable[Curve]:
+def _bandwidth(series: SweepSeries) -> Iterable[Curve]:
     low, high = (bandwidths_gbs(series.sizes, s) for s in (series.high_seconds, series.low_seconds))
     return _curve(series, series.gbs, low, high, series.fit.gbs(series.sizes))
 
 
-def _time(series: Series) -> Iterable[Curve]:
+def _time(series: SweepSeries) -> Iterable[Curve]:
     fit = series.fit.seconds(series.sizes)
     return _curve(series, series.seconds, series.low_seconds, series.high_seconds, fit)
 
 
 def _curve(
-    series: Series, middle: FloatArray, low: FloatArray, high: FloatArray, fit: FloatArray
+    series: SweepSeries, middle: FloatArray, low: FloatArray, high: FloatArray, fit: FloatArray
 ) -> Iterable[Curve]:
     """The fitted curve, and the measured one with its band on top."""
     hue = direction_colour(series.path)
@@ -377,7 +377,7 @@ def _curve(
     )
 
 
-def _limits(series: Sequence[Series]) -> Iterable[Curve]:
+def _limits(series: Sequence[SweepSeries]) -> Iterable[Curve]:
     """One line for each path, however many curves it has."""
     for path, one in {s.path: s for s in series}.items():
         if one.limit_gbs is not None:
@@ -387,7 +387,7 @@ def _limits(series: Sequence[Series]) -> Iterable[Curve]:
             yield Curve(name, ends, limits, limit=True, hue=hue, hints=(name, name))
 
 
-def _saturations(series: Sequence[Series]) -> Iterable[Curve]:
+def _saturations(series: Sequence[SweepSeries]) -> Iterable[Curve]:
     named = True
     for one in series:
         if one.saturation_bytes is None:
@@ -408,7 +408,7 @@ def _saturations(series: Sequence[Series]) -> Iterable[Curve]:
         named = False
 
 
-def _hints(series: Series) -> Iterable[str]:
+def _hints(series: SweepSeries) -> Iterable[str]:
     """The numbers of each point of a curve, with those of the whole curve below."""
     delay = time_spread_text(series.delay_low_seconds, series.delay_high_seconds)
     tail = (
@@ -428,18 +428,18 @@ def _hints(series: Series) -> Iterable[str]:
         )
 
 
-def _name(series: Series) -> str:
+def _name(series: SweepSeries) -> str:
     """The curve's name for a legend; predictions are called so."""
     return ("predicted: " if series.source is Source.PREDICTED else "") + series.title
 
 
-def _word(series: Sequence[Series]) -> str:
+def _word(series: Sequence[SweepSeries]) -> str:
     predicted = [s.source is Source.PREDICTED for s in series]
     if predicted and all(predicted):
         return "Predicted"
     return "Measured and predicted" if any(predicted) else "Measured"
 
 
-def _suffix(series: Sequence[Series]) -> str:
+def _suffix(series: Sequence[SweepSeries]) -> str:
     word = _word(series)
     return "" if word == "Measured" else f", {word.lower()}"

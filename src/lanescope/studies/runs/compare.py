@@ -56,7 +56,7 @@ _WATCH_NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PathChange:
     """One path in both runs.
 
     Attributes
@@ -83,7 +83,7 @@ class Change:
         return self.effect < 0 and self.is_certain(threshold)
 
 
-def changes(before: Run, after: Run) -> list[Change]:
+def changes(before: Run, after: Run) -> list[PathChange]:
     """Return the paths that both runs measured, with what became of them."""
     earlier = {_key(row): row for row in _measured(before.results)}
     pairs = ((earlier.get(_key(row)), row) for row in _measured(after.results))
@@ -110,7 +110,7 @@ def unmatched(before: Run, after: Run) -> list[str]:
     return sentences
 
 
-def headline(found: Sequence[Change], threshold: float) -> str:
+def headline(found: Sequence[PathChange], threshold: float) -> str:
     """Return in a sentence what changed."""
     if not found:
         return "The runs have no measured path in common."
@@ -143,7 +143,7 @@ def comparison(before: Run, after: Run, threshold: float) -> list[Block]:
         which = " and ".join(n for n, r in (("A", before), ("B", after)) if r.predicted)
         blocks.insert(0, Text(f"PREDICTED, not measured: {which}.", Style.WARNING))
     if found:
-        columns: list[ColumnOf[Change]] = [
+        columns: list[ColumnOf[PathChange]] = [
             ColumnOf("path", lambda one: one.after.label),
             ColumnOf("A", lambda one: _value(one.before)),
             ColumnOf("B", lambda one: _value(one.after)),
@@ -185,21 +185,21 @@ def _key(row: PathRow) -> tuple[str, int, int, tuple[int, ...]]:
     return row.result.experiment.name, number, size, copies[number].in_turns_with
 
 
-def _change(before: PathRow, after: PathRow) -> Change:
+def _change(before: PathRow, after: PathRow) -> PathChange:
     if before.gbs and after.gbs:
         ratio = after.gbs / before.gbs
     else:
         ratio = _seconds(before) / _seconds(after)
     known = [width for row in (before, after) if (width := _half_width(row)) is not None]
     half = ratio * hypot(*known) if len(known) == 2 else None
-    return Change(before, after, ratio - 1, half)
+    return PathChange(before, after, ratio - 1, half)
 
 
 def _value(row: PathRow) -> str:
     return f"{gbs_text(row.gbs)} GB/s" if row.gbs else seconds_text(_seconds(row))
 
 
-def _badge(change: Change, threshold: float) -> Badge:
+def _badge(change: PathChange, threshold: float) -> Badge:
     if change.half_width is None:
         return Badge("no interval", Tone.OPEN)
     if not change.is_certain(threshold):

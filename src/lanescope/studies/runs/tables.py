@@ -28,7 +28,7 @@ from lanescope.report.format import count_text, gbs_text, microseconds_text, per
 from lanescope.report.html import STATUS_SIGNS
 from lanescope.results import CopyResult, Result, Source, Status, Verdict
 from lanescope.store.run import Run
-from lanescope.studies.runs.charts import Series
+from lanescope.studies.runs.charts import SweepSeries
 from lanescope.studies.runs.values import GROUPS, PathRow, path_rows, source_word
 from lanescope.studies.taruc.points import is_suite
 
@@ -90,7 +90,7 @@ def paths_table(rows: Sequence[PathRow]) -> Table:
     return Table(title, columns, groups, _budget_notes([r.result.budget_spent for r in rows]))
 
 
-def sweep_table(series: Sequence[Series]) -> Table:
+def sweep_table(series: Sequence[SweepSeries]) -> Table:
     """Return what the curves of a sweep say: delay, plateau and where it is reached."""
     word = source_word(series).capitalize()
     columns = (
@@ -174,7 +174,7 @@ def _path_cells(row: PathRow) -> list[Value | TableCell]:
     ]
 
 
-def _sweep_cells(series: Series) -> list[Value | TableCell]:
+def _sweep_cells(series: SweepSeries) -> list[Value | TableCell]:
     predicted = series.source is Source.PREDICTED
     return [
         f"{series.title}, predicted" if predicted else series.title,

@@ -9,7 +9,7 @@ from lanescope.calls import checked
 from lanescope.copies.experiment import Experiment, taken_bytes
 from lanescope.copies.terms import Caches, Memory, Pattern
 from lanescope.machine import Gpu, Machine, NumaNode
-from lanescope.studies.taruc.parameters import Nurma, Parameters, Sizes
+from lanescope.studies.taruc.parameters import NurmaParameters, Parameters, SizeParameters
 from lanescope.units.sizes import binary_text
 from lanescope.units.words import enumeration
 
@@ -73,7 +73,7 @@ class Axes:
     only: Only = EVERYTHING
     free_bytes: Mapping[str, int] | None = None
 
-    def sizes(self, section: Sizes | Nurma) -> tuple[int, ...]:
+    def sizes(self, section: SizeParameters | NurmaParameters) -> tuple[int, ...]:
         """Return the sizes of a micro-benchmark, ascending, each once.
 
         A range has so many steps a decade from its smallest to its largest size, which

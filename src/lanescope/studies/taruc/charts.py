@@ -15,9 +15,9 @@ from lanescope.machine import Machine
 from lanescope.report.format import bytes_text, count_text
 from lanescope.results import Verdict
 from lanescope.store.run import Run
-from lanescope.studies.taruc.contended import Scaling, Step, suite_of
+from lanescope.studies.taruc.contended import Scaling, ScalingStep, suite_of
 from lanescope.studies.taruc.parameters import TITLES, Benchmark
-from lanescope.studies.taruc.points import Point, Series, field_text, fields_text
+from lanescope.studies.taruc.points import Series, SizePoint, field_text, fields_text
 from lanescope.studies.taruc.views import (
     LOAD,
     RATE,
@@ -47,7 +47,7 @@ _CROSSING = (
 #: More lines of limits than this hide the curves.
 _MOST_LIMITS = 3
 
-Values = Callable[[Step], tuple[float, float, float] | None]
+Values = Callable[[ScalingStep], tuple[float, float, float] | None]
 T = TypeVar("T")
 Value = Callable[[T, str], Hashable]
 
@@ -145,7 +145,7 @@ def _curves(panel: Panel[Series], shows: str) -> Iterable[Curve]:
         )
 
 
-def _shown(point: Point, shows: str) -> tuple[float, float, float] | None:
+def _shown(point: SizePoint, shows: str) -> tuple[float, float, float] | None:
     """A point's value and the ends of its band; None where it has none."""
     if shows is not RATE:
         return point.seconds
@@ -233,7 +233,7 @@ def _scaling_curves(panel: Panel[Scaling], values: Values) -> Iterable[Curve]:
         )
 
 
-def _aggregate(step: Step) -> tuple[float, float, float] | None:
+def _aggregate(step: ScalingStep) -> tuple[float, float, float] | None:
     middle = step.aggregate_gbs
     if middle is None:
         return None
@@ -241,7 +241,7 @@ def _aggregate(step: Step) -> tuple[float, float, float] | None:
     return middle, low, high
 
 
-def _each(step: Step) -> tuple[float, float, float] | None:
+def _each(step: ScalingStep) -> tuple[float, float, float] | None:
     rates = step.rates_gbs
     return (fmean(rates), min(rates), max(rates)) if rates else None
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lanescope.document.contents import Finding
-from lanescope.studies.taruc.contended import Step
+from lanescope.studies.taruc.contended import ScalingStep
 from lanescope.studies.taruc.parameters import Benchmark
-from lanescope.studies.taruc.points import Point, Series, Setting
+from lanescope.studies.taruc.points import Series, Setting, SizePoint
 from lanescope.units.sizes import size_text
 from lanescope.units.words import enumeration
 
@@ -35,8 +35,8 @@ class Comparison:
 
     base: Series
     other: Series
-    a: Point
-    b: Point
+    a: SizePoint
+    b: SizePoint
     ratio: float
     counts: bool
 
@@ -114,7 +114,7 @@ def grouped(
     return groups
 
 
-def points_differ(a: Point, b: Point) -> bool:
+def points_differ(a: SizePoint, b: SizePoint) -> bool:
     """Whether the times of two points differ beyond their intervals and by more than 3 %."""
     first, second = _interval(a), _interval(b)
     return (
@@ -122,12 +122,12 @@ def points_differ(a: Point, b: Point) -> bool:
     )
 
 
-def steps_differ(a: Step, b: Step) -> bool:
+def steps_differ(a: ScalingStep, b: ScalingStep) -> bool:
     """Whether two aggregates differ beyond their intervals and by more than 3 %."""
     return sums_differ([a], [b])
 
 
-def sums_differ(a: Sequence[Step], b: Sequence[Step]) -> bool:
+def sums_differ(a: Sequence[ScalingStep], b: Sequence[ScalingStep]) -> bool:
     """Whether sums of aggregates differ beyond their intervals and by more than 3 %."""
     ends = []
     for steps in (a, b):
@@ -139,7 +139,7 @@ def sums_differ(a: Sequence[Step], b: Sequence[Step]) -> bool:
     return _differ(total_gbs(a), total_gbs(b), ends[0], ends[1])
 
 
-def total_gbs(steps: Iterable[Step]) -> float:
+def total_gbs(steps: Iterable[ScalingStep]) -> float:
     """Return the sum of aggregates, GB/s."""
     return sum(s.aggregate_gbs or 0.0 for s in steps)
 
@@ -161,11 +161,11 @@ def _differ(a: float, b: float, first: Interval, second: Interval) -> bool:
     return disjoint and abs(a - b) > LEAST * max(a, b)
 
 
-def _median(point: Point) -> float:
+def _median(point: SizePoint) -> float:
     return point.seconds[0] if point.seconds is not None else 0.0
 
 
-def _interval(point: Point) -> Interval | None:
+def _interval(point: SizePoint) -> Interval | None:
     """The 95 % interval of the median; None with too few samples for one."""
     width = None if point.measured is None else point.measured.statistics.half_width
     if width is None:

@@ -17,7 +17,7 @@ ENOUGH_SHARE = 0.98
 
 
 @dataclass(frozen=True, slots=True)
-class Contention:
+class ScalingSetting:
     """What the steps of a scaling have in common.
 
     Attributes
@@ -50,7 +50,7 @@ class Contention:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScalingStep:
     """One experiment of a scaling.
 
     Attributes
@@ -141,21 +141,21 @@ class Step:
 class Scaling:
     """Steps of one contention by ascending number of threads or streams."""
 
-    contention: Contention
-    steps: tuple[Step, ...]
+    contention: ScalingSetting
+    steps: tuple[ScalingStep, ...]
 
     @property
-    def measured(self) -> tuple[Step, ...]:
+    def measured(self) -> tuple[ScalingStep, ...]:
         """The steps that have an aggregate."""
         return tuple(s for s in self.steps if s.aggregate_gbs is not None)
 
     @property
-    def best(self) -> Step | None:
+    def best(self) -> ScalingStep | None:
         """The step with the greatest aggregate."""
         return max(self.measured, key=lambda s: s.aggregate_gbs or 0.0, default=None)
 
     @property
-    def enough(self) -> Step | None:
+    def enough(self) -> ScalingStep | None:
         """Where scaling ends: the first step within 2 % of the best, or within its interval."""
         if self.best is None:
             return None
@@ -164,7 +164,7 @@ class Scaling:
             least = min(least, interval[0])
         return next(s for s in self.measured if (s.aggregate_gbs or 0.0) >= least)
 
-    def at(self, count: int) -> Step | None:
+    def at(self, count: int) -> ScalingStep | None:
         """Return the measured step of so many threads or streams."""
         return next((s for s in self.measured if s.count == count), None)
 
@@ -172,13 +172,13 @@ class Scaling:
 def scalings_of(machine: Machine, results: Iterable[Result]) -> tuple[Scaling, ...]:
     """Return every contention that was measured, with its steps."""
     nodes = node_of_cpus(machine)
-    found: dict[Contention, dict[int, Step]] = defaultdict(dict)
+    found: dict[ScalingSetting, dict[int, ScalingStep]] = defaultdict(dict)
     measured = [r for r in results if bench_of(r.experiment) is Benchmark.CONTENTION]
     hosts = _hosts(measured)
     for result in measured:
         experiment = result.experiment
         key, count = _contention(machine, experiment, nodes, hosts)
-        step = Step(count, experiment.name, result.copies, result.not_measured)
+        step = ScalingStep(count, experiment.name, result.copies, result.not_measured)
         found[key].setdefault(count, step)
     return tuple(
         Scaling(key, tuple(steps[count] for count in sorted(steps))) for key, steps in found.items()
@@ -187,7 +187,7 @@ def scalings_of(machine: Machine, results: Iterable[Result]) -> tuple[Scaling, .
 
 def _contention(
     machine: Machine, experiment: Experiment, nodes: dict[int, str], hosts: set[str]
-) -> tuple[Contention, int]:
+) -> tuple[ScalingSetting, int]:
     copies = experiment.copies
     if copies[0].engine is not Engine.CPU:
         return _pcie(machine, experiment, hosts), _streams(copies)
@@ -199,10 +199,10 @@ def _contention(
         first = min(directions)
         direction = "both" if len(directions) > 1 else "one way"
         sign = "⇄" if len(directions) > 1 else "→"
-        return Contention(
+        return ScalingSetting(
             "sockets", f"{first[0]} {sign} {first[1]}", operation, direction, ""
         ), len(copies)
-    return Contention("memory", _joined(c.source.part for c in copies), operation, "", ""), len(
+    return ScalingSetting("memory", _joined(c.source.part for c in copies), operation, "", ""), len(
         copies
     )
 
@@ -233,7 +233,7 @@ def _hosts(results: Iterable[Result]) -> set[str]:
     }
 
 
-def _pcie(machine: Machine, experiment: Experiment, hosts: set[str]) -> Contention:
+def _pcie(machine: Machine, experiment: Experiment, hosts: set[str]) -> ScalingSetting:
     copies = experiment.copies
     down = {copy.source.is_host for copy in copies}
     direction = "both" if len(down) > 1 else ("h2d" if True in down else "d2h")
@@ -246,7 +246,7 @@ def _pcie(machine: Machine, experiment: Experiment, hosts: set[str]) -> Contenti
         where = "near"
     elif near == {False} and len(hosts) == 2:  # of more, each has its own name
         where = "far"
-    return Contention("pcie", _joined(gpu.part for gpu, _ in ends), "copy", direction, where)
+    return ScalingSetting("pcie", _joined(gpu.part for gpu, _ in ends), "copy", direction, where)
 
 
 def _streams(copies: Sequence[Copy]) -> int:
@@ -259,7 +259,7 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
+class SuiteResults:
     """What a run holds of the micro-benchmarks; empty tuples where it has none.
 
     Attributes
@@ -278,7 +278,9 @@ class Suite:
         return tuple(s for s in self.series if s.setting.bench is bench)
 
 
-def suite_of(machine: Machine, results: Sequence[Result]) -> Suite:
+def suite_of(machine: Machine, results: Sequence[Result]) -> SuiteResults:
     """Return the micro-benchmarks of a run, which is measured or predicted as a whole."""
     predicted = any(r.source is Source.PREDICTED for r in results)
-    return Suite(machine, predicted, series_of(machine, results), scalings_of(machine, results))
+    return SuiteResults(
+        machine, predicted, series_of(machine, results), scalings_of(machine, results)
+    )

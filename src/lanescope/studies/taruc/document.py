@@ -34,10 +34,10 @@ from lanescope.results import MIN_SAMPLES
 from lanescope.store.run import Run
 from lanescope.studies.runs.tables import unmeasured
 from lanescope.studies.taruc.charts import taruc_charts
-from lanescope.studies.taruc.contended import Scaling, Suite, suite_of
+from lanescope.studies.taruc.contended import Scaling, SuiteResults, suite_of
 from lanescope.studies.taruc.findings import findings
 from lanescope.studies.taruc.parameters import TITLES, Benchmark
-from lanescope.studies.taruc.points import Point, Series, Setting, field_text, is_suite
+from lanescope.studies.taruc.points import Series, Setting, SizePoint, field_text, is_suite
 
 #: So many findings are on the first screen.
 MOST_FINDINGS = 12
@@ -165,7 +165,7 @@ def taruc_conclusion(run: Run) -> str:
     return "; ".join(clauses) + "."
 
 
-def suite_tables(suite: Suite) -> dict[Benchmark, Table]:
+def suite_tables(suite: SuiteResults) -> dict[Benchmark, Table]:
     """Return a table for each micro-benchmark that was measured."""
     tables = {
         Benchmark.OVERHEAD: _overhead(suite.of(Benchmark.OVERHEAD)),
@@ -289,5 +289,5 @@ def _joined(words: Iterable[str]) -> str:
     return ", ".join(w for w in words if w)
 
 
-def _time(point: Point | None) -> str:
+def _time(point: SizePoint | None) -> str:
     return MISSING if point is None or point.seconds is None else seconds_text(point.seconds[0])

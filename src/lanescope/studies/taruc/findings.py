@@ -18,7 +18,13 @@ from lanescope.studies.taruc.compare import (
     sums_differ,
     total_gbs,
 )
-from lanescope.studies.taruc.contended import Contention, Scaling, Step, Suite, suite_of
+from lanescope.studies.taruc.contended import (
+    Scaling,
+    ScalingSetting,
+    ScalingStep,
+    SuiteResults,
+    suite_of,
+)
 from lanescope.studies.taruc.findings_alone import (
     device_findings,
     host_findings,
@@ -84,7 +90,7 @@ def findings(machine: Machine, results: Sequence[Result]) -> tuple[Finding, ...]
     return tuple(one for _, _, one in sorted(ordered, key=lambda entry: entry[:2]))
 
 
-def _contention_findings(suite: Suite) -> list[Finding]:
+def _contention_findings(suite: SuiteResults) -> list[Finding]:
     """Return what threads and streams that run at the same time show."""
     kinds: dict[str, list[Scaling]] = defaultdict(list)
     for scaling in suite.scalings:
@@ -126,7 +132,7 @@ def _saturation(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         )
 
 
-def _limit_words(step: Step) -> str:
+def _limit_words(step: ScalingStep) -> str:
     if step.share_of_limit is None:
         return ""
     return f", {percent(step.share_of_limit)} of the limit ({step.first_full})"
@@ -191,13 +197,15 @@ def _sharing(scalings: Sequence[Scaling]) -> Iterable[Finding]:
     yield from (one for _, one in worst.values())
 
 
-def _alone(contention: Contention, gpu: str) -> Contention:
-    return Contention(
+def _alone(contention: ScalingSetting, gpu: str) -> ScalingSetting:
+    return ScalingSetting(
         contention.kind, gpu, contention.operation, contention.direction, contention.where
     )
 
 
-def _shared(mine: Contention, step: Step, steps: Sequence[Step], loss: float) -> Finding:
+def _shared(
+    mine: ScalingSetting, step: ScalingStep, steps: Sequence[ScalingStep], loss: float
+) -> Finding:
     how = f"{field_text('direction', mine.direction)}, {field_text('where', mine.where)}"
     return finding(
         "shared-link" if len(mine.members) == 2 else "all-gpus",
@@ -210,7 +218,7 @@ def _shared(mine: Contention, step: Step, steps: Sequence[Step], loss: float) ->
     )
 
 
-def _bottleneck(step: Step) -> str:
+def _bottleneck(step: ScalingStep) -> str:
     """What holds the participants back, as far as the limit model explains what they get."""
     if step.first_full is None or "no speed is known" in step.first_full:
         return "the limit model knows no limit"
@@ -263,7 +271,7 @@ def _far(scalings: Sequence[Scaling]) -> Iterable[Finding]:
 
 def _unfair(scalings: Sequence[Scaling]) -> Iterable[Finding]:
     """The least fair step of each kind and set of nodes or GPUs."""
-    worst: dict[tuple[str, str], tuple[float, Scaling, Step]] = {}
+    worst: dict[tuple[str, str], tuple[float, Scaling, ScalingStep]] = {}
     for scaling in sorted(scalings, key=_telling):
         for step in scaling.measured:
             fairness = step.fairness or 1.0
@@ -288,9 +296,9 @@ def _unfair(scalings: Sequence[Scaling]) -> Iterable[Finding]:
         )
 
 
-def _ends_differ(step: Step) -> bool:
+def _ends_differ(step: ScalingStep) -> bool:
     ordered = sorted(step.participants, key=lambda p: p.gbs or 0.0)
-    ends = [Step(1, step.experiment, (p,)) for p in (ordered[0], ordered[-1])]
+    ends = [ScalingStep(1, step.experiment, (p,)) for p in (ordered[0], ordered[-1])]
     return steps_differ(*ends)
 
 

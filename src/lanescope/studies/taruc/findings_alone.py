@@ -18,9 +18,9 @@ from lanescope.studies.taruc.compare import (
     points_differ,
     unaffected,
 )
-from lanescope.studies.taruc.contended import Suite
+from lanescope.studies.taruc.contended import SuiteResults
 from lanescope.studies.taruc.parameters import Benchmark
-from lanescope.studies.taruc.points import Point, Series, Setting, field_text, percent
+from lanescope.studies.taruc.points import Series, Setting, SizePoint, field_text, percent
 from lanescope.units.sizes import size_text
 from lanescope.units.words import rate_text, three_digits, time_text
 
@@ -41,7 +41,7 @@ _DOES = {
 }
 
 
-def host_findings(suite: Suite) -> list[Finding]:
+def host_findings(suite: SuiteResults) -> list[Finding]:
     """Return what copies between nodes show."""
     series = suite.of(Benchmark.HOST)
     return [*_far_host(series), *_cache_steps(series), *_warmth(series), *_patterns(series)]
@@ -115,9 +115,9 @@ def _cache_steps(series: Sequence[Series]) -> Iterable[Finding]:
         )
 
 
-def _steps(points: Sequence[Point]) -> Iterable[tuple[Point, Point]]:
+def _steps(points: Sequence[SizePoint]) -> Iterable[tuple[SizePoint, SizePoint]]:
     """Falls of the bandwidth with growing size: the last point before and the first after."""
-    start: Point | None = None
+    start: SizePoint | None = None
     for a, b in pairwise(points):
         falls = (b.gbs or 0.0) < (a.gbs or 0.0) * 0.9
         if falls and start is None:
@@ -129,7 +129,7 @@ def _steps(points: Sequence[Point]) -> Iterable[tuple[Point, Point]]:
         yield from _step(start, points[-1])
 
 
-def _step(a: Point, b: Point) -> Iterable[tuple[Point, Point]]:
+def _step(a: SizePoint, b: SizePoint) -> Iterable[tuple[SizePoint, SizePoint]]:
     if points_differ(a, b) and (b.gbs or 0.0) < (1 - _STEP) * (a.gbs or 0.0):
         yield a, b
 
@@ -168,7 +168,7 @@ def _less(comparison: Comparison) -> str:
     return f"get {rate_text(comparison.rates[1])}, {percent(comparison.loss)} less than"
 
 
-def device_findings(suite: Suite) -> list[Finding]:
+def device_findings(suite: SuiteResults) -> list[Finding]:
     """Return what copies to, from and between GPUs show."""
     series = suite.of(Benchmark.HOSTDEV)
     homes = {gpu.id: suite.machine.nearest_node(gpu).id for gpu in suite.machine.gpus}
@@ -247,7 +247,7 @@ def _device(setting: Setting) -> str:
     return f"{setting.gpu}, {field_text('direction', setting.direction)}"
 
 
-def load_findings(suite: Suite) -> list[Finding]:
+def load_findings(suite: SuiteResults) -> list[Finding]:
     """Return what dependent and independent loads show."""
     series = suite.of(Benchmark.NURMA)
     return [*_pages(series), *_random(series), *_far_loads(series), *_strides(series)]
@@ -343,7 +343,7 @@ def _accessed(comparison: Comparison) -> str:
     return f"{comparison.size} accessed, {stride}"
 
 
-def overhead_findings(suite: Suite) -> list[Finding]:
+def overhead_findings(suite: SuiteResults) -> list[Finding]:
     """Return what allocation, first touch and release show."""
     series = suite.of(Benchmark.OVERHEAD)
     return [*_kinds(series), *_pools(series), *_touches(series), *_far_overhead(series)]

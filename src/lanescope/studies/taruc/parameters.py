@@ -97,7 +97,7 @@ def _run() -> Any:
 
 @dataclass(frozen=True, slots=True)
 @checked
-class Sizes:
+class SizeParameters:
     """A micro-benchmark that goes through sizes."""
 
     run: bool = _run()
@@ -107,7 +107,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 @checked
-class Nurma:
+class NurmaParameters:
     """Single loads, far from each other."""
 
     run: bool = _run()
@@ -121,7 +121,7 @@ class Nurma:
 
 @dataclass(frozen=True, slots=True)
 @checked
-class Contention:
+class ContentionParameters:
     """Many at once."""
 
     run: bool = _run()
@@ -151,12 +151,12 @@ class Parameters:
     repeats: int | None = _of(None, "samples of each point; left out: until precise enough")
     steps_per_decade: int = _of(1, "sizes from one power of ten to the next")
     burst_bytes: Bytes = _of(64_000_000, "size of the burst")
-    overhead: Sizes = field(default=Sizes(min_bytes=100))
-    host: Sizes = field(default=Sizes())
-    hostdev: Sizes = field(default=Sizes())
-    peer: Sizes = field(default=Sizes())
-    nurma: Nurma = field(default=Nurma())
-    contention: Contention = field(default=Contention())
+    overhead: SizeParameters = field(default=SizeParameters(min_bytes=100))
+    host: SizeParameters = field(default=SizeParameters())
+    hostdev: SizeParameters = field(default=SizeParameters())
+    peer: SizeParameters = field(default=SizeParameters())
+    nurma: NurmaParameters = field(default=NurmaParameters())
+    contention: ContentionParameters = field(default=ContentionParameters())
 
 
 def require_sound(parameters: Parameters) -> None:
@@ -173,7 +173,7 @@ def require_sound(parameters: Parameters) -> None:
         section = getattr(parameters, entry.name)
         if dataclasses.is_dataclass(section):
             _require_positive(section, entry.name)
-        if isinstance(section, Sizes | Nurma):
+        if isinstance(section, SizeParameters | NurmaParameters):
             _require_range(section, entry.name)
     gap = parameters.nurma.gap_bytes
     if gap % WORD_BYTES:
@@ -205,14 +205,14 @@ def _require_positive(section: Any, table: str) -> None:
             raise FieldError(f"{entry.name} = {value} is not above zero", entry.name, table)
 
 
-def _require_range(section: Sizes | Nurma, table: str) -> None:
+def _require_range(section: SizeParameters | NurmaParameters, table: str) -> None:
     if section.min_bytes > section.max_bytes:
         raise FieldError(
             f"min_bytes = {section.min_bytes} is above max_bytes = {section.max_bytes}; swap them",
             "min_bytes",
             table,
         )
-    if isinstance(section, Nurma):
+    if isinstance(section, NurmaParameters):
         for name in ("min_bytes", "max_bytes"):
             if getattr(section, name) < WORD_BYTES:
                 raise FieldError(f"{name} holds no load of {WORD_BYTES} bytes", name, table)

@@ -10,7 +10,7 @@ from lanescope.copies.experiment import Experiment, Purpose, Timing
 from lanescope.copies.terms import Access, Memory, Place
 from lanescope.machine import Gpu, Machine, NumaNode
 from lanescope.studies.taruc.axes import Axes, Planned, cache_bytes, joined
-from lanescope.studies.taruc.parameters import WORD_BYTES, Contention
+from lanescope.studies.taruc.parameters import WORD_BYTES, ContentionParameters
 
 OPERATIONS = (Operation.COPY, Operation.SCALE, Operation.ADD, Operation.TRIAD)
 #: STREAM's rule: an array is at least four times the last-level caches.
@@ -46,7 +46,7 @@ def seats(node: NumaNode, count: int) -> tuple[int, ...]:
     return tuple(order[i % len(order)] for i in range(count))
 
 
-def memory_points(nodes: Sequence[NumaNode], section: Contention) -> Iterator[Experiment]:
+def memory_points(nodes: Sequence[NumaNode], section: ContentionParameters) -> Iterator[Experiment]:
     """Return threads on their own node's memory: 1 to twice the cores, one node and all."""
     usable = [node for node in nodes if node.cores]
     sets = [[node] for node in usable]
@@ -63,7 +63,7 @@ def memory_points(nodes: Sequence[NumaNode], section: Contention) -> Iterator[Ex
                 yield _point(name, taken, size, operation)
 
 
-def socket_points(nodes: Sequence[NumaNode], section: Contention) -> Iterator[Experiment]:
+def socket_points(nodes: Sequence[NumaNode], section: ContentionParameters) -> Iterator[Experiment]:
     """Return threads of one node on another's memory: each pair, each way and both at once."""
     for a, b in itertools.permutations(nodes, 2):
         for count in thread_counts(len(a.cores)) if a.cores else ():
@@ -119,7 +119,7 @@ _DIRECTIONS = {"h2d": (True,), "d2h": (False,), "both": (True, False)}
 
 
 def pcie_points(
-    machine: Machine, nodes: Sequence[NumaNode], gpus: Sequence[Gpu], section: Contention
+    machine: Machine, nodes: Sequence[NumaNode], gpus: Sequence[Gpu], section: ContentionParameters
 ) -> Iterator[Experiment]:
     """Return each GPU, each pair, all: near and far memory, each way and both, 1 to 4 streams.
 

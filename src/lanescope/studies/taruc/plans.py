@@ -26,7 +26,7 @@ from lanescope.copies.terms import (
 )
 from lanescope.machine import Gpu, NumaNode
 from lanescope.studies.taruc.axes import Axes, Planned, cache_bytes, walk_bytes
-from lanescope.studies.taruc.parameters import WORD_BYTES, Nurma
+from lanescope.studies.taruc.parameters import WORD_BYTES, NurmaParameters
 from lanescope.units.sizes import size_text
 
 #: Every machine has these; the others come with a GPU's driver.
@@ -120,7 +120,7 @@ def nurma_experiments(axes: Axes) -> Planned:
     return axes.fitting(points, Purpose.NURMA, notes)
 
 
-def _strides(section: Nurma) -> tuple[int, ...]:
+def _strides(section: NurmaParameters) -> tuple[int, ...]:
     """Return the distances from one load to the next; a gap of 0 is one next to the other."""
     gap = max(section.gap_bytes, WORD_BYTES)
     return tuple(sorted({WORD_BYTES, _LINE_BYTES, gap, _PAGE_BYTES, _PAGES_BYTES}))
@@ -139,7 +139,7 @@ def _nurma_points(axes: Axes, memories: Sequence[Memory]) -> Iterator[Experiment
                             yield _nurma_point(place, node, cpu, operation, stride, size, block)
 
 
-def _block_bytes(section: Nurma, node: NumaNode) -> int:
+def _block_bytes(section: NurmaParameters, node: NumaNode) -> int:
     """Return the memory that the loads of a thread on a node stay in."""
     return section.block_bytes or max(_LEAST_BLOCK_BYTES, 2 * cache_bytes(node))
 

@@ -102,7 +102,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SizePoint:
     """One size of a series.
 
     Attributes
@@ -153,14 +153,14 @@ class Series:
     """Points of one setting by ascending size."""
 
     setting: Setting
-    points: tuple[Point, ...]
+    points: tuple[SizePoint, ...]
 
     @property
-    def measured(self) -> tuple[Point, ...]:
+    def measured(self) -> tuple[SizePoint, ...]:
         """The points that have a time that the clock resolves."""
         return tuple(p for p in self.points if p.measured is not None and not p.unresolved)
 
-    def at(self, size: int) -> Point | None:
+    def at(self, size: int) -> SizePoint | None:
         """Return the resolved point of a size; None when there is none."""
         return next((p for p in self.measured if p.bytes == size), None)
 
@@ -185,7 +185,7 @@ def plain_results(results: Iterable[Result]) -> list[Result]:
 
 def series_of(machine: Machine, results: Iterable[Result]) -> tuple[Series, ...]:
     """Return the series of all micro-benchmarks but contention."""
-    found: dict[Setting, dict[int, Point]] = defaultdict(dict)
+    found: dict[Setting, dict[int, SizePoint]] = defaultdict(dict)
     nodes = node_of_cpus(machine)
     for result in results:
         bench = bench_of(result.experiment)
@@ -195,7 +195,7 @@ def series_of(machine: Machine, results: Iterable[Result]) -> tuple[Series, ...]
             measured = result.copies[number] if result.copies else None
             verdict = measured.verdict if measured else result.not_measured
             verdict = verdict or Verdict(Status.NOT_MEASURED, "no samples were taken")
-            point = Point(copy.bytes, result.experiment.name, measured, verdict)
+            point = SizePoint(copy.bytes, result.experiment.name, measured, verdict)
             found[_setting(bench, copy, result.experiment, nodes)].setdefault(copy.bytes, point)
     return tuple(
         Series(setting, tuple(points[size] for size in sorted(points)))

@@ -103,7 +103,7 @@ class Suite(Study):
         seconds = _duration_text(suite_seconds(machine, sections, budget))
         return Listing(lines, [*notes, f"{len(lines)} points, {seconds} by rule of thumb"])
 
-    def _sections(self, machine: Machine) -> tuple[Section, ...]:
+    def _sections(self, machine: Machine) -> tuple[SuiteSection, ...]:
         return _suite_sections(machine, self.file.parameters, self.benchmarks, self.only)
 
 
@@ -181,7 +181,7 @@ def _suite_sections(
     parameters: Parameters,
     benchmarks: Sequence[Benchmark] | None = None,
     only: Only | None = None,
-) -> tuple[Section, ...]:
+) -> tuple[SuiteSection, ...]:
     """Return what a suite measures on a machine as it is now.
 
     Raises
@@ -198,7 +198,7 @@ def _suite_sections(
     return sections
 
 
-def _suite_notes(machine: Machine, sections: Sequence[Section]) -> tuple[str, ...]:
+def _suite_notes(machine: Machine, sections: Sequence[SuiteSection]) -> tuple[str, ...]:
     """Return what is left out of a suite, in sentences."""
     notes = list(machine_notes(machine))
     if not machine.gpus:
@@ -249,7 +249,7 @@ def _require_parts(machine: Machine, only: Only) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SuiteSection:
     """One micro-benchmark of a suite.
 
     Attributes
@@ -270,7 +270,7 @@ def plan_suite(
     benchmarks: Sequence[Benchmark] | None = None,
     only: Only = EVERYTHING,
     free_bytes: Mapping[str, int] | None = None,
-) -> tuple[Section, ...]:
+) -> tuple[SuiteSection, ...]:
     """Return the sections of a suite.
 
     Parameters
@@ -284,7 +284,7 @@ def plan_suite(
     requested = [b for b in Benchmark if benchmarks is None or b in benchmarks]
     wanted = [b for b in requested if benchmarks is not None or getattr(parameters, b).run]
     return tuple(
-        Section(b, planned.experiments, notes + planned.notes, _samples(b, parameters))
+        SuiteSection(b, planned.experiments, notes + planned.notes, _samples(b, parameters))
         for b in wanted
         for planned in (_PLANNERS[b](axes),)
         for notes in (_no_sizes(b, parameters),)
@@ -322,7 +322,9 @@ def _samples(benchmark: Benchmark, parameters: Parameters) -> int | None:
     return parameters.repeats
 
 
-def suite_seconds(machine: Machine, sections: Sequence[Section], budget_seconds: float) -> float:
+def suite_seconds(
+    machine: Machine, sections: Sequence[SuiteSection], budget_seconds: float
+) -> float:
     """Return the seconds that a suite may take."""
     return sum(
         _point_seconds(machine, experiment, budget_seconds, section.samples)

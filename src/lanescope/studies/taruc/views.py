@@ -17,7 +17,7 @@ from lanescope.studies.taruc.contended import Scaling
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import Series
 
-Choice = Callable[[Machine, Sequence[Series]], list[Series]]
+SeriesChoice = Callable[[Machine, Sequence[Series]], list[Series]]
 ScalingChoice = Callable[[Machine, Sequence[Scaling]], list[Scaling]]
 
 #: What may be drawn against the size.
@@ -48,7 +48,7 @@ class View:
     key: str
     shows: tuple[str, ...]
     order: tuple[str, ...]
-    choose: Choice
+    choose: SeriesChoice
     apart: tuple[str, ...] = ()
     main: bool = True
 
