@@ -114,7 +114,7 @@ WRITE = """
 import re, sys
 from pathlib import Path
 import pyarrow.parquet
-from lanescope.trace.columns import Series, write_columns
+from lanescope.trace.columns import RecordSeries, write_columns
 from lanescope.trace.counter_spool import SpoolTail
 from lanescope.trace.timeline import Timeline
 

@@ -310,11 +310,11 @@ def serving(address: tuple[str, int], text: Callable[[], str]) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             """Say nothing of requests."""
 
-    class Server(ThreadingHTTPServer):
+    class MetricsServer(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
 
     try:
-        server = Server(address, Handler)
+        server = MetricsServer(address, Handler)
     except OSError as error:
         raise InputError(
             f"metrics cannot be served at {address_text(*address)}: {error.strerror}; give "
