@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from lanescope._core import native
-from lanescope.cli import process
+from lanescope.cli import own_process
 from lanescope.cli.app import app
-from lanescope.cli.process import load_what_shows_a_run, start_driver
+from lanescope.cli.own_process import load_what_shows_a_run, start_driver
 from lanescope.errors import LanescopeError
 
 
@@ -53,7 +53,7 @@ def test_a_failure_in_the_background_is_reported_by_the_caller(monkeypatch, caps
         raise native.NativeError("cudaGetDeviceCount")
 
     monkeypatch.setattr(native, "cuda_devices", devices)
-    monkeypatch.setattr(process, "SHOWS_A_RUN", ("lanescope.no_such_module",))
+    monkeypatch.setattr(own_process, "SHOWS_A_RUN", ("lanescope.no_such_module",))
     for thread in (start_driver(), load_what_shows_a_run()):
         thread.join()
     assert capsys.readouterr().err == ""
@@ -69,4 +69,4 @@ def test_no_thread_more_costs_time_alone(monkeypatch):
 
 def test_what_shows_a_run_is_there():
     load_what_shows_a_run().join()
-    assert set(process.SHOWS_A_RUN) <= set(sys.modules)
+    assert set(own_process.SHOWS_A_RUN) <= set(sys.modules)

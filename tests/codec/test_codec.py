@@ -13,7 +13,7 @@ import pytest
 import lanescope
 from lanescope.codec.fields import FieldError, Moment, Positive, Signed, build
 from lanescope.codec.files import fields_of, parse_json, read_json, read_text, require_version
-from lanescope.codec.tables import Holds, metadata_of, open_table, read_columns, read_rows
+from lanescope.codec.parquet import Holds, metadata_of, open_table, read_columns, read_rows
 from lanescope.errors import InputError
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lanescope.codec.tables import column_values, read_rows
+from lanescope.codec.parquet import column_values, read_rows
 from lanescope.errors import InputError
 
 TABLE = pa.table({"name": ["a", None, "c"] * 40, "many": [[1, 2, 3], [], [4]] * 40})
@@ -20,7 +20,7 @@ TABLE = pa.table({"name": ["a", None, "c"] * 40, "many": [[1, 2, 3], [], [4]] * 
 
 _READ = """
 import pathlib, random, sys
-from lanescope.codec.tables import read_rows
+from lanescope.codec.parquet import read_rows
 from lanescope.errors import InputError
 import pyarrow as pa, pyarrow.parquet as pq
 

@@ -7,8 +7,8 @@ import pytest
 from lanescope import api
 from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.export import run_json
+from lanescope.studies.runs.rows import path_rows
 from lanescope.studies.runs.tables import total_sentences
-from lanescope.studies.runs.values import path_rows
 
 
 @pytest.fixture

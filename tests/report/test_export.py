@@ -9,7 +9,7 @@ from tools.schema import schema_of
 from lanescope.findings.machine import diagnose
 from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.export import ExportedRun, run_csv, run_json
-from lanescope.studies.runs.values import cell_values
+from lanescope.studies.runs.rows import cell_values
 from tests.findings.machine import simulator
 from tests.report import factory
 from tests.store.test_rows import DOCUMENT

@@ -18,8 +18,8 @@ from lanescope.studies.runs.charts import run_charts, sweep_series
 from lanescope.studies.runs.document import page_html, results_html, run_html
 from lanescope.studies.runs.export import run_csv
 from lanescope.studies.runs.outcome import conclusion, headline_rows
+from lanescope.studies.runs.rows import bandwidth_rows, path_rows
 from lanescope.studies.runs.tables import latency_rows
-from lanescope.studies.runs.values import bandwidth_rows, path_rows
 from tests.fake_backend import FakeBackend
 from tests.report.factory import check_run, run_of, two_gpus
 

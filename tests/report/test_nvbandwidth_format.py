@@ -11,7 +11,7 @@ import pytest
 
 from lanescope.store.run import Run
 from lanescope.studies.nvbandwidth import nvbandwidth_json, nvbandwidth_text
-from lanescope.studies.runs.values import cell_values
+from lanescope.studies.runs.rows import cell_values
 from tests.findings.machine.simulator import nvswitched
 from tests.report import factory
 

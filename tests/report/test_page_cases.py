@@ -17,7 +17,7 @@ from lanescope.results import Status
 from lanescope.store.run import Run
 from lanescope.studies.runs.cases import case_blocks, number_text
 from lanescope.studies.runs.document import page_html
-from lanescope.studies.runs.values import CellValue, cell_values
+from lanescope.studies.runs.rows import CellValue, cell_values
 from tests.findings.machine import simulator
 from tests.report import factory
 from tests.report.conftest import Document

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from lanescope.cli.run_text import run_tables
-from lanescope.studies.runs.values import bandwidth_rows
+from lanescope.studies.runs.rows import bandwidth_rows
 from tests.report import factory
 
 

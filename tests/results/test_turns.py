@@ -23,7 +23,7 @@ from lanescope.store.run import Manifest
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.runs.document import page_html
 from lanescope.studies.runs.export import run_csv, run_json
-from lanescope.studies.runs.values import cell_values
+from lanescope.studies.runs.rows import cell_values
 from tests.conftest import experiment_of, gpu_to_gpu, gpu_to_host, host_to_gpu
 from tests.engines import Engines
 from tests.fake_backend import FakeBackend

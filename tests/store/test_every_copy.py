@@ -32,7 +32,7 @@ from lanescope.store.run import Manifest
 from lanescope.store.store import RunWriter, read_run
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose
 from lanescope.studies.runs.export import run_csv, run_json
-from lanescope.studies.runs.values import case_values
+from lanescope.studies.runs.rows import case_values
 from tests.fake_backend import FakeBackend
 from tests.findings.machine.simulator import nvswitched
 

@@ -38,7 +38,7 @@ def test_columns_are_read_without_pandas(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), path)
     code = (
         "import sys; from pathlib import Path\n"
-        "from lanescope.codec.tables import Holds, read_columns\n"
+        "from lanescope.codec.parquet import Holds, read_columns\n"
         "wanted = dict(zip('abcd', (Holds.WHOLE, Holds.NUMBER, Holds.TEXT, Holds.TRUTH)))\n"
         "read = read_columns(Path(sys.argv[1]), wanted)\n"
         "print({name: values.tolist() for name, values in read.items()})\n"

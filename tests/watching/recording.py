@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.trace.calls import RINGS
+from lanescope.trace.call_spool import RINGS
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.watching.sources import SourceReport, injection
 from lanescope.watching.sources.calls import CallsSource, calls_library

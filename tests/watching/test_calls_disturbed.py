@@ -16,7 +16,14 @@ import pytest
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.calls import RINGS, CallRing, RingNotReadyError, RingSpool, recover, spool_of
+from lanescope.trace.call_spool import (
+    RINGS,
+    CallRing,
+    RingNotReadyError,
+    RingSpool,
+    recover,
+    spool_of,
+)
 from lanescope.trace.store import read_spools
 from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_spool import read_trace_spool

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.trace.calls import RINGS
+from lanescope.trace.call_spool import RINGS
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.watching.sources.calls import CallsSource
 from tests.native.programs import program

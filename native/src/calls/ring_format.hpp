@@ -7,7 +7,7 @@
 /// The file that a program records its copies in and lanescope reads while it runs: numbers, then
 /// text (the first line of a trace spool, and a PCI address for each GPU, a line each), then a ring
 /// of records. Where the program's Python lines are wanted, a table of stacks and their texts
-/// follow. The reader is src/lanescope/trace/calls.py.
+/// follow. The reader is src/lanescope/trace/call_spool.py.
 ///
 /// The program maps the file, so that a record is on its way when it is written: whatever ends the
 /// program, nothing is lost. It never waits for the reader, who counts what was overwritten.

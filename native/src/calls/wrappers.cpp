@@ -93,7 +93,7 @@ constexpr Entry entry() {
 
 constexpr int kSecondHostCalls = 6050;  // since then all of those have their arguments of today
 
-// The places are the numbers of calls in records, which src/lanescope/trace/calls.py names.
+// The places are the numbers of calls in records, which src/lanescope/trace/call_spool.py names.
 constexpr Entry kEntries[] = {
     entry<HostToDevice, 0>(),
     entry<HostToDeviceAsync, 1>(),

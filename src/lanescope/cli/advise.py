@@ -11,7 +11,7 @@ import typer
 
 from lanescope.cli.analyses import print_result
 from lanescope.cli.options import JsonOption, option
-from lanescope.cli.process import ProgramEnded
+from lanescope.cli.own_process import ProgramEnded
 from lanescope.cli.report import PAGES, TRACES
 from lanescope.cli.studies import note, renamed
 from lanescope.cli.watch import reporting_interruptions

@@ -37,7 +37,7 @@ from lanescope.cli import (
 )
 from lanescope.cli.help import LINE_OF, PANEL_OF, FirstScreen, epilog
 from lanescope.cli.options import Combined
-from lanescope.cli.process import ProgramEnded, report_fault
+from lanescope.cli.own_process import ProgramEnded, report_fault
 from lanescope.cli.studies import StudyCommand, place_holder
 from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected, naming_options

@@ -44,7 +44,7 @@ from lanescope.cli.options import (
     size_option,
     target_option,
 )
-from lanescope.cli.process import load_what_shows_a_run, start_driver
+from lanescope.cli.own_process import load_what_shows_a_run, start_driver
 from lanescope.cli.studies import carry_out
 from lanescope.errors import InputError
 from lanescope.units.values import File, OneOf, Value, Whole

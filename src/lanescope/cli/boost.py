@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.options import Excludes, combines, flag, option, size_option
-from lanescope.cli.process import ProgramEnded
+from lanescope.cli.own_process import ProgramEnded
 from lanescope.errors import LanescopeError
 from lanescope.units.values import File, OneOf, Whole
 

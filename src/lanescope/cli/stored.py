@@ -27,7 +27,7 @@ from lanescope.cli.options import (
     flag,
     option,
 )
-from lanescope.cli.process import ProgramEnded
+from lanescope.cli.own_process import ProgramEnded
 from lanescope.errors import ExitCode, InputError
 from lanescope.units.values import Duration, Percent, Whole
 

@@ -48,7 +48,7 @@ from lanescope.cli.options import (
     target_option,
     with_parameters,
 )
-from lanescope.cli.process import start_driver
+from lanescope.cli.own_process import start_driver
 from lanescope.cli.terminal_text import wrapped
 from lanescope.errors import InputError
 from lanescope.studies import ANALYSES, STUDIES, analysis_named, study_named

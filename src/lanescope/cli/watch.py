@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanescope.cli.options import Excludes, Needs, combines, flag, of_options, option, size_option
-from lanescope.cli.process import ProgramEnded, report_fault
+from lanescope.cli.own_process import ProgramEnded, report_fault
 from lanescope.cli.terminal_text import is_terminal
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.units.values import Duration, File, Folder, OneOf, Real, Value, Whole

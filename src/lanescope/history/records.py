@@ -16,7 +16,7 @@ from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies.check import CHECK_BYTES
 from lanescope.studies.node_report import NodeReport
-from lanescope.studies.runs.values import PathRow, path_rows
+from lanescope.studies.runs.rows import PathRow, path_rows
 
 #: Of a node's configuration what belongs to no single GPU, and changes with software.
 _SOFTWARE = ("driver", "CUDA", "kernel", "IOMMU")

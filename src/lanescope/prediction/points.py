@@ -13,7 +13,7 @@ import numpy as np
 
 from lanescope.codec.fields import FieldError, Positive, PositiveInt, build
 from lanescope.codec.files import fields_of
-from lanescope.codec.tables import read_rows
+from lanescope.codec.parquet import read_rows
 from lanescope.errors import command
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
 from lanescope.prediction.parameters import Direction

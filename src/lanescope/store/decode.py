@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from lanescope.codec.fields import FieldError, build, from_attributes, shown
 from lanescope.codec.files import fields_of
-from lanescope.codec.tables import Holds, read_columns, read_rows
+from lanescope.codec.parquet import Holds, read_columns, read_rows
 from lanescope.copies import (
     Access,
     Copy,

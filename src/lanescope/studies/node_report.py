@@ -25,7 +25,7 @@ from lanescope.report.format import count_text
 from lanescope.results import Status
 from lanescope.store.run import Run
 from lanescope.studies.runs.outcome import Outcome, Word, judged_results, outcome
-from lanescope.studies.runs.values import PathRow, path_rows
+from lanescope.studies.runs.rows import PathRow, path_rows
 
 SCHEMA_VERSION = 1
 _IOMMUS = Path("/sys/class/iommu")

@@ -18,7 +18,7 @@ from lanescope.machine import Machine
 from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies.nvbandwidth_cases import CaseOptions, build_cases, choose, is_of_processes
-from lanescope.studies.runs.values import CellValue, cell_values
+from lanescope.studies.runs.rows import CellValue, cell_values
 from lanescope.studies.study import Study, Work
 
 #: Whose shape it is.

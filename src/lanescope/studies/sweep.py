@@ -21,7 +21,7 @@ from lanescope.results import Result
 from lanescope.store.run import Run
 from lanescope.studies import MOST_PARTS, gpu_option, size_option
 from lanescope.studies.check import host_copy
-from lanescope.studies.runs.values import source_word
+from lanescope.studies.runs.rows import source_word
 from lanescope.studies.study import Option, Study, Work
 from lanescope.units.sizes import Size, rising_sizes, size_of, size_text
 from lanescope.units.values import Numbers, OneOf

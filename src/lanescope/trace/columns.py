@@ -20,7 +20,7 @@ from lanescope.codec.files import (
     replace_when_written,
     write_atomically,
 )
-from lanescope.codec.tables import metadata_of, open_table, require_short, table_of
+from lanescope.codec.parquet import metadata_of, open_table, require_short, table_of
 from lanescope.errors import InputError
 from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.trace.operations import RANGES as OPERATION_RANGES

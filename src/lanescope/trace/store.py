@@ -37,7 +37,7 @@ from lanescope.codec.files import reading, sync_folder, writing_to
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
-from lanescope.trace.calls import CALL_SPOOLS, recover
+from lanescope.trace.call_spool import CALL_SPOOLS, recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
 from lanescope.trace.columns import (
     COUNTERS,

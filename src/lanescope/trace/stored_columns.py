@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.codec.files import open_file
-from lanescope.codec.tables import Holds, open_table, require_columns, table_errors, values_of
+from lanescope.codec.parquet import Holds, open_table, require_columns, table_errors, values_of
 from lanescope.errors import InputError
 from lanescope.trace.codes import ANY, TRUTH, IntArray, Range
 

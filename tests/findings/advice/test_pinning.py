@@ -10,10 +10,10 @@ import pytest
 
 from lanescope.findings.advice import in_language
 from lanescope.findings.advice.advice import Step
-from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.judge import calibrate, changes_of
 from lanescope.findings.advice.phase import predicting
 from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.resent import Contents
 from lanescope.findings.code import CUDA, CUPY, PYTORCH
 from lanescope.units.estimate import Estimate, TimeCurve
 from tests.findings.advice.made_up import LINK, Simple

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from lanescope.errors import InputError, command
 from lanescope.findings.advice.advice import Advice, PhaseAdvice
-from lanescope.findings.advice.contents import Contents
 from lanescope.findings.advice.edited import base_seconds
 from lanescope.findings.advice.judge import calibrate, changes_of, in_order, placed
 from lanescope.findings.advice.lanes import MOST_OPERATIONS, Reading
 from lanescope.findings.advice.phase import Phase, RoundPredictor, predicting
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.pinned import staged
+from lanescope.findings.advice.resent import Contents
 from lanescope.findings.code import CUDA, CUPY, PYTORCH, kernels_of, languages
 from lanescope.findings.trace.links import far_by_direction
 from lanescope.prediction.parameters import Direction, LinkParameters

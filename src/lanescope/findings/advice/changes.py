@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from lanescope.errors import NotMeasuredError
 from lanescope.findings.advice.advice import MANY_KERNELS, Candidate, Step
-from lanescope.findings.advice.contents import AGAIN, NEEDLESS, Brings
 from lanescope.findings.advice.edits import (
     OF_DATA,
     PIECE_NS,
@@ -20,6 +19,7 @@ from lanescope.findings.advice.edits import (
 from lanescope.findings.advice.lanes import IN
 from lanescope.findings.advice.phase import Phase, RoundPredictor, WorkloadState, best_streams
 from lanescope.findings.advice.pinned import is_pageable, pin, wait_once
+from lanescope.findings.advice.resent import AGAIN, NEEDLESS, Brings
 from lanescope.findings.advice.schedule import BYTE_NS, LEAST_ROUNDS, ScheduledTask
 from lanescope.prediction.parameters import Direction
 from lanescope.prediction.predictor import Method, Workload

@@ -18,11 +18,11 @@ from lanescope.findings.advice.changes import (
     looks_later,
     waited_once,
 )
-from lanescope.findings.advice.contents import AGAIN, Brings
 from lanescope.findings.advice.edits import EDITS, Edit, batch, defer, is_small_back, keep, no_time
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phase import Phase
 from lanescope.findings.advice.pinned import Lasts, is_pageable
+from lanescope.findings.advice.resent import AGAIN, Brings
 from lanescope.findings.advice.schedule import (
     LEAST_ROUNDS,
     Placed,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from lanescope.findings.advice.contents import NEEDLESS, Brings
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.pinned import Lasts, pin
+from lanescope.findings.advice.resent import NEEDLESS, Brings
 from lanescope.findings.advice.schedule import (
     BYTE_NS,
     PAUSE_NS,

@@ -20,12 +20,12 @@ from lanescope.findings.advice.changes import (
     small_copies,
     waited_once,
 )
-from lanescope.findings.advice.contents import NEEDLESS
 from lanescope.findings.advice.edited import Edited, base_seconds, edits_of
 from lanescope.findings.advice.kernels import launch_of
 from lanescope.findings.advice.lanes import IN, OUT
 from lanescope.findings.advice.phase import Phase, RoundPredictor, WorkloadState
 from lanescope.findings.advice.pinned import read_sooner_seconds
+from lanescope.findings.advice.resent import NEEDLESS
 from lanescope.findings.code import snippets
 from lanescope.prediction.parameters import Direction, LinkParameters
 from lanescope.prediction.predictor import STREAMED, Method

@@ -9,8 +9,8 @@ from functools import cache
 from math import inf
 
 from lanescope.errors import InputError, NotMeasuredError
-from lanescope.findings.advice.contents import Resident
 from lanescope.findings.advice.kernels import Kernels
+from lanescope.findings.advice.resent import Resident
 from lanescope.findings.advice.schedule import Schedule
 from lanescope.prediction.costs import next_seconds, single_seconds
 from lanescope.prediction.parameters import CopyCost, Direction, LinkParameters

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanescope.findings.advice.contents import Contents, Sends, with_contents
 from lanescope.findings.advice.kernels import (
     call_gap_seconds,
     kernels_in,
@@ -28,6 +27,7 @@ from lanescope.findings.advice.lanes import (
     samples,
 )
 from lanescope.findings.advice.phase import CopyKind, Phase
+from lanescope.findings.advice.resent import Contents, Sends, with_contents
 from lanescope.findings.advice.rounds import Rounds, RoundTimes, like_rounds, round_times, rounds
 from lanescope.findings.advice.schedule import Schedule, schedule_of
 from lanescope.prediction.parameters import Direction

@@ -30,8 +30,7 @@ from lanescope.report import format as fmt
 from lanescope.report.format import count_text, gbs_text, percent_text
 from lanescope.results import Result, Status, Verdict
 from lanescope.store.run import Run
-from lanescope.studies.runs.tables import badge
-from lanescope.studies.runs.values import (
+from lanescope.studies.runs.rows import (
     CellValue,
     case_values,
     cell_values,
@@ -39,6 +38,7 @@ from lanescope.studies.runs.values import (
     sum_of,
     worst_verdict,
 )
+from lanescope.studies.runs.tables import badge
 
 #: Verdicts that ask for nothing to be done or explained.
 _GOOD = (Status.HEALTHY, Status.UNJUDGED, Status.PREDICTED)

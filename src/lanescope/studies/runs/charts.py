@@ -28,7 +28,7 @@ from lanescope.report.format import (
 )
 from lanescope.report.html import STAR, STATUS_COLOURS, direction_colour
 from lanescope.results import CopyResult, FloatArray, Result, Source, Status, summarise
-from lanescope.studies.runs.values import GROUPS, PathRow, bandwidth_rows, source_word
+from lanescope.studies.runs.rows import GROUPS, PathRow, bandwidth_rows, source_word
 from lanescope.units.sizes import bandwidth_gbs, bandwidths_gbs, transfer_seconds
 
 #: Share of the plateau that counts as saturated.

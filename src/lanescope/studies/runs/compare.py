@@ -32,7 +32,7 @@ from lanescope.report.format import (
 )
 from lanescope.results import Result, median_interval
 from lanescope.store.run import Run
-from lanescope.studies.runs.values import PathRow, path_rows
+from lanescope.studies.runs.rows import PathRow, path_rows
 from lanescope.trace.codes import DirectionCode, FloatArray, MemoryKind
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchRun

@@ -50,6 +50,13 @@ from lanescope.studies.runs.charts import run_charts, sweep_series
 from lanescope.studies.runs.export import run_csv
 from lanescope.studies.runs.export import run_json as run_json
 from lanescope.studies.runs.outcome import Word, headline_rows, outcome
+from lanescope.studies.runs.rows import (
+    PathRow,
+    bandwidth_rows,
+    path_rows,
+    source_word,
+    swept_results,
+)
 from lanescope.studies.runs.tables import (
     latency_rows,
     latency_table,
@@ -59,13 +66,6 @@ from lanescope.studies.runs.tables import (
     sweep_table,
     total_sentences,
     unmeasured,
-)
-from lanescope.studies.runs.values import (
-    PathRow,
-    bandwidth_rows,
-    path_rows,
-    source_word,
-    swept_results,
 )
 from lanescope.studies.taruc.document import taruc_findings, taruc_sections
 from lanescope.studies.taruc.points import is_suite, plain_results

@@ -20,7 +20,7 @@ from lanescope.results import Result, Status
 from lanescope.store.folder import State
 from lanescope.store.run import COLUMNS, ResultRow, Run, rows_of
 from lanescope.studies.runs.outcome import Word, outcome
-from lanescope.studies.runs.values import CellValue, cell_values
+from lanescope.studies.runs.rows import CellValue, cell_values
 from lanescope.studies.taruc.findings import findings
 
 

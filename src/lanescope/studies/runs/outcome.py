@@ -18,8 +18,8 @@ from lanescope.results import Result, Status
 from lanescope.store.folder import State
 from lanescope.store.run import Run
 from lanescope.studies import study_named
+from lanescope.studies.runs.rows import PathRow, headline_results, path_rows
 from lanescope.studies.runs.tables import latency_rows, latency_sentence
-from lanescope.studies.runs.values import PathRow, headline_results, path_rows
 from lanescope.studies.taruc.document import taruc_conclusion
 from lanescope.studies.taruc.parameters import Benchmark
 from lanescope.studies.taruc.points import bench_of, is_suite, plain_results

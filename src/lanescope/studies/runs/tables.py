@@ -29,7 +29,7 @@ from lanescope.report.html import STATUS_SIGNS
 from lanescope.results import CopyResult, Result, Source, Status, Verdict
 from lanescope.store.run import Run
 from lanescope.studies.runs.charts import SweepSeries
-from lanescope.studies.runs.values import GROUPS, PathRow, path_rows, source_word
+from lanescope.studies.runs.rows import GROUPS, PathRow, path_rows, source_word
 from lanescope.studies.taruc.points import is_suite
 
 _SPREAD = "p5 to p95"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from lanescope._core import native
 from lanescope.errors import NotMeasuredError, argument
 from lanescope.machine import Machine
-from lanescope.trace.calls import (
+from lanescope.trace.call_spool import (
     RING_PREFIX,
     RINGS,
     SHARED_MEMORY,
@@ -43,7 +43,7 @@ from lanescope.watching.sources.injection import (
 )
 
 if TYPE_CHECKING:
-    from lanescope.trace.calls import CallRing, RingSpool
+    from lanescope.trace.call_spool import CallRing, RingSpool
 
 FOLDER_VARIABLE = "LANESCOPE_CALLS_FOLDER"
 PYTHON_VARIABLE = "LANESCOPE_CALLS_PYTHON"
@@ -256,14 +256,14 @@ class RingReader:
 
     def _find(self, path: Path) -> None:
         # only now: what it loads takes longer than many programs
-        from lanescope.trace.calls import CallRing, RingNotReadyError
+        from lanescope.trace.call_spool import CallRing, RingNotReadyError
 
         with contextlib.suppress(RingNotReadyError):
             self._idle[path] = CallRing(path)
 
     def _add(self, path: Path) -> None:
         """Begin a spool for a ring that holds something."""
-        from lanescope.trace.calls import RingSpool, spool_of
+        from lanescope.trace.call_spool import RingSpool, spool_of
 
         ring = self._idle[path]
         ended = ring.is_orphaned  # before: it may copy until then

@@ -11,17 +11,17 @@ import pytest
 from lanescope.findings.advice import advise
 from lanescope.findings.advice.advice import Step
 from lanescope.findings.advice.changes import conditions, lines_of
-from lanescope.findings.advice.contents import (
+from lanescope.findings.advice.edited import base_seconds, edits_of
+from lanescope.findings.advice.edits import keep
+from lanescope.findings.advice.phase import Phase
+from lanescope.findings.advice.phases import find_phases
+from lanescope.findings.advice.resent import (
     Brings,
     Contents,
     Resident,
     most_at_once,
     remembered,
 )
-from lanescope.findings.advice.edited import base_seconds, edits_of
-from lanescope.findings.advice.edits import keep
-from lanescope.findings.advice.phase import Phase
-from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import ends_after
 from lanescope.trace.side_tables import HostCopies
 from lanescope.trace.timeline import Timeline

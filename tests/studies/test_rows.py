@@ -12,7 +12,7 @@ from lanescope.copies.terms import Memory, Place
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import NotMeasuredError
 from lanescope.results import Status, Verdict
-from lanescope.studies.runs.values import cell_values, sum_of, worst_verdict
+from lanescope.studies.runs.rows import cell_values, sum_of, worst_verdict
 from tests.conftest import gpu_to_host, host_to_gpu
 from tests.fake_backend import FakeBackend
 
