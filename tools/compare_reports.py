@@ -7,6 +7,7 @@ CSV and page. Prints what differs, and ends with 1 where something does.
 
 import contextlib
 import difflib
+import importlib.machinery
 import os
 import subprocess
 import sys
@@ -56,6 +57,8 @@ def differs(name: str, folders: list[Path]) -> bool:
 
 def render(*runs: str) -> None:
     """Write each output of runs into the current folder, as the lanescope on the path does."""
+    # an editable installation would come before PYTHONPATH
+    sys.meta_path.insert(0, importlib.machinery.PathFinder)
     from lanescope.cli.app import app
 
     for run in runs:

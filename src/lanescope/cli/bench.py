@@ -51,7 +51,7 @@ from lanescope.units.values import File, OneOf, Value, Whole
 
 if TYPE_CHECKING:
     from lanescope.engine.sampling import Plan
-    from lanescope.fleet.remote_processes import Nodes
+    from lanescope.fleet.remote_processes import RemoteNodes
     from lanescope.store.run import Run
     from lanescope.studies.nvbandwidth import Bench
     from lanescope.studies.nvbandwidth_cases import CaseOptions
@@ -333,7 +333,7 @@ def _measure(given: BenchOptions) -> None:
 
 
 def _run(
-    study: Bench, plan: Plan, given: BenchOptions, out: Path | None, nodes: Nodes | None
+    study: Bench, plan: Plan, given: BenchOptions, out: Path | None, nodes: RemoteNodes | None
 ) -> Run:
     """Return the run of the cases; it is in `out`, a folder that --no-store removes."""
     from lanescope.cli.output import progress_on_terminal
