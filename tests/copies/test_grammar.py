@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanescope.studies.runs.values import path_rows
 
 from lanescope.copies import Copy, Engine, Memory, Place
 from lanescope.copies.experiment import set_title
@@ -16,6 +15,7 @@ from lanescope.copies.terms import HOST_MEMORIES
 from lanescope.errors import InputError
 from lanescope.machine import machine_named
 from lanescope.store.store import read_run
+from lanescope.studies.runs.rows import path_rows
 from lanescope.units.plain import plain_text
 from tests.findings.machine.simulator import nvswitched
 

@@ -18,7 +18,7 @@ from lanescope.findings.code import CUDA, CUPY, PYTORCH
 from lanescope.units.estimate import Estimate, TimeCurve
 from tests.findings.advice.made_up import LINK, Simple
 from tests.findings.advice.programs import PAGEABLE, PINNED, Program, looped
-from tests.findings.advice.test_contents import Carrying
+from tests.findings.advice.test_resent import Carrying
 
 MB = 10**6
 #: 1 ms and 0.25 ms a MB.
