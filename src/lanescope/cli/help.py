@@ -53,31 +53,29 @@ LINE_OF = {verb: line for verbs in PANELS.values() for verb, line in verbs.items
 class FirstScreen(TyperGroup):
     """Shows verbs by panels, the everyday ones first, and its options below them."""
 
-    _without_options = False
-
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the verbs in the order of the panels."""
         return [verb for verb in LINE_OF if verb in self.commands]
 
-    def get_params(self, ctx: Any) -> Any:
-        """Return the options; none while the panels of verbs are printed."""
-        return [] if self._without_options else super().get_params(ctx)
-
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the panels of verbs, then the options, which Typer prints above them."""
+        """Print the help; Typer prints options first, and loads Markdown for it."""
         from rich.console import Console
+        from rich.padding import Padding
         from rich.panel import Panel
         from rich.table import Table
 
-        self._without_options = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._without_options = False
-        options = Table.grid(padding=(0, 2))
-        for param in self.get_params(ctx):
-            options.add_row(", ".join(param.opts), param.help)
-        Console().print(Panel(options, title="Options", title_align="left", border_style="dim"))
+        usage = f"Usage: {ctx.command_path} {' '.join(self.collect_usage_pieces(ctx))}"
+        console = Console(highlight=False, markup=False)
+        console.print(Padding(usage, (1, 1, 0, 1)), style="bold")
+        console.print(Padding(self.help or "", 1))
+        params: list[Any] = self.get_params(ctx)
+        options = {", ".join(sorted(one.opts, key=len)): one.help for one in params}
+        for title, lines in (PANELS | {"Options": options}).items():
+            table = Table.grid(padding=(0, 2))
+            table.add_column(style="bold cyan", no_wrap=True, min_width=max(map(len, LINE_OF)))
+            for name, line in lines.items():
+                table.add_row(name, line)
+            console.print(Panel(table, title=title, title_align="left", border_style="dim"))
 
 
 #: By the words that name a command; each line is one that can be typed as it stands.
