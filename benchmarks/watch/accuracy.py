@@ -87,7 +87,7 @@ def _payload(counters: Counters, model: WireModel, edges: IntArray, ends: IntArr
         times.append(end_ns)
         columns.append(payload)
     end_ns, payload = np.concatenate(times), np.concatenate(columns)
-    return np.stack([between(end_ns, payload[:, direction], edges) for direction in (0, 1)], axis=1)
+    return between(end_ns, payload[:, :2].T, edges).T
 
 
 def main() -> None:

@@ -125,7 +125,7 @@ folder = Path(sys.argv[1])
 spool = folder / "pm.g0.bin"
 told = next(SpoolTail(spool, most_records=1).read())
 before = highest()
-write_columns(folder, Timeline(0, 1), [Series(told, SpoolTail(spool, 1 << 20).read())])
+write_columns(folder, Timeline(0, 1), [RecordSeries(told, SpoolTail(spool, 1 << 20).read())])
 print(highest() - before)
 """
 

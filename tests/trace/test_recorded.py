@@ -35,7 +35,7 @@ def test_payload_by_counters_is_that_of_the_copies(run):
         begin, end = int(mine.start_ns.min()) - MARGIN_NS, int(mine.end_ns.max()) + MARGIN_NS
         edges = np.array([begin, end])
         wire = [
-            float(between(counters.end_ns, column, edges)[0])
+            float(between(counters.end_ns, [column], edges)[0, 0])
             for column in (counters.rx_bytes, counters.tx_bytes)
         ]
         payload = model.payload(

@@ -305,7 +305,7 @@ def _within(end_ns: IntArray, values: FloatArray, edges: IntArray) -> float:
     if last <= first:
         return 0.0
     inside = np.clip(edges[first:last], end_ns[0], end_ns[-1])
-    return float(between(end_ns, values, inside)[::2].sum())
+    return float(between(end_ns, [values], inside)[0, ::2].sum())
 
 
 def _rests(

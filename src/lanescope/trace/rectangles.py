@@ -215,9 +215,14 @@ def bytes_in_known(operations: Operations, counters: Counters) -> float:
     return total
 
 
-def between(end_ns: IntArray, values: FloatArray | IntArray, edges: IntArray) -> FloatArray:
-    """Return what falls between edges of values that are spread evenly over their records."""
+def between(
+    end_ns: IntArray, columns: Sequence[FloatArray | IntArray], edges: IntArray
+) -> FloatArray:
+    """Return what falls between edges of columns whose values are spread evenly over records.
+
+    A row for each column.
+    """
     origin = int(end_ns[0])
-    sums = np.cumsum(values, dtype=np.float64) - float(values[0])
-    at = np.interp((edges - origin).astype(np.float64), (end_ns - origin).astype(np.float64), sums)
-    return np.diff(at)
+    at, since = ((times - origin).astype(np.float64) for times in (edges, end_ns))
+    sums = (np.cumsum(values, dtype=np.float64) - float(values[0]) for values in columns)
+    return np.diff([np.interp(at, since, one) for one in sums])

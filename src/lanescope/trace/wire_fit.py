@@ -5,7 +5,7 @@ Also what watching causes, from pauses, and what is slow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,6 +54,10 @@ QUIET_WINDOWS = 20
 #: Records and windows (41 s) that are worked on at once.
 _CHUNK = 1 << 18
 _BLOCK = 1 << 12
+#: So many blocks are held: those of 44 minutes, 12 MB.
+_MOST_BLOCKS = 64
+#: Edges of windows, and what `_in_windows` finds between them.
+Block = tuple[IntArray, FloatArray]
 #: A fit takes no more windows than about so many, evenly out of a long watch.
 MOST_WINDOWS = 100_000
 #: A window with less payload in a direction is slow.
@@ -213,21 +217,29 @@ def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = Non
     """
     if counters.link != PCIE:
         raise ValueError(f"counters of {counters.link} have no model of PCIe packets")
-    default = default_of(timeline, counters, link)
-    return fit(timeline, counters, default) or default
+    # both take the same windows, which many records are read for
+    few = len(counters) > 0 and _block_count(counters) <= _MOST_BLOCKS
+    blocks = list(_blocks(counters)) if few else None
+    default = default_of(timeline, counters, link, blocks)
+    return fit(timeline, counters, default, blocks) or default
 
 
-def default_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
+def default_of(
+    timeline: Timeline,
+    counters: Counters,
+    link: PcieLink | None = None,
+    blocks: Sequence[Block] | None = None,
+) -> WireModel:
     """Return the model that follows from PCIe's packets, with what watching itself causes.
 
-    It is not fitted to traced copies.
+    It is not fitted to traced copies. `blocks` are those of the counters, if they are there.
     """
     nvlink = any(
         (other.gpu, other.source) == (counters.gpu, counters.source)
         for other in timeline.over(NVLINK)
     )
     model = default_model(counters.source, link, own=counters.own is not None, nvlink=nvlink)
-    return with_observer(_with_others(model, counters, timeline), counters)
+    return with_observer(_with_others(model, counters, timeline), counters, blocks)
 
 
 def _with_others(model: WireModel, counters: Counters, timeline: Timeline) -> WireModel:
@@ -246,7 +258,9 @@ def _with_others(model: WireModel, counters: Counters, timeline: Timeline) -> Wi
     return replace(model, others_per_second=(float(more[0]), float(more[1])))
 
 
-def with_observer(model: WireModel, counters: Counters) -> WireModel:
+def with_observer(
+    model: WireModel, counters: Counters, blocks: Sequence[Block] | None = None
+) -> WireModel:
     """Return the model with what watching causes by this watch's own pauses.
 
     Bursts depend on how often samples are fetched. Without pauses nothing changes, and
@@ -257,7 +271,7 @@ def with_observer(model: WireModel, counters: Counters) -> WireModel:
     most = QUIET_BYTES_PER_SECOND + sum(model.per_sample) * 1e9 / counters.interval_ns
     most += sum(model.others_per_second)
     windows, sums = 0, np.zeros(5)
-    for _, found in _blocks(counters):
+    for _, found in blocks or _blocks(counters):
         rx, tx, known, _, _ = found
         quiet = (known > 0.9 * FIT_WINDOW_NS) & ((rx + tx) < most * known * 1e-9)
         windows += int(quiet.sum())
@@ -275,7 +289,12 @@ def with_observer(model: WireModel, counters: Counters) -> WireModel:
     return replace(model, per_second=(per_second[0], per_second[1]))
 
 
-def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel | None:
+def fit(
+    timeline: Timeline,
+    counters: Counters,
+    default: WireModel,
+    blocks: Sequence[Block] | None = None,
+) -> WireModel | None:
     """Return the model that explains the wire bytes of traced copies, by least squares.
 
     Directions without enough large copies keep the default's figures. None where there
@@ -288,7 +307,7 @@ def fit(timeline: Timeline, counters: Counters, default: WireModel) -> WireModel
         return None
     most = MOST_WINDOWS // max(_block_count(counters), 1)
     parts = []
-    for edges, found in _blocks(counters):
+    for edges, found in blocks or _blocks(counters):
         chosen = _chosen(copies, edges, found, default)
         parts.append(chosen[:: -(-len(chosen) // most) or 1])
     if not parts:
@@ -370,7 +389,7 @@ def _block_count(counters: Counters) -> int:
     return -(-(int(counters.end_ns[-1]) - int(counters.end_ns[0])) // (FIT_WINDOW_NS * _BLOCK))
 
 
-def _blocks(counters: Counters) -> Iterator[tuple[IntArray, FloatArray]]:
+def _blocks(counters: Counters) -> Iterator[Block]:
     """Yield windows from the first to the last record, some at a time: edges, and between them.
 
     The latter has the rows of `_in_windows`.
@@ -399,10 +418,11 @@ def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
         near = np.clip(edges[low:high], end[0], end[-1])
         lasted = np.diff(end, prepend=end[:1])
         own = lasted if counters.own is None else np.where(counters.own[part], lasted, 0)
-        samples = np.ones(lasted.size)
-        columns = (counters.rx_bytes[part], counters.tx_bytes[part], lasted, own, samples)
-        for row, column in zip(found, columns, strict=True):
-            row[low : high - 1] += between(end, np.where(known, column, 0), near)
+        columns = [counters.rx_bytes[part], counters.tx_bytes[part], lasted, own]
+        if not known.all():
+            columns = [np.where(known, column, 0) for column in columns]
+        samples = known.astype(np.int64)
+        found[:, low : high - 1] += between(end, [*columns, samples], near)
     return found
 
 

@@ -344,7 +344,7 @@ def windows(steps: Sequence[ProgramStep], margin_ns: int) -> IntArray:
 
 
 def _inside(payload: Payload, column: FloatArray, edges: IntArray) -> float:
-    return float(between(payload.end_ns, column, edges)[::2].sum()) if edges.size else 0.0
+    return float(between(payload.end_ns, [column], edges)[0, ::2].sum()) if edges.size else 0.0
 
 
 def _highest(payload: Payload, edges: IntArray) -> tuple[float, float] | None:
