@@ -1,19 +1,26 @@
 """``lanescope advise`` as a user meets it, with parameters and a predictor made up for tests."""
 
+import io
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lanescope.cli.analyses import print_result
+from lanescope.findings.advice import phases_of
+from lanescope.findings.advice.what_if import parse_edits, what_if
 from lanescope.prediction.stored_parameters import save
 from lanescope.store.folder import State
 from lanescope.store.store import RunWriter
 from lanescope.studies import advise
+from lanescope.studies.what_if import WhatIf
+from lanescope.trace.store import read_watch
 from tests.findings.advice.made_up import LINK, Simple
 from tests.native.test_gpu import GPUS
 from tests.patience import PATIENCE_S
@@ -124,6 +131,25 @@ def test_what_if_says_of_how_many_rounds_the_critical_path_is(run_advise):
     assert f"critical path   {phase['rounds']} rounds" in re.sub(
         " {3,}", "   ", run_advise(LOOP, "--what-if", "pin").stdout
     )
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_tables_of_what_if_fit_80_columns(run_advise, monkeypatch, encoding):
+    """Also where a process, a phase and a run are large, and the run loses."""
+    shown = WhatIf(read_watch(LOOP), ("kernels=0.01",), None, ())
+    phases, _ = phases_of(shown.run)
+    found = what_if(phases, parse_edits("kernels=0.01"), LINK)
+    many = {"pid": 4194304, "gpu": 7, "number": 12, "rounds_in_run": 100_000}
+    large = [replace(one, rounds=64, phase=replace(one.phase, **many)) for one in found]
+    file = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr("sys.stdout", file)
+    print_result(replace(shown, phases=tuple(large)), json=False)
+    file.flush()
+    lines = file.buffer.getvalue().decode(encoding).splitlines()
+    rules = [line for line in lines if re.fullmatch(r" ─+ *|[+|][-+]+[+|]", line)]
+    assert len(rules) == (1 if encoding == "utf-8" else 3) * (1 + len(large))
+    assert max(len(line.rstrip()) for line in rules) <= 80
+    assert "4194304" in "\n".join(lines)
 
 
 def test_what_if_words_a_loss_as_one(run_advise):

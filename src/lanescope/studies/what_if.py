@@ -24,6 +24,7 @@ from lanescope.document.blocks import (
     Section,
     Style,
     Table,
+    TableCell,
     Text,
 )
 from lanescope.document.blocks import TimelineBlock as TimelineBlock
@@ -168,12 +169,17 @@ class WhatIf(PagedResult):
 
     def _table(self) -> Table:
         columns: list[ColumnOf[PhaseWhatIf]] = [
-            ColumnOf("phase", _title),
+            ColumnOf("process", _process),
             ColumnOf("rounds", lambda one: one.phase.rounds_in_run, Kind.COUNT),
-            ColumnOf("round, measured", lambda one: one.seconds, Kind.SECONDS),
-            ColumnOf("round, predicted", lambda one: one.after_seconds, Kind.SECONDS),
-            ColumnOf("gain", _gain, Kind.SHARE),
-            ColumnOf("gain of the run", lambda one: one.run_gain_seconds, Kind.SECONDS),
+            ColumnOf("measured", lambda one: one.seconds, Kind.SECONDS, "A round"),
+            ColumnOf("predicted", _predicted, Kind.SECONDS, "A round after the edits"),
+            ColumnOf("gain", _gain, Kind.SHARE, "Of a round"),
+            ColumnOf(
+                "of the run",
+                lambda one: one.run_gain_seconds,
+                Kind.SECONDS,
+                "Gain of all rounds of the run",
+            ),
         ]
         return Table.of("", columns, self.phases)
 
@@ -202,6 +208,18 @@ def _listed(replay: ScheduleReplay, names: Sequence[str], rounds: int) -> Iterat
         )
 
 
+def _process(one: PhaseWhatIf) -> TableCell:
+    """Return what `_title` says in a narrow cell: a table is 80 columns wide."""
+    phase = one.phase
+    return TableCell(str(phase.pid), below=(f"g{phase.gpu}, phase {phase.number}",))
+
+
+def _predicted(one: PhaseWhatIf) -> TableCell:
+    after = one.after_seconds
+    interval = () if after.is_exact else (fmt.time_spread_text(after.low, after.high),)
+    return TableCell(after.value, below=interval)
+
+
 def _gain(one: PhaseWhatIf) -> float:
     return 1 - one.after_seconds.value / one.seconds if one.seconds else 0.0
 
@@ -209,12 +227,16 @@ def _gain(one: PhaseWhatIf) -> float:
 def _path_table(one: PhaseWhatIf) -> Table:
     rounds = fmt.count_text(one.rounds, "round")
     columns = [Column("critical path"), Column(rounds, Kind.SECONDS, "Those that are replayed")]
-    columns += [Column(str(activity), Kind.SHARE) for activity in Activity]
+    columns += [Column(_narrow(one), Kind.SHARE, str(one).capitalize()) for one in Activity]
     rows: list[list[str | float]] = [
         [word, replay.nanoseconds * 1e-9, *shares(replay.path).values()]
-        for word, replay in (("before, measured", one.before), ("after, predicted", one.after))
+        for word, replay in (("measured", one.before), ("predicted", one.after))
     ]
     return Table("", columns, [Group(rows)])
+
+
+def _narrow(activity: Activity) -> str:
+    return activity.removeprefix("copies ")
 
 
 def _title(one: PhaseWhatIf) -> str:
