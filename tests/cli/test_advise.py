@@ -276,6 +276,20 @@ def test_parameters_that_are_not_there_and_of_another_machine(lanescope_here, tm
     assert ".." not in done.stdout.replace("...", "")
 
 
+def test_a_gpu_by_name_is_advised_for_by_either_option(lanescope_here):
+    by_name = lanescope_here("advise", WATCHES / "matmul", "--parameters", "a100-sxm")
+    assert (by_name.returncode, by_name.stderr) == (0, "")
+    assert "with the parameters of a100-sxm" in by_name.stdout
+    assert "are of NVIDIA A100-SXM4-80GB" in by_name.stdout
+    old = lanescope_here("advise", WATCHES / "matmul", "--machine", "a100-sxm")
+    assert (old.returncode, old.stdout) == (0, by_name.stdout)
+    assert "--machine is now --parameters" in old.stderr
+    wrong = lanescope_here("advise", WATCHES / "matmul", "--machine", "tea")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "--parameters: no link parameters are named 'tea'; there are gtx-titan, " in wrong.stderr
+    assert "a100-sxm" in wrong.stderr
+
+
 EXAMPLES = re.findall(r"^```\n\$ lanescope (.+?)\n(.+?)\n```$", DOCUMENT, re.M | re.S)
 
 

@@ -187,7 +187,8 @@ def test_without_a_machine_the_fit_of_this_one_is_taken(lanescope_here, tmp_path
     key = machine_key(discover())
     words = "as it has no GPU" if key is None else "run 'lanescope model fit'"
     assert words in missing.stderr
-    assert "or give --machine, a GPU by name such as a100-sxm" in missing.stderr
+    assert "name --parameters: gtx-titan, " in missing.stderr
+    assert "a GPU such as a100-sxm, a file or a run" in missing.stderr
     assert len(missing.stderr.splitlines()) == 1
     path = tmp_path / "runs" / "20261121-fit" / FILE
     save(fitted(machine_key="another"), path)
@@ -293,6 +294,13 @@ def test_tables_fit_a_terminal_of_80_columns(capsys, sizes):
     rules = re.findall(r"^ ─+ *$", text, re.M)
     assert len(rules) == 3
     assert max(map(len, rules)) <= 80
+
+
+def test_a_gpu_by_name_may_stand_as_parameters(lanescope_here):
+    work = ("model", "predict", "--h2d", "1MB", "--kernel", "1ms", "--json")
+    done = lanescope_here(*work, "--parameters", "a100-sxm")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == lanescope_here(*work, "--machine", "a100-sxm").stdout
 
 
 def test_the_measured_gpu_is_a_gpu_by_name_too(lanescope_here):

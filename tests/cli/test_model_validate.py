@@ -125,6 +125,18 @@ def test_published_parameters_are_not_called_fitted(shown):
     assert "Pageable is left out" in text
 
 
+def test_a_gpu_by_name_is_predicted_for_by_either_option(shown, capsys):
+    text, code = shown(FOLDER, machine="a100-sxm")
+    assert code == 0
+    assert "Predicted by replay for a100-sxm" in text
+    app(["model", "validate", str(FOLDER), "--machine", "a100-sxm"], standalone_mode=False)
+    again = capsys.readouterr()
+    assert again.out == text
+    assert "--machine is now --parameters" in again.err
+    with pytest.raises(InputError, match=r"^--parameters: no link .*'a100-smx'; did you mean a100"):
+        app(["model", "validate", str(FOLDER), "--machine", "a100-smx"], standalone_mode=False)
+
+
 def test_a_wrong_output_ends_with_1(shown, tmp_path):
     for largest, words in ((3e-13, "off by 3.0e-13"), (None, "no number")):
         whole = validation(case(timed(Method.EXPLICIT, 1, 1.0), checks=[check(largest)]))

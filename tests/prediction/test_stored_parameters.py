@@ -261,7 +261,17 @@ def test_names_of_runs_and_folders(tmp_path):
         named_parameters("k21", tmp_path)
     with pytest.raises(InputError, match="name cannot be ''; give a path"):
         named_parameters("", tmp_path)
-    with pytest.raises(InputError, match="there are gtx-titan, gtx680, h200, k20, files and runs"):
+    with pytest.raises(InputError, match=r"^parameters: .*there are gtx-titan, .*a100-sxm.* runs$"):
         named_parameters("zzz", tmp_path)
+    with pytest.raises(InputError, match="'a100-smx'; did you mean a100-sxm"):
+        named_parameters("a100-smx", tmp_path)
+
+
+def test_a_gpu_by_name_comes_behind_a_run_of_that_name(tmp_path):
+    assert named_parameters("a100-sxm", tmp_path) == library_parameters(
+        "a100-sxm", named_parameters(BASE)
+    )
+    save(fitted(name="of a run"), tmp_path / "a100-sxm" / FILE)
+    assert named_parameters("a100-sxm", tmp_path).name == "of a run"
     with pytest.raises(InputError, match="cannot read link parameters"):
         named_parameters(str(tmp_path / "none.json"))

@@ -161,7 +161,10 @@ def newest_fit(machine: Machine, runs: Path | None = None) -> LinkParameters:
     folder = runs or default_runs_folder()
     files = sorted(_fit_files(folder), key=lambda file: file.stat().st_mtime, reverse=True)
     if not files:
-        names = f"{argument.parameters}: {', '.join(shipped_names())}, a file or a run"
+        names = (
+            f"{argument.parameters}: {', '.join(shipped_names())}, a GPU such as a100-sxm, a file "
+            "or a run"
+        )
         if not machine.gpus:
             raise InputError(f"no fit of this machine is there, as it has no GPU; name {names}")
         raise InputError(
@@ -249,16 +252,35 @@ def named_parameters(name: StrPath | None = None, runs: StrPath | None = None) -
         return _of_run(path)
     if path.suffix == ".json" or path.is_file() or os.sep in name:
         return load(path)
-    names = shipped_names()
-    if name in names:
-        file = importlib.resources.files("lanescope.prediction") / "library" / f"{name}.json"
-        return parse(file.read_text(encoding="utf-8"), name)
+    if name in shipped_names():
+        return _shipped(name)
     run = (runs or default_runs_folder()) / name
     if name and run.is_dir():
         return _of_run(run)
+    return _of_gpu(name)
+
+
+def _shipped(name: str) -> LinkParameters:
+    file = importlib.resources.files("lanescope.prediction") / "library" / f"{name}.json"
+    return parse(file.read_text(encoding="utf-8"), name)
+
+
+def _of_gpu(name: str) -> LinkParameters:
+    """Return the parameters of a GPU of the library, which are derived.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name.
+    """
+    from lanescope.prediction.other_links import BASE, known_gpus, library_parameters
+
+    if name in known_gpus():
+        return library_parameters(name, _shipped(BASE))
+    names = list(dict.fromkeys([*shipped_names(), *known_gpus()]))
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}, files and runs"
-    raise InputError(f"no link parameters are named {shown(name)}; {hint}")
+    raise InputError(f"{argument.parameters}: no link parameters are named {shown(name)}; {hint}")
 
 
 def names_parameters(name: str) -> bool:

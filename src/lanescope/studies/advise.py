@@ -77,8 +77,8 @@ class Advise(Analysis):
     run
         A watch: its folder or name, ``latest``, or an SQLite export of Nsight Systems.
     parameters
-        Link parameters: a name that ships, a file, a run of ``model fit``, or a `LinkParameters`;
-        None for those of this machine.
+        Link parameters: a name that ships, a GPU such as ``a100-sxm``, a file, a run of ``model
+        fit``, or a `LinkParameters`; None for those of this machine.
     predictor
         ``replay``, ``equations`` or ``equations-shared``.
     what_if

@@ -44,8 +44,8 @@ Progress = Callable[[str, int, int], None]
 Parameters = LinkParameters | StrPath | None
 PARAMETERS = Option(
     Value("--parameters"),
-    "Link parameters: gtx680, gtx-titan, h200, k20, a JSON file or a run of 'model fit'; default: "
-    "the newest fit of this machine.",
+    "Link parameters: gtx680, gtx-titan, h200, k20, a GPU such as a100-sxm, a JSON file or a run "
+    "of 'model fit'; default: the newest fit of this machine.",
     metavar="NAME|FILE|RUN",
     old=("--machine",),
 )

@@ -82,8 +82,8 @@ class Predict(Analysis):
     streams
         Numbers of streams to try, as numbers or as text such as ``"1,2,4..16"``.
     parameters
-        Link parameters: a name that ships, a file, a run of ``model fit``, or a `LinkParameters`;
-        None for those of this machine.
+        Link parameters: a name that ships, a GPU such as ``a100-sxm``, a file, a run of ``model
+        fit``, or a `LinkParameters`; None for those of this machine.
     on
         Other links, such as ``"pcie5"``: the same is predicted for each.
     h2d_arrays, d2h_arrays
@@ -290,14 +290,7 @@ class Predict(Analysis):
             raise InputError(
                 f"{argument.machine} is what several GPUs share; give {argument.gpus}, too"
             )
-        try:
-            return link_parameters(self.parameters)
-        except InputError as error:
-            if self.parameters is not None:
-                raise
-            raise InputError(
-                f"{error}; or give {argument.machine}, a GPU by name such as a100-sxm"
-            ) from error
+        return link_parameters(self.parameters)
 
     @property
     def _machine_name(self) -> str | None:

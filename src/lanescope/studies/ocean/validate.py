@@ -88,8 +88,8 @@ class Validate(Analysis):
     run
         A stored run, which is predicted again; no GPU is needed.
     parameters
-        Link parameters: a name that ships, a file, a run of ``model fit``, or a `LinkParameters`;
-        None for those of a stored run, else those of this machine.
+        Link parameters: a name that ships, a GPU such as ``a100-sxm``, a file, a run of ``model
+        fit``, or a `LinkParameters`; None for those of a stored run, else those of this machine.
     gpu
         Which GPU; None is the first.
     grid
