@@ -20,7 +20,7 @@ from lanescope.prediction.predictor import (
     Prediction,
     Workload,
 )
-from lanescope.prediction.rank import NEARLY, Ranking
+from lanescope.prediction.rank import NEARLY, Ranking, least_parts
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import bytes_a_second, size_text
 from lanescope.units.words import enumeration, time_text
@@ -188,7 +188,7 @@ def caveats(ranking: Ranking) -> list[str]:
     """Return what the prediction leaves out or extrapolates, and what to measure next."""
     known, work = ranking.parameters, ranking.workload
     sentences = [] if known.note is None else [known.note]
-    sentences += _too_large(work, known) + _quick_parts(work)
+    sentences += _too_large(ranking) + _quick_parts(work)
     if known.origin is Origin.PUBLISHED:
         sentences.append("The parameters are published ones, none was measured here.")
     elif known.origin is Origin.DERIVED:
@@ -209,22 +209,36 @@ def caveats(ranking: Ranking) -> list[str]:
             "(--predictor replay)."
         )
     sentences += [
-        f"{s.method} is left out: {s.reason[:1].lower()}{s.reason[1:]}" for s in ranking.skipped
+        f"{s.method} is left out: {s.reason[:1].lower()}{s.reason[1:]}"
+        for s in ranking.skipped
+        if s.possible
     ]
     return sentences
 
 
-def _too_large(work: Workload, known: LinkParameters) -> list[str]:
+def _too_large(ranking: Ranking) -> list[str]:
     """Return what a workload that the GPU's memory does not hold means for each method."""
+    work, known = ranking.workload, ranking.parameters
     total, room = work.h2d_bytes + work.d2h_bytes, known.memory_bytes
     if room is None or total <= room:
         return []
-    parts = -(-total // room)
+    asked = [*ranking.curves, *(one.method for one in ranking.skipped)]
+    least = {method: least_parts(work, method, known) for method in Method if method in asked}
+    impossible = [str(method) for method, parts in least.items() if parts is None]
+    clauses = []
+    if impossible:
+        verb = "is" if len(impossible) == 1 else "are"
+        clauses.append(f"{enumeration(impossible)} {verb} not possible")
+    clauses += [
+        f"{method} takes {parts} parts or more, which use the same memory again"
+        for method, parts in least.items()
+        if parts is not None and parts > 1
+    ]
+    if not clauses:
+        return []
     return [
         f"The GPU's {size_text(room)} of memory do not hold the {size_text(total)} of a round: "
-        f"Explicit and Pageable cannot be done so, Streams only in more than {parts} parts that "
-        "use the same memory again, which is not predicted; with mapped memory nothing is held "
-        "there."
+        f"{'; '.join(clauses)}."
     ]
 
 

@@ -13,6 +13,7 @@ from lanescope.prediction import equations
 from lanescope.prediction.graphs import MOST_TASKS, task_count
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import MAPPED, STREAMED, Method, Prediction, Predictor, Workload
+from lanescope.units.sizes import size_text
 
 
 class Tried:
@@ -72,16 +73,27 @@ class Tried:
 
 #: What more streams have to gain to be worth it.
 NEARLY = 0.01
+#: Parts that are in the GPU's memory at once where it does not hold all of them: one of Streams
+#: comes, one is computed and one goes, so that none waits for memory; what Hybrid writes is not in
+#: it.
+_PARTS_AT_ONCE = {Method.STREAMS: 3, Method.HYBRID: 2}
 #: So many numbers of streams are tried whatever it takes; of more, some so far apart.
 _FEW_COUNTS, _APART = 12, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A method that cannot be predicted, and why."""
+    """A method that cannot be predicted, and why.
+
+    Attributes
+    ----------
+    possible
+        False where no program could move the data so: the GPU's memory does not hold them.
+    """
 
     method: Method
     reason: str
+    possible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +162,10 @@ def rank(
     """Predict every method at every number of streams, and sort.
 
     Of numbers of streams within 1 % of the fastest the smallest is taken; numbers that the
-    workload cannot be cut into, or that are too many to be replayed, are left out. Of many numbers
-    a slow predictor tries some that are twice as large apart, and one on either side of the best
-    of these.
+    workload cannot be cut into, or that are too many to be replayed, are left out, as are methods
+    and numbers whose data the GPU's memory does not hold (see `least_parts`). Of many numbers a
+    slow predictor tries some that are twice as large apart, and one on either side of the best of
+    these.
 
     Raises
     ------
@@ -168,7 +181,11 @@ def rank(
     curves: dict[Method, Tried] = {}
     skipped = []
     for method in methods:
-        tried = counts if method in STREAMED else (1,)
+        least = least_parts(workload, method, parameters)
+        tried = tuple(n for n in (counts if method in STREAMED else (1,)) if least and n >= least)
+        if not tried:
+            skipped.append(Skipped(method, _no_room(workload, parameters, least), possible=False))
+            continue
         try:
             curves[method] = _tried(workload, parameters, predictor, method, tried)
         except NotMeasuredError as error:
@@ -178,6 +195,36 @@ def rank(
     best = sorted((curve.best for curve in curves.values()), key=lambda p: p.seconds.value)
     found = closed_form(workload, parameters)
     return Ranking(workload, parameters, tuple(best), tuple(skipped), curves, found)
+
+
+def least_parts(workload: Workload, method: Method, parameters: LinkParameters) -> int | None:
+    """Return the fewest parts in which the GPU's memory holds a method's data; None: in none.
+
+    1 where it holds all of it, or its size is not known. Of independent parts that two copy engines
+    move only so many are there at once that the next part waits for no memory, which is as fast.
+    """
+    room = parameters.memory_bytes
+    held = {
+        Method.IMPLICIT: 0,
+        Method.HYBRID: workload.h2d_bytes,
+    }.get(method, workload.h2d_bytes + workload.d2h_bytes)
+    if room is None or held <= room:
+        return 1
+    needed = workload.needs_previous or workload.returns_later
+    in_turn = parameters.copy_engines > 1 and not parameters.implicit_synchronisation
+    if method not in _PARTS_AT_ONCE or needed or not in_turn:
+        return None
+    return -(-held * _PARTS_AT_ONCE[method] // room)
+
+
+def _no_room(workload: Workload, parameters: LinkParameters, least: int | None) -> str:
+    """Return why a method is not possible."""
+    total, room = workload.h2d_bytes + workload.d2h_bytes, parameters.memory_bytes or 0
+    parts = "" if least is None else f" in fewer than {least} parts"
+    return (
+        f"The GPU's {size_text(room)} of memory do not hold the {size_text(total)} of a round"
+        f"{parts}."
+    )
 
 
 def _tried(

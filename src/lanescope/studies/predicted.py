@@ -211,7 +211,12 @@ def _methods(ranking: Ranking) -> Table:
         )
         for one in ranking.best
     ]
-    return Table("Methods, fastest first (predicted)", columns, [Group(rows)])
+    impossible = [
+        (str(one.method), None, None, None, "not possible", None)
+        for one in ranking.skipped
+        if not one.possible
+    ]
+    return Table("Methods, fastest first (predicted)", columns, [Group([*rows, *impossible])])
 
 
 def _times_of(one: Prediction) -> tuple[TableCell, Span]:
