@@ -56,6 +56,25 @@ def test_every_verb_has_a_line_in_a_panel_and_options_come_last(monkeypatch):
     places = [text.index(f"─ {panel} ─") for panel in [*PANELS, "Options"]]
     assert places == sorted(places)
     assert "--cmake-prefix" in text[places[-1] :]
+    assert "│ --help, -h " in text[places[-1] :]
+
+
+@pytest.mark.parametrize(
+    ("variable", "width", "options"),
+    [("TYPER_USE_RICH=0", 80, "\nOptions:\n"), ("TERMINAL_WIDTH=60", 60, "─ Options ─")],
+)
+def test_the_help_is_as_plain_and_as_wide_as_typer_is_told(variable, width, options):
+    name, _, value = variable.partition("=")
+    done = subprocess.run(
+        [sys.executable, "-m", "lanescope", "--help"],
+        env=os.environ | {"COLUMNS": "80", name: value},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split()[0] == "Usage:"
+    assert options in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= width
 
 
 def test_summaries_of_studies_are_their_first_sentences():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from typer.core import TyperGroup
@@ -59,23 +60,29 @@ class FirstScreen(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help; Typer prints options first, and loads Markdown for it."""
+        if self.rich_markup_mode is None:  # TYPER_USE_RICH=0: plain text has no panels
+            return super().format_help(ctx, formatter)
         from rich.console import Console
         from rich.padding import Padding
         from rich.panel import Panel
         from rich.table import Table
 
         usage = f"Usage: {ctx.command_path} {' '.join(self.collect_usage_pieces(ctx))}"
-        console = Console(highlight=False, markup=False)
+        width = os.environ.get("TERMINAL_WIDTH", "")  # as in the help of verbs
+        console = Console(
+            width=int(width) if width.isdigit() else None, highlight=False, markup=False
+        )
         console.print(Padding(usage, (1, 1, 0, 1)), style="bold")
         console.print(Padding(self.help or "", 1))
         params: list[Any] = self.get_params(ctx)
-        options = {", ".join(sorted(one.opts, key=len)): one.help for one in params}
+        options = {", ".join(sorted(one.opts, key=len, reverse=True)): one.help for one in params}
         for title, lines in (PANELS | {"Options": options}).items():
             table = Table.grid(padding=(0, 2))
             table.add_column(style="bold cyan", no_wrap=True, min_width=max(map(len, LINE_OF)))
             for name, line in lines.items():
                 table.add_row(name, line)
             console.print(Panel(table, title=title, title_align="left", border_style="dim"))
+        return None
 
 
 #: By the words that name a command; each line is one that can be typed as it stands.
