@@ -198,6 +198,7 @@ def test_a_run_has_a_repr_of_two_lines_and_gives_its_rows(tmp_path):
     table = run.to_arrow()
     assert table.num_rows == 2
     assert "gbs" in table.column_names
+    assert ", 1 result, in " in repr(dataclasses.replace(run, results=run.results[:1]))
     page = run.report(tmp_path / "page.html")
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert run.report() == run.folder / "report.html"

@@ -439,7 +439,7 @@ def run_text(run: Run) -> str:
     """Return what a prompt shows of a run: what it is, and what it comes to."""
     about = f"{run.manifest.verb} of {run.manifest.machine.name}, {run.manifest.state}"
     where = f", in {run.folder}" if run.folder else ""
-    return f"<Run: {about}, {len(run.results)} results{where}>\n{outcome(run)}"
+    return f"<Run: {about}, {count_text(len(run.results), 'result')}{where}>\n{outcome(run)}"
 
 
 def run_html(run: Run) -> str:
