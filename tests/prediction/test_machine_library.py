@@ -54,6 +54,16 @@ def test_no_size_of_copies_is_faster_than_their_link(name):
                 assert next_seconds(direction, size, streams).value >= least
 
 
+@pytest.mark.parametrize("name", ["v100-pcie", "a100-sxm", "rtx-4090"])
+def test_no_copy_is_faster_by_a_slower_link(name):
+    found = library_parameters(name, MEASURED)
+    for cost in ("h2d", "d2h", "pageable_h2d", "pageable_d2h", "fresh_d2h"):
+        slow, fast = getattr(found, cost), getattr(MEASURED, cost)
+        for size in (1 << power for power in range(12, 31)):
+            assert single_seconds(slow, size).value >= single_seconds(fast, size).value * 0.999
+            assert next_seconds(slow, size).value >= next_seconds(fast, size).value * 0.999
+
+
 def test_published_rates_come_before_scaled_ones():
     found = library_parameters("rtx-4090", MEASURED)
     value, low, high = gpu_named("rtx-4090").h2d_gbs

@@ -128,7 +128,7 @@ def with_host_time(parameters: LinkParameters, seconds: float) -> LinkParameters
 def _queued(cost: CopyCost, seconds: float) -> CopyCost:
     """Return what copies cost that are handed over without waiting for them."""
     call = _called(cost, seconds)
-    gap = _longer(cost.gap, Estimate.exactly(seconds)) if cost.next is None else cost.gap
+    gap = longer(cost.gap, Estimate.exactly(seconds)) if cost.next is None else cost.gap
     return replace(_alone(cost, seconds), call=call, gap=gap, next=_bounded(cost.next, call))
 
 
@@ -162,7 +162,7 @@ def _bounded(further: Surface | None, call: TimeCurve) -> Surface | None:
 
 def _at_least(curve: TimeCurve, call: TimeCurve) -> TimeCurve:
     seconds = zip(curve.sizes, curve.seconds, strict=True)
-    return TimeCurve(curve.sizes, tuple(_longer(one, call.at(size)) for size, one in seconds))
+    return TimeCurve(curve.sizes, tuple(longer(one, call.at(size)) for size, one in seconds))
 
 
 def _alone(cost: CopyCost, seconds: float) -> CopyCost:
@@ -184,7 +184,8 @@ def _later(one: Estimate, seconds: float) -> Estimate:
     return one.map(lambda known: known + seconds)
 
 
-def _longer(one: Estimate, other: Estimate) -> Estimate:
+def longer(one: Estimate, other: Estimate) -> Estimate:
+    """Return the longer of both, and of both ends."""
     return Estimate(max(one.value, other.value), max(one.low, other.low), max(one.high, other.high))
 
 

@@ -9,7 +9,7 @@ import difflib
 import importlib.resources
 import re
 import tomllib
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,6 +19,7 @@ from lanescope.errors import InputError, argument
 from lanescope.machine import Gpu, Link, LinkKind, Machine, NumaNode
 from lanescope.machine.part_names import part_name
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, WIDTHS, PcieLink, for_kernels, payload_gbs
+from lanescope.prediction.costs import longer, next_seconds, single_seconds
 from lanescope.prediction.parameters import (
     CopyCost,
     Direction,
@@ -274,6 +275,11 @@ def _mapped(known: Mapped, exchanges: tuple[LinkChange, LinkChange]) -> Mapped:
 
 
 def _staged(known: CopyCost | None, pinned: CopyCost) -> CopyCost | None:
+    """Return what copies of pageable memory cost on a link that pinned ones cross at such a cost.
+
+    Where the link is slower than the copy through the host's caches, each size takes as long as
+    before, or as a pinned copy does, if that is longer.
+    """
     if known is None or known.per_byte.value >= pinned.per_byte.value:
         return known
     slower = Estimate(
@@ -281,7 +287,22 @@ def _staged(known: CopyCost | None, pinned: CopyCost) -> CopyCost | None:
         min(known.per_byte.low, pinned.per_byte.low),
         max(known.per_byte.high, pinned.per_byte.high),
     )
-    return CopyCost(known.first, slower, known.gap)
+
+    def bounded(curve: TimeCurve, least: Callable[[int], Estimate]) -> TimeCurve:
+        times = zip(curve.sizes, curve.seconds, strict=True)
+        return TimeCurve(curve.sizes, tuple(longer(one, least(size)) for size, one in times))
+
+    def further(size: int) -> Estimate:
+        return next_seconds(pinned, size)
+
+    return dataclasses.replace(
+        known,
+        per_byte=slower,
+        single=known.single and bounded(known.single, lambda size: single_seconds(pinned, size)),
+        next=known.next
+        and Surface(known.next.streams, tuple(bounded(one, further) for one in known.next.curves)),
+        engine=known.engine and bounded(known.engine, further),
+    )
 
 
 @dataclass(frozen=True, slots=True)
