@@ -30,7 +30,8 @@ from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.link_error_log import LinkErrors
 from lanescope.trace.segments import prune, read_last, recover, segments_in, write_segment
 from lanescope.trace.store import read_watch
-from lanescope.trace.timeline import Counters
+from lanescope.trace.summarise import summarise
+from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.watch_folder import WatchManifest
 from lanescope.watching import continuous, segment_writer
 from lanescope.watching.continuous import ContinuousWatch, address_of, metrics_of, serving
@@ -46,15 +47,23 @@ MACHINE = Machine(
 
 
 class Simulated:
-    """Appends some bytes to each GPU and 500 from it every ms, for some seconds."""
+    """Appends some bytes to each GPU and 500 from it every ms, for some seconds.
+
+    The first `lasting` GPUs go on after that.
+    """
 
     name = "pm"
 
     def __init__(
-        self, folder: Path, gpus: int = 2, seconds: float = 1e9, received: int = 1000
+        self,
+        folder: Path,
+        gpus: int = 2,
+        seconds: float = 1e9,
+        received: int = 1000,
+        lasting: int = 0,
     ) -> None:
         self._folder, self._gpus, self._seconds = folder, gpus, seconds
-        self._received = received
+        self._received, self._lasting = received, lasting
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -82,13 +91,12 @@ class Simulated:
             file.write(counter_header("pm", gpu, MS).encode())
             file.write(np.array((end_ns, 2**32 - 1, 2**32 - 1), RECORD).tobytes())
         while not self._ended.wait(0.01):
-            if end_ns > begun + self._seconds * 1e9:
-                continue
+            going = files[: self._lasting] if end_ns > begun + self._seconds * 1e9 else files
             records = np.zeros((native.watch_time_ns() - end_ns) // MS, RECORD)
             records["end_ns"] = end_ns + MS * np.arange(1, records.size + 1)
             records["rx_bytes"], records["tx_bytes"] = self._received, 500
             end_ns += MS * records.size
-            for file in files:
+            for file in going:
                 file.write(records.tobytes())
         for file in files:
             file.close()
@@ -462,7 +470,9 @@ def test_spools_that_cannot_be_given_back_begin_anew(
 
     folder = tmp_path / "watch"
     writer = quick(folder, 512 << 10)
-    assert run_for(watch_of(folder, make), writer, lambda: len(made) >= 3) == 0
+    # while sources begin, SIGTERM would leave one that nobody ends
+    enough = lambda: len(made) >= 3 and writer.waiting_bytes > 0  # noqa: E731
+    assert run_for(watch_of(folder, make), writer, enough) == 0
     assert "does not give back" in (writer.problem or "")
 
 
@@ -566,18 +576,80 @@ def test_what_waits_is_read_by_the_clock_that_was_set_meanwhile(
         assert timeline.seconds > 0.5
 
 
+def dropped_in(text: str) -> int:
+    (line,) = re.findall(r"^lanescope_dropped_records_total (\d+)$", text, re.MULTILINE)
+    return int(line)
+
+
 def test_a_full_disk_drops_records_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    """Segments cannot be written for a while; the next one says how many samples are missing."""
+    real, writes = write_segment, []
+
+    def full_for_a_while(*arguments: object) -> object:
+        writes.append(writer.lost_records)
+        if writer.lost_records <= 1000:
+            raise OSError(28, "No space left on device")
+        return real(*arguments)  # type: ignore[arg-type]
 
     folder = tmp_path / "watch"
     writer = quick(folder)
-    monkeypatch.setattr(segment_writer, "write_segment", full)
-    run_for(watch_of(folder, Simulated), writer, lambda: writer.lost_records > 100)
+    monkeypatch.setattr(segment_writer, "write_segment", full_for_a_while)
+    run_for(watch_of(folder, Simulated), writer, lambda: len(segments_in(folder)) >= 2)
+    assert writer.lost_records > 1000
     assert "No space left" in (writer.problem or "")
-    assert "lanescope_dropped_records_total" in metrics_of(writer)
+    assert dropped_in(metrics_of(writer)) == writer.lost_records
+    assert sum(one.lost_samples for one in read_last(folder).counters) == writer.lost_records
+    assert writes[-1] == writer.lost_records  # what is stored later is not lost
+
+
+@pytest.mark.parametrize("lasting", [0, 1])
+def test_what_samplers_cannot_write_is_counted_as_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: int
+) -> None:
+    """A full disk ends all spools or one: nothing of those is stored until they begin anew."""
+    folder, made = tmp_path / "watch", [0]
+    writer: SegmentWriter = quick(folder)
+
+    def free(place: Path) -> int:
+        return 1 << 20 if made[0] == 1 and writer.totals else 1 << 40
+
+    def make(spool: Path) -> WatchSource:
+        made[0] += 1
+        return Simulated(spool, seconds=0.2 if made[0] == 1 else 1e9, lasting=lasting)
+
+    def told() -> list[int]:
+        return [one.lost_samples for one in counted(folder).values()]
+
+    monkeypatch.setattr(segment_writer, "SILENT_WHEN_FULL_SECONDS", 0.4)
+    monkeypatch.setattr(continuous, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(segment_writer, "_free_bytes", free)
+    monkeypatch.setattr(segment_writer, "prune", lambda *_: segments.stored_bytes(folder))
+    enough = lambda: 0 < writer.lost_records == sum(told())  # noqa: E731
+    assert run_for(watch_of(folder, make), writer, enough) == 1
+    both = read_last(folder).counters
+    missing = [int(np.diff(one.end_ns).max()) // MS for one in both]
+    assert min(missing[lasting:]) >= 400
+    assert told() == pytest.approx(missing, abs=1)
+    assert dropped_in(metrics_of(writer)) == sum(told())
+    assert summarise(Timeline(0, 1, both)).losses.samples == writer.lost_records
+
+
+def test_a_pause_that_is_no_full_disk_drops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_writer, "SILENT_SECONDS", 0.4)
+    monkeypatch.setattr(continuous, "_PAUSE_SECONDS", 0.01)
+    folder, made = tmp_path / "watch", [0]
+
+    def make(spool: Path) -> WatchSource:
+        made[0] += 1
+        return Simulated(spool, seconds=0.2 if made[0] == 1 else 1e9)
+
+    writer = quick(folder)
+    run_for(watch_of(folder, make), writer, lambda: made[0] == 2 and writer.waiting_bytes > 0)
+    assert dropped_in(metrics_of(writer)) == 0
 
 
 def test_what_became_a_segment_is_given_back_to_the_disk(tmp_path: Path) -> None:

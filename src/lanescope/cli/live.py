@@ -298,6 +298,8 @@ def watch_continuously(
         wanted.run(writer, lambda: _say(_begun_anew(writer.problem), quiet=False))
     if writer.problem is not None:
         _say(writer.problem, quiet=False)
+    if writer.lost_records:
+        _say(f"records that could not be stored: {writer.lost_records:,}", quiet=False)
     _say(f"'lanescope report {wanted.folder} --last 10min' shows it", quiet=quiet)
 
 

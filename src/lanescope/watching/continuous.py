@@ -208,7 +208,7 @@ def metrics_of(writer: SegmentWriter) -> str:
     stored: list[Sample] = [({}, float(writer.stored_bytes + writer.waiting_bytes))]
     about = "Bytes on the disk: segments, and what becomes the next one."
     lines += metric("stored_bytes", about, stored)
-    about = "Records that were dropped as there was no room on the disk."
+    about = "Records that could not be stored, as there was no room on the disk."
     dropped: list[Sample] = [({}, float(writer.lost_records))]
     lines += metric("dropped_records_total", about, dropped, kind="counter")
     return "".join(lines)

@@ -253,6 +253,9 @@ class SegmentWriter:
     ----------
     stored_bytes, waiting_bytes
         What segments take on the disk, and what spools take that are to become one.
+    lost_records
+        That were not stored as there was no room: those of segments that could not be written, and
+        those that samplers could not write, by the time until they could again.
 
     Parameters
     ----------
@@ -290,8 +293,14 @@ class SegmentWriter:
         self._read_errors = read_errors
         self._pending: dict[Key, list[Counters]] = {}
         self._last: dict[Key, Counters] = {}
+        # of each source: records lost since its latest segment; the end of its latest record, in
+        # this session and in one that a full disk ended
+        self._lost: dict[Key, int] = {}
+        self._latest_ns: dict[Key, int] = {}
+        self._full_since_ns: dict[Key, int] = {}
         self._count = 0
         self._heard = self._begun = time.monotonic()
+        self._heard_at: dict[Key, float] = {}
         self._releases = True
         self._noted_shift_ns = 0
         self._room_bytes = 0
@@ -299,9 +308,13 @@ class SegmentWriter:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing has been counted for long."""
+        """Whether nothing has been counted for long; by one source, if the disk was nearly full."""
+        now = time.monotonic()
+        heard = tuple(self._heard_at.values()) if self._was_full else ()
+        if any(now - at > SILENT_WHEN_FULL_SECONDS for at in heard):
+            return True
         longest = SILENT_WHEN_FULL_SECONDS if self._was_full else SILENT_SECONDS
-        return time.monotonic() - self._heard > longest
+        return now - self._heard > longest
 
     @property
     def is_overgrown(self) -> bool:
@@ -345,6 +358,10 @@ class SegmentWriter:
             ended.set()
             thread.join()
             self._last.clear()
+            if self._was_full and self.is_silent:
+                self._full_since_ns |= self._latest_ns
+            self._latest_ns.clear()
+            self._heard_at.clear()
             for path in (*spool.glob("*.g*.bin*"), spool / SHIFT):
                 path.unlink(missing_ok=True)
             self.waiting_bytes = 0
@@ -410,9 +427,23 @@ class SegmentWriter:
         self._heard = time.monotonic()
         self._pending.setdefault(key, []).append(counters)
         self._count += len(counters)
+        if len(counters):
+            self._count_dropped(key, counters)
+            self._latest_ns[key] = int(counters.end_ns[-1])
+            self._heard_at[key] = self._heard
         totals = self.totals.setdefault(key, Totals())
         totals.received_bytes += _sum(counters, counters.rx_bytes)
         totals.sent_bytes += _sum(counters, counters.tx_bytes)
+
+    def _count_dropped(self, key: Key, counters: Counters) -> None:
+        """Count what a sampler could not write since a full disk ended its spool."""
+        if (since_ns := self._full_since_ns.pop(key, None)) is not None:
+            lasted_ns = max(int(counters.end_ns[0]) - since_ns, 0)
+            self._lose(key, round(lasted_ns / counters.interval_ns))
+
+    def _lose(self, key: Key, records: int) -> None:
+        self.lost_records += records
+        self._lost[key] = self._lost.get(key, 0) + records
 
     def _write(self, watch: LiveWatch) -> None:
         """Make a segment of what is pending; where there is no room, the oldest segments go."""
@@ -436,8 +467,12 @@ class SegmentWriter:
 
     def _store(self, pieces: list[Counters]) -> None:
         write = lambda: write_segment(self._folder, pieces)  # noqa: E731
-        if not self._written(write, "a segment cannot be written"):
-            self.lost_records += self._count
+        if self._written(write, "a segment cannot be written"):
+            for key in self._pending:
+                self._lost.pop(key, None)
+            return
+        for key, parts in self._pending.items():
+            self._lose(key, sum(map(len, parts)))
 
     def _written(self, write: Callable[[], object], problem: str) -> bool:
         """Write something; where there is no room, the oldest segments go first."""
@@ -463,12 +498,13 @@ class SegmentWriter:
         }
         columns["end_ns"] = columns["end_ns"] + _shift_ns()
         own = np.concatenate([part.maybe_own for part in (*before, *parts)])
+        unknown = int(np.rint(_unknown_ns(parts) / parts[0].interval_ns))
         return dataclasses.replace(
             parts[0],
             **columns,
             interval_ns=max(part.interval_ns for part in parts),
             own=None if parts[0].own is None else own,
-            lost_samples=int(np.rint(_unknown_ns(parts) / parts[0].interval_ns)),
+            lost_samples=unknown + self._lost.get(key, 0),
         )
 
 
