@@ -4,7 +4,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.units.sizes import parse_size
-from lanescope.units.values import Scaled, Seconds, Size
+from lanescope.units.values import File, Scaled, Seconds, Size
 
 GBS = Scaled("--rate", "GB/s", 1e6, "")
 OPERATIONS = Scaled("--flops", "FLOP/s", 1e21, "", word="(?:FLOPS?|FLOP/s)?", scale=1.0)
@@ -64,3 +64,12 @@ def test_a_time_without_a_unit_is_refused_with_a_hint(text):
     with pytest.raises(InputError, match=r"up to a day, or 0, with its unit, such as 100us"):
         read(text)
     assert read("3e-3s") == read("3 ms") == pytest.approx(0.003)
+
+
+def test_a_file_in_a_folder_that_is_gone_is_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(InputError, match=r"no file can be made in '\.'; name another place"):
+        File("--json", (".json",)).read("summary.json")

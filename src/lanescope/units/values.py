@@ -457,6 +457,7 @@ def _why_not_written(path: Path) -> str:
 
     from lanescope.codec.files import file_of
 
+    folder = path.parent
     try:
         if (place := file_of(path)) is None:  # not opened: a FIFO's reader would be at its end
             return "" if os.access(path, os.W_OK) else _reason(errno.EACCES)
@@ -465,7 +466,7 @@ def _why_not_written(path: Path) -> str:
             return f"there is no folder {quoted(str(folder), _MOST_OF_PATH)}; make it first"
         with tempfile.TemporaryFile(dir=folder):  # has no name that somebody could foresee
             return ""
-    except FileNotFoundError:  # as from /proc, whose files are the kernel's own
+    except FileNotFoundError:  # /proc, whose files are the kernel's own; the current folder is gone
         return f"no file can be made in {quoted(str(folder), _MOST_OF_PATH)}; name another place"
     except OSError as error:
         return _reason(error.errno)
