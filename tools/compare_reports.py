@@ -74,4 +74,7 @@ def render(*runs: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        print("name a checkout to compare with: compare_reports.py OLD [RUN...]", file=sys.stderr)
+        sys.exit(2)
     sys.exit(render(*sys.argv[2:]) if sys.argv[1] == "--render" else main(*sys.argv[1:]))

@@ -63,7 +63,7 @@ def test_every_verb_has_a_line_in_a_panel_and_options_come_last(monkeypatch):
     ("variable", "width", "options"),
     [("TYPER_USE_RICH=0", 80, "\nOptions:\n"), ("TERMINAL_WIDTH=60", 60, "─ Options ─")],
 )
-def test_the_help_is_as_plain_and_as_wide_as_typer_is_told(variable, width, options):
+def test_the_help_is_as_plain_and_as_wide_as_typer_is_set(variable, width, options):
     name, _, value = variable.partition("=")
     done = subprocess.run(
         [sys.executable, "-m", "lanescope", "--help"],

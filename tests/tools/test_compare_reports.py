@@ -44,3 +44,10 @@ def test_a_folder_that_is_no_checkout_is_refused(tmp_path):
     done = compared(tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"{tmp_path} is no checkout of lanescope: it has no src/lanescope\n"
+
+
+def test_without_a_checkout_it_says_what_it_takes():
+    command = [sys.executable, ROOT / "tools" / "compare_reports.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "name a checkout to compare with: compare_reports.py OLD [RUN...]\n"

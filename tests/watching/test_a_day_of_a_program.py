@@ -179,7 +179,7 @@ class MadeCalls(Made):
 
 
 class Program:
-    """Runs for some hours, of which it tells what lanescope takes."""
+    """Runs for some hours, of which it reports what lanescope takes."""
 
     program, traceable, notes = ("train",), True, ()
 
@@ -257,9 +257,9 @@ def main(what: str, hours: int) -> None:
         "left": sorted(path.name for path in Path("run").iterdir()),
     }
     if what == "summary":
-        told = evaluate_watch(run, Path("none"))
-        found["page"] = len(watch_page_html(run, told))
-        found["bytes"] = sum(one.total_bytes for one in told.summary.shares_by("process"))
+        evaluation = evaluate_watch(run, Path("none"))
+        found["page"] = len(watch_page_html(run, evaluation))
+        found["bytes"] = sum(one.total_bytes for one in evaluation.summary.shares_by("process"))
     print(json.dumps({**found, "peak": resident_bytes("VmHWM")}))
 
 
@@ -274,15 +274,15 @@ def a_program_of(what: str, hours: int, folder: Path) -> dict[str, Any]:
         cwd=folder,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(found)},
     )
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def test_a_day_takes_no_more_memory_than_two_hours_and_the_disk_as_much_each_hour(
     tmp_path: Path,
 ) -> None:
-    told = a_program_of("session", 24, tmp_path / "a")
-    held, spooled = told["held"], told["spooled"]
+    report = a_program_of("session", 24, tmp_path / "a")
+    held, spooled = report["held"], report["spooled"]
     assert len(held) == 24
     # 19 MB were written and shown since, which take 27 MB as columns
     assert held[-1] - held[1] < 4 << 20, held
@@ -290,10 +290,10 @@ def test_a_day_takes_no_more_memory_than_two_hours_and_the_disk_as_much_each_hou
     each_hour += HOUR_S * 10**9 // COPY_NS * (OPERATIONS.itemsize + CALLS.itemsize)
     for grown in np.diff(spooled):  # and the names of calls in the spool of each process
         assert each_hour < grown < each_hour + 4096, spooled
-    assert told["samples"] == [24 * HOUR_S * 10**9 // SAMPLE_NS + 1] * 2
-    assert told["copies"] == 24 * HOUR_S * 10**9 // COPY_NS
-    assert (told["lost"], told["processes"]) == (0, 24)
-    assert not [name for name in told["left"] if "spool" in name]
+    assert report["samples"] == [24 * HOUR_S * 10**9 // SAMPLE_NS + 1] * 2
+    assert report["copies"] == 24 * HOUR_S * 10**9 // COPY_NS
+    assert (report["lost"], report["processes"]) == (0, 24)
+    assert not [name for name in report["left"] if "spool" in name]
 
 
 @pytest.mark.native  # ten seconds

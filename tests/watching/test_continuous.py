@@ -619,20 +619,20 @@ def test_what_samplers_cannot_write_is_counted_as_dropped(
         made[0] += 1
         return Simulated(spool, seconds=0.2 if made[0] == 1 else 1e9, lasting=lasting)
 
-    def told() -> list[int]:
+    def lost() -> list[int]:
         return [one.lost_samples for one in counted(folder).values()]
 
     monkeypatch.setattr(segment_writer, "SILENT_WHEN_FULL_SECONDS", 0.4)
     monkeypatch.setattr(continuous, "_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(segment_writer, "_free_bytes", free)
     monkeypatch.setattr(segment_writer, "prune", lambda *_: segments.stored_bytes(folder))
-    enough = lambda: 0 < writer.lost_records == sum(told())  # noqa: E731
+    enough = lambda: 0 < writer.lost_records == sum(lost())  # noqa: E731
     assert run_for(watch_of(folder, make), writer, enough) == 1
     both = read_last(folder).counters
     missing = [int(np.diff(one.end_ns).max()) // MS for one in both]
     assert min(missing[lasting:]) >= 400
-    assert told() == pytest.approx(missing, abs=1)
-    assert dropped_in(metrics_of(writer)) == sum(told())
+    assert lost() == pytest.approx(missing, abs=1)
+    assert dropped_in(metrics_of(writer)) == sum(lost())
     assert summarise(Timeline(0, 1, both)).losses.samples == writer.lost_records
 
 

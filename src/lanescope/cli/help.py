@@ -18,7 +18,7 @@ EVERYDAY: dict[str, dict[str, str]] = {
         "fleet": "Check many nodes by MPI or Slurm, and name the bad parts.",
     },
     "Programs": {
-        "watch": "Run a program, unchanged, and tell what it moved.",
+        "watch": "Run a program, unchanged, and report what it moved.",
         "advise": "Say what pinned memory, streams or batches would gain.",
         "boost": "Carry a program's large copies of pageable memory faster.",
         "model": "Predict what transfers and overlap with kernels take.",
@@ -34,7 +34,7 @@ FURTHER: dict[str, dict[str, str]] = {
         "show": "Print the report of a stored run again.",
         "open": "Open the page of a stored run in a browser.",
         "runs": "List the runs of the runs folder, the latest first.",
-        "history": "Tell what the same hardware carried earlier, and its changes.",
+        "history": "Show what the same hardware carried earlier, and its changes.",
         "rm": "Remove runs by name, or all but the latest ones.",
     },
     "Nodes and setup": {
