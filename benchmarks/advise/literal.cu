@@ -70,13 +70,13 @@ struct LiteralKmers : Kmers {
     double sum = 0;
     for (int batch = 0; batch < kBatches; ++batch, ++number) {
       const int now = number % 2, next = 1 - now;
-      CHECK(cudaStreamWaitEvent(ahead, used[next], 0));  // kernels of the round before
-      fetch(next);
       CHECK(cudaStreamWaitEvent(stream, ready[now], 0));
       classify<<<kReads * kWarp / kThreads, kThreads, 0, stream>>>(buffers[now], known,
                                                                    found_above);
       CHECK(cudaGetLastError());
       CHECK(cudaEventRecord(used[now], stream));
+      CHECK(cudaStreamWaitEvent(ahead, used[next], 0));  // kernels of the round before
+      fetch(next);
       CHECK(cudaMemcpy(found, found_above, kReads * sizeof(int), cudaMemcpyDeviceToHost));
       for (int read = 0; read < kReads; ++read) sum += found[read] * (1 + read % 3);
     }

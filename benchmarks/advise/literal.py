@@ -95,31 +95,39 @@ def serve_logits() -> Iterator[float]:
             torch.div(requests[number % len(requests)], 255, out=batch)
             yield batch
 
-    for inputs in fetched(prepared()):
+    ahead = Ahead(prepared())
+    while True:
         with torch.inference_mode():
-            logits.copy_(net(inputs), non_blocking=True)
+            logits.copy_(net(ahead.take()), non_blocking=True)
+        ahead.fetch()
         torch.cuda.current_stream().synchronize()
         classes = logits.softmax(dim=1).topk(5)
         yield float(classes.values.double().sum())
 
 
-def fetched(batches: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """Return pinned batches that never end on the GPU, each sent a round ahead, as is advised."""
-    import torch
+class Ahead:
+    """Pinned batches that never end, each sent a round ahead, as is advised.
 
-    ahead = torch.cuda.Stream()
+    A round takes its batch, launches what it does with it, fetches the next one, and then waits.
+    """
 
-    def fetch(batch: torch.Tensor) -> torch.Tensor:
-        with torch.cuda.stream(ahead):
-            return batch.to("cuda", non_blocking=True)
+    def __init__(self, batches: Iterator[torch.Tensor]) -> None:
+        import torch
 
-    following = fetch(next(batches))
-    while True:
-        torch.cuda.current_stream().wait_stream(ahead)
-        inputs = following
-        inputs.record_stream(torch.cuda.current_stream())
-        following = fetch(next(batches))
-        yield inputs
+        self._torch, self._batches, self._stream = torch.cuda, batches, torch.cuda.Stream()
+        self.fetch()
+
+    def fetch(self) -> None:
+        """Have the host make the next batch, and send it."""
+        with self._torch.stream(self._stream):
+            self._following = next(self._batches).to("cuda", non_blocking=True)
+
+    def take(self) -> torch.Tensor:
+        """Return the batch that was fetched last, on the GPU."""
+        stream = self._torch.current_stream()
+        stream.wait_stream(self._stream)
+        self._following.record_stream(stream)
+        return self._following
 
 
 def fft_chunks() -> Iterator[float]:
@@ -485,9 +493,15 @@ def anomaly() -> Iterator[float]:
         optimizer.step()
         return loss.detach()
 
-    batches = fetched(taken())
+    ahead = Ahead(taken())
+
+    def trained() -> float:
+        loss = train(ahead.take())
+        ahead.fetch()
+        return loss.item()
+
     while True:
-        losses = [train(next(batches)).item() for _ in range(in_step)]
+        losses = [trained() for _ in range(in_step)]
         yield 100 * sum(losses) + max(losses)
 
 

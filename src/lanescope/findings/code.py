@@ -66,13 +66,14 @@ work<<<grid, block, 0, stream>>>(in, out);
 == then
 // before the loop: batch(0) into buffers[0] on ahead, and ready[0] recorded
 const int now = i % 2, next = 1 - now;
-cudaStreamWaitEvent(ahead, used[next], 0);  // kernels of the round before
-float* to = buffers[next];  // batch(i + 1) is pinned
-cudaMemcpyAsync(to, batch(i + 1), bytes, cudaMemcpyDefault, ahead);
-cudaEventRecord(ready[next], ahead);
 cudaStreamWaitEvent(stream, ready[now], 0);
 work<<<grid, block, 0, stream>>>(buffers[now], out);
 cudaEventRecord(used[now], stream);
+cudaStreamWaitEvent(ahead, used[next], 0);  // kernels of the round before
+float* to = buffers[next];  // batch(i + 1) is pinned; made while work runs
+cudaMemcpyAsync(to, batch(i + 1), bytes, cudaMemcpyDefault, ahead);
+cudaEventRecord(ready[next], ahead);
+// here, and no earlier, the host may wait for what this round returns
 
 == defer
 work<<<grid, block, 0, stream>>>(in, result);
@@ -217,12 +218,13 @@ buffers[0].copy_to_device(batches[0], stream=ahead)  # batches are pinned
 ready.record(ahead)
 for i in range(len(batches)):
     ready.wait(stream)
-    if i + 1 < len(batches):
+    work[blocks, threads, stream](buffers[i % 2], outputs)
+    if i + 1 < len(batches):  # made while the GPU works
         used.wait(ahead)  # kernels of the round before
         buffers[(i + 1) % 2].copy_to_device(batches[i + 1], stream=ahead)
         ready.record(ahead)
-    work[blocks, threads, stream](buffers[i % 2], outputs)
     used.record(stream)
+    # here, and no earlier, the host may wait for what this round returns
 
 == defer
 work[blocks, threads](values, result)

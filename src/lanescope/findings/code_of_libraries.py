@@ -80,7 +80,7 @@ torch.cuda.synchronize()  # once a round
 
 == prefetch
 for batch in loader:
-    step(batch.to("cuda"))
+    total += step(batch.to("cuda")).item()
 == then
 ahead = torch.cuda.Stream()
 
@@ -94,9 +94,10 @@ while following is not None:
     torch.cuda.current_stream().wait_stream(ahead)
     inputs = following
     inputs.record_stream(torch.cuda.current_stream())
-    batch = next(batches, None)
+    loss = step(inputs)  # which waits for nothing
+    batch = next(batches, None)  # made while the GPU works
     following = None if batch is None else fetch(batch)
-    step(inputs)
+    total += loss.item()  # here, and no earlier, the host waits for it
 
 == defer
 total += loss.item()
@@ -208,12 +209,13 @@ ready.record(ahead)
 stream = cupy.cuda.get_current_stream()
 for i in range(len(batches)):
     stream.wait_event(ready)
-    if i + 1 < len(batches):
+    step(buffers[i % 2])  # which waits for nothing
+    if i + 1 < len(batches):  # made while the GPU works
         ahead.wait_event(used)  # kernels of the round before
         buffers[(i + 1) % 2].set(batches[i + 1], stream=ahead)
         ready.record(ahead)
-    step(buffers[i % 2])
     used.record(stream)
+    # here, and no earlier, the host may wait for what this round returns
 
 == defer
 total += float(value)

@@ -322,7 +322,8 @@ _OF_STEPS = {
     ),
     Step.PREFETCH: (
         "A round does not need what the one before it returns.",
-        "The host can prepare the next round's input before this one has ended.",
+        "The host can prepare the next round's input before this one has ended, and waits for "
+        "what this one returns only behind that.",
         "There is memory for the data of two rounds, on the GPU and pinned.",
     ),
     Step.MAPPED: (
