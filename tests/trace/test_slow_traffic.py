@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from lanescope.trace.store import read_watch
 from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import DirectionSummary, Summary
-from lanescope.trace.timeline import Counters
+from lanescope.trace.timeline import GPU_CLOCK, Counters
 from lanescope.trace.wire import WireModel
 from lanescope.trace.wire_fit import slow_bytes
 
@@ -73,6 +74,14 @@ def test_payload_of_a_training_loop_is_what_was_copied() -> None:
     assert h2d.rates is not None
     assert h2d.rates.payload_bytes == h2d.counter_bytes
     assert any("less than 0.5 GB/s" in note for note in summary.notes)
+
+
+def test_commands_are_no_payload_of_a_program_that_is_traced() -> None:
+    timeline = read_watch(WATCHES / "train").timeline
+    traced = [replace(process, timed_by=GPU_CLOCK) for process in timeline.processes]
+    h2d = direction_of(summarise(replace(timeline, processes=tuple(traced))), "h2d")
+    assert h2d.counter_bytes == pytest.approx(h2d.traced_bytes, rel=2e-3)
+    assert h2d.counter_bytes + h2d.slow_bytes > 1.006 * h2d.traced_bytes
 
 
 def test_a_loop_of_launches_copies_little() -> None:

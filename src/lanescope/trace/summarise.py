@@ -28,7 +28,6 @@ from lanescope.trace.rectangles import bytes_in_known
 from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary, managed_directions
 from lanescope.trace.time_checks import impossible_note, no_room_note
 from lanescope.trace.timeline import (
-    CALL_TIMES,
     NVLINK,
     PCIE,
     Counters,
@@ -232,8 +231,7 @@ def _directions(
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
     basis = "counters" if counted else "trace" if traced else None
     slow = (0.0, 0.0)
-    by_calls = all(process.timed_by == CALL_TIMES for process in timeline.processes)
-    if counted and counters is not None and model is not None and traced and by_calls:
+    if counted and counters is not None and model is not None and traced:
         slow = _slow(timeline, counters, model, counted)
         counted = without_slow(counted[0], slow[0]), without_slow(counted[1], slow[1])
     crossed = crossed_pcie(counters, timeline) if counted and traced and counters else None
