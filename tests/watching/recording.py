@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.trace.call_spool import RINGS
 from lanescope.trace.trace_spool import Trace, read_trace_spool
+from lanescope.trace.watch_folder import RINGS
 from lanescope.watching.sources import SourceReport, injection
 from lanescope.watching.sources.calls import CallsSource, calls_library
 from tests.native.programs import program

@@ -17,7 +17,6 @@ from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
 from lanescope.trace.call_spool import (
-    RINGS,
     CallRing,
     RingNotReadyError,
     RingSpool,
@@ -28,6 +27,7 @@ from lanescope.trace.store import read_spools
 from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.trace.trace_stream import Coverages
+from lanescope.trace.watch_folder import RINGS
 from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import CallsSource
 from tests.patience import PATIENCE_S, until

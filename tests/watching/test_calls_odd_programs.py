@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.trace.call_spool import RINGS
 from lanescope.trace.trace_spool import read_trace_spool
+from lanescope.trace.watch_folder import RINGS
 from lanescope.watching.sources.calls import CallsSource
 from tests.native.programs import program
 from tests.patience import PATIENCE_S, until

@@ -37,7 +37,7 @@ from lanescope.codec.files import reading, sync_folder, writing_to
 from lanescope.errors import InputError
 from lanescope.machine import Machine
 from lanescope.store.folder import MANIFEST, State, read_manifest, verb_of
-from lanescope.trace.call_spool import CALL_SPOOLS, recover
+from lanescope.trace.call_spool import recover
 from lanescope.trace.codes import HOST_DEVICE, IntArray
 from lanescope.trace.columns import (
     COUNTERS,
@@ -59,7 +59,7 @@ from lanescope.trace.time_checks import FAR_NS, TimeWindow
 from lanescope.trace.timeline import CALL_TIMES, Ranges, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.trace.trace_stream import Coverages, Traced, stream_traces
-from lanescope.trace.watch_folder import SPOOL
+from lanescope.trace.watch_folder import CALL_SPOOLS, SPOOL
 
 #: What a spool is called while it is removed.
 _REMOVED = ".spool"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from lanescope._core import native
 from lanescope.errors import NotMeasuredError, argument
 from lanescope.machine import Machine
-from lanescope.trace.call_spool import (
+from lanescope.trace.watch_folder import (
     RING_PREFIX,
     RINGS,
     SHARED_MEMORY,

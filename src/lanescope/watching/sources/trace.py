@@ -9,7 +9,7 @@ from pathlib import Path
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.call_spool import CALL_SPOOLS
+from lanescope.trace.watch_folder import CALL_SPOOLS
 from lanescope.watching.sources import Availability, SourceReport
 from lanescope.watching.sources.injection import (
     CUPTI_REMEDY,
