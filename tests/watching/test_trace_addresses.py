@@ -1,5 +1,6 @@
 """What copies were passed, and what managed memory did, traced without a GPU."""
 
+import ctypes
 import subprocess
 import sys
 from collections.abc import Callable
@@ -274,6 +275,30 @@ copy(there, 1 << 30); copy(at, 1000)
         "copy,content",
     )
     assert trace.host_copies.hashed.tolist() == [0, 1]
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc 2.33")
+def test_what_is_remembered_of_contents_is_not_on_the_programs_heap(run: Run) -> None:
+    """Blocks above a program's arrays would keep the C library from giving pages back."""
+    trace = run(
+        """
+libc = ctypes.CDLL(None)
+class Info(ctypes.Structure):
+    _fields_ = [(name, c_size_t) for name in (
+        "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost").split()]
+libc.mallinfo2.restype = Info
+size = len(buffer)
+copy(at, size)
+before = libc.mallinfo2().uordblks
+for number in range(400): copy(at, size, destination=(2 << 40) + number * size)
+grown = libc.mallinfo2().uordblks - before
+copy(at, 1 + grown)  # the bytes of the last copy tell it
+""",
+        "copy,hash",
+    )
+    *_, last = trace.host_copies.bytes.tolist()
+    assert len(trace.host_copies) == 402
+    assert last - 1 < 400 * (1 << 20) // 4096 * 8 / 4  # a quarter of what the hashes of parts take
 
 
 def test_hashes_are_of_what_is_sent_alone(run: Run) -> None:
