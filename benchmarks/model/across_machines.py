@@ -195,7 +195,7 @@ def of_workloads(known: LinkParameters, machine: str, fit: str) -> Iterator[Rati
     """Compare a fit with the workloads of another machine."""
     times = json.loads((MACHINES / machine / "times.json").read_text())
     for case in times["cases"]:
-        work = workload_of(case)
+        work = workload_of(case, {})
         for run in case["runs"]:
             method, streams = Method(run["method"]), run["streams"]
             if (method is Method.PAGEABLE) != (fit == PAGEABLE):

@@ -5,6 +5,10 @@ what benchmarks/model/workloads.cu timed, predicts each time from the workload's
 kernel time, and prints the errors: predicted over measured, less 1. A time is the median of its
 samples. Chosen is what `lanescope model predict` would advise among the same numbers of streams;
 its loss is how much longer it takes than the fastest that was measured.
+
+With ``--measured OTHER.json --measured-parameters NAME|FILE|RUN`` a kernel's reads and writes of
+mapped memory are worked out from what Hybrid and Implicit with one stream took on another machine,
+with its parameters, as `model predict --measured` does: at each size, or at one (`--measured-mib`).
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.predictor import MAPPED, Method, Workload
+from lanescope.prediction.predictor import MAPPED, Method, Workload, with_crossings
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
@@ -71,8 +75,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("times", type=Path)
     parser.add_argument("--parameters", default="h200")
+    parser.add_argument("--measured", type=Path, metavar="OTHER.json")
+    parser.add_argument("--measured-parameters", help="of that machine")
+    parser.add_argument("--measured-mib", type=int, help="at that size; default: each at its own")
     given = parser.parse_args()
     known = named_parameters(given.parameters)
+    crossings: Crossings = {}
+    if given.measured is not None:
+        other = json.loads(given.measured.read_text())
+        by = named_parameters(given.measured_parameters or given.parameters)
+        crossings = crossings_of(other, given.measured_mib, by)
+        for (name, mib), (reads, writes) in crossings.items():
+            size = f" of {mib} MiB" if mib else ""
+            print(f"{name}{size}: each byte is read {reads:.3g} and written {writes:.3g} times")
     times = json.loads(given.times.read_text())
     wrong = [
         f"{case['workload']} {run['method']} {run['streams']}"
@@ -82,13 +97,38 @@ def main() -> None:
     ]
     print(f"{times['gpu']}; predicted by replay for {known.name}, {known.source}")
     print(f"outputs that differ from Explicit's: {', '.join(wrong) or 'none'}")
-    compared = [one for case in times["cases"] for one in compare(case, known)]
-    print_errors(compared)
-    print_choices([choose(case, known) for case in times["cases"]])
+    works = [workload_of(case, crossings) for case in times["cases"]]
+    cases = list(zip(times["cases"], works, strict=True))
+    print_errors([one for case, work in cases for one in compare(case, work, known)])
+    print_choices([choose(case, work, known) for case, work in cases])
 
 
-def workload_of(case: dict[str, Any]) -> Workload:
+#: By workload and MiB, or 0 for all sizes, how often a kernel reads and writes a mapped byte.
+Crossings = dict[tuple[str, int], tuple[float, float]]
+
+
+def crossings_of(times: dict[str, Any], mib: int | None, known: LinkParameters) -> Crossings:
+    """Return what the times of rounds say of kernels, of all sizes or of about so many MiB."""
+    found = {}
+    for case in times["cases"]:
+        size = round(case["h2d_bytes"] / MIB)
+        if mib in (None, size):
+            measured = {
+                Method(run["method"]): median(run["seconds"])
+                for run in case["runs"]
+                if run["method"] in MAPPED and run["streams"] == 1
+            }
+            work = with_crossings(workload_of(case, {}), measured, known, Replay())
+            key = case["workload"], size if mib is None else 0
+            found[key] = work.mapped_reads, work.mapped_writes
+    return found
+
+
+def workload_of(case: dict[str, Any], crossings: Crossings) -> Workload:
     """Return what a prediction gets of a case: bytes, arrays, times of its kernel, its reads."""
+    name, size = case["workload"], round(case["h2d_bytes"] / MIB)
+    known = crossings.get((name, 0), crossings.get((name, size)))
+    reads, writes = (case["mapped_reads"], 1.0) if known is None else known
     return Workload(
         case["h2d_bytes"],
         case["d2h_bytes"],
@@ -96,8 +136,9 @@ def workload_of(case: dict[str, Any]) -> Workload:
         case["h2d_arrays"],
         case["d2h_arrays"],
         most_streams=case["units"],
-        mapped_reads=case["mapped_reads"],
-        mapped_assumed=True,
+        mapped_reads=reads,
+        mapped_writes=writes,
+        mapped_assumed=known is None,
         steps=case.get("steps"),
         kernel_parts=tuple(
             (int(parts), median(seconds) / int(parts))
@@ -107,9 +148,9 @@ def workload_of(case: dict[str, Any]) -> Workload:
     )
 
 
-def compare(case: dict[str, Any], known: LinkParameters) -> Iterator[Compared]:
+def compare(case: dict[str, Any], work: Workload, known: LinkParameters) -> Iterator[Compared]:
     """Predict each time of a case."""
-    work, by = workload_of(case), Replay()
+    by = Replay()
     for run in case["runs"]:
         method, seconds = Method(run["method"]), median(run["seconds"])
         found = by.predict(work, method, run["streams"], known).seconds
@@ -127,10 +168,10 @@ def compare(case: dict[str, Any], known: LinkParameters) -> Iterator[Compared]:
         )
 
 
-def choose(case: dict[str, Any], known: LinkParameters) -> Chosen:
+def choose(case: dict[str, Any], work: Workload, known: LinkParameters) -> Chosen:
     """Return what is advised among the methods that need no pageable memory, and its loss."""
     counts = tuple(sorted({run["streams"] for run in case["runs"]}))
-    best = rank(workload_of(case), known, Replay(), counts).chosen
+    best = rank(work, known, Replay(), counts).chosen
     times = {
         (Method(run["method"]), run["streams"]): median(run["seconds"]) for run in case["runs"]
     }

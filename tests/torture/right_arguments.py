@@ -353,6 +353,7 @@ RIGHT: dict[str, Right] = {
     "what_if": lambda value: value is None,
     "predict.kernel_watches": lambda value: value in ((), []),
     "predict.kernel_parts": lambda value: value in ((), [], {}),
+    "predict.measured": lambda value: value in ((), [], {}),
     "share": number,
     **dict.fromkeys(("flops", "device_bytes"), maybe(number)),
     "workload": a(Workload),

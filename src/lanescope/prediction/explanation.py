@@ -134,13 +134,13 @@ def _assumed(ranking: Ranking) -> list[str]:
     if chosen is ranking.winner:
         return [f"{sentence}."]
     return [
-        f"{sentence}; nobody has said that it does (--mapped-reads): unless it does, "
+        f"{sentence}; nobody has said that it does (--mapped-reads, --measured): unless it does, "
         f"{method_text(chosen)} is the method to take, {time_text(chosen.seconds.value)}."
     ]
 
 
 def _times(count: float) -> str:
-    return "once" if count == 1 else f"{count:g} times"
+    return "once" if count == 1 else f"{count:.3g} times"
 
 
 def _fewer(ranking: Ranking) -> list[str]:

@@ -11,7 +11,8 @@ import difflib
 import importlib.resources
 import json
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Protocol
@@ -22,6 +23,7 @@ from lanescope.errors import InputError
 from lanescope.prediction.parameters import LinkParameters, Origin
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import Bytes
+from lanescope.units.words import time_text
 
 SPREAD_FILE = "spread.json"
 NAMES = ("equations", "equations-shared", "replay")
@@ -237,6 +239,77 @@ def predictor_for(parameters: LinkParameters) -> Predictor:
     """
     fitted = parameters.origin is Origin.MEASURED or parameters.measured is not None
     return predictor_named("replay" if fitted else "equations")
+
+
+#: A mapped byte crosses the link no less and no more often than so.
+_CROSSINGS = 1 / 64, 1024.0
+#: It crosses once where a round takes as long as that predicts within the first share, or where its
+#: kernel takes the time, within the second.
+_SAME, _NEAR = 0.02, 0.25
+
+
+def with_crossings(
+    workload: Workload,
+    measured: Mapping[Method, float],
+    parameters: LinkParameters,
+    predictor: Predictor,
+) -> Workload:
+    """Return a workload that knows how often its kernel reads and writes a mapped byte.
+
+    So often that a round is predicted to take what was measured. Hybrid tells the writes, then
+    Implicit the reads, or the writes where nothing is read. That is the kernel's own: it holds for
+    other sizes and links, as far as it reaches memory in the same manner there.
+
+    Parameters
+    ----------
+    measured
+        Seconds of a round with one stream, by Hybrid, Implicit or both.
+
+    Raises
+    ------
+    InputError
+        If a round cannot take as long.
+    """
+    found = workload
+    for method in (Method.HYBRID, Method.IMPLICIT):
+        if method not in measured:
+            continue
+        of_reads = method is Method.IMPLICIT and found.h2d_bytes > 0
+        if not of_reads and not found.d2h_bytes:
+            raise InputError(f"{method}: nothing goes back, so that its time tells nothing")
+        now = found
+
+        def crossing(count: float, now: Workload = now, of_reads: bool = of_reads) -> Workload:
+            if of_reads:
+                return replace(now, mapped_reads=count)
+            return replace(now, mapped_writes=count)
+
+        def taken(count: float, method: Method = method) -> float:
+            one = predictor.predict(crossing(count), method, 1, parameters)
+            return float(one.seconds.value)
+
+        found = crossing(_crossings(taken, measured[method]))
+    return replace(found, mapped_assumed=False)
+
+
+def _crossings(taken: Callable[[float], float], seconds: float) -> float:
+    """Return with how many crossings of a byte a round takes so long."""
+    low, high = _CROSSINGS
+    least, once, most = map(taken, (low, 1.0, high))
+    by_kernel = (1 - _NEAR) * least <= seconds < least and once <= (1 + _SAME) * least
+    if by_kernel or abs(once - seconds) <= _SAME * seconds:
+        return 1.0
+    if not least <= seconds <= most:
+        raise InputError(
+            f"a round of {time_text(seconds)} is {'less' if seconds < least else 'more'} than the "
+            f"{time_text(least)} to {time_text(most)} that it takes by these parameters where its "
+            f"mapped bytes cross the link {low:.2g} to {high:g} times; measure it on the machine "
+            "of the parameters, with one stream"
+        )
+    while high > low * 1.001:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if taken(middle) < seconds else (low, middle)
+    return high
 
 
 #: The largest errors of the paper's own predictions (van Werkhoven et al. 2014, section VII), as

@@ -26,7 +26,15 @@ from lanescope.prediction.other_links import (
     machine_of,
 )
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.predictor import Workload, predictor_for, predictor_named
+from lanescope.prediction.predictor import (
+    MAPPED,
+    Method,
+    Predictor,
+    Workload,
+    predictor_for,
+    predictor_named,
+    with_crossings,
+)
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
 from lanescope.prediction.stored_parameters import named_parameters
@@ -91,6 +99,10 @@ class Predict(Analysis):
     mapped_reads, mapped_writes
         How often the kernel reads and writes a mapped byte over the link, in whole lines. None: it
         is assumed to be once, and methods with mapped memory are not `Ranking.chosen`.
+    measured
+        What a round took on the machine of the parameters by Hybrid and by Implicit with one
+        stream, such as ``{"hybrid": "1.9ms", "implicit": "2.3ms"}``: from these it is worked out
+        how often the kernel writes and reads a mapped byte, see `with_crossings`.
     steps
         Waves of the kernel's thread blocks, times the passes of a loop in each: so often it reads,
         computes and writes one after the other where its memory is mapped.
@@ -169,6 +181,17 @@ class Predict(Analysis):
     mapped_writes: Annotated[
         float | None, _times("--mapped-writes", "How often a mapped byte is written over it.")
     ] = None
+    measured: Annotated[
+        Sequence[str] | Mapping[str, str | float],
+        Option(
+            Value("--measured"),
+            "What a round took with one stream by hybrid or implicit, such as implicit=2.3ms: it "
+            "tells how often mapped bytes cross; may be repeated.",
+            None,
+            True,
+            metavar="METHOD=TIME",
+        ),
+    ] = ()
     steps: Annotated[
         float | None,
         Option(
@@ -252,11 +275,11 @@ class Predict(Analysis):
 
     def result(self, observer: Observer) -> Predicted:
         """Return the methods, ranked."""
-        work = self._workload()
-        counts = stream_counts(self.streams)
         known = with_host_time(self._known(), self.host_seconds)
         name = self.predictor
         by = predictor_for(known) if name is None else predictor_named(name)
+        work = self._workload(known, by)
+        counts = stream_counts(self.streams)
         peaks = peaks_of(self.peak_flops, self.memory_gbs)
         others = []
         if self.on:
@@ -301,7 +324,7 @@ class Predict(Analysis):
     def _gpu_name(self) -> str | None:
         return self._machine_name if self._machine_name in known_gpus() else None
 
-    def _workload(self) -> Workload:
+    def _workload(self, known: LinkParameters, by: Predictor) -> Workload:
         watched = watched_parts(self.kernel_watches)
         whole = watched.get(1) if self.kernel_seconds is None else self.kernel_seconds
         if whole is None:
@@ -320,7 +343,23 @@ class Predict(Analysis):
             kernel_parts=self._parts(watched),
         )
         require_possible(work)
-        return work
+        times = measured_rounds(self.measured)
+        if times and self._gpu_name is not None:
+            raise InputError(
+                f"{argument.measured} is of the machine whose parameters predict; predict that "
+                f"one first, then give {argument.machine} with the {argument.mapped_reads} and "
+                f"{argument.mapped_writes} that it prints"
+            )
+        for method, count, option in (
+            (Method.IMPLICIT, reads, argument.mapped_reads),
+            (Method.HYBRID, writes, argument.mapped_writes),
+        ):
+            if method in times and count is not None:
+                raise InputError(
+                    f"{argument.measured} {method.lower()} tells what {option} does; give one of "
+                    "them"
+                )
+        return with_crossings(work, times, known, by) if times else work
 
     def _parts(self, watched: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
         """Return what is given of parts, and of other numbers of parts what was watched."""
@@ -429,6 +468,40 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
             )
         found[int(number)] = taken
     return tuple(sorted(found.items()))
+
+
+def measured_rounds(given: Sequence[str] | Mapping[str, str | float]) -> dict[Method, float]:
+    """Return seconds of a round by method, from ``hybrid=1.9ms`` or a mapping.
+
+    Raises
+    ------
+    InputError
+        If a text is none of that kind, or a method is another one or there twice.
+
+    >>> measured_rounds(["hybrid=1.9ms"])
+    {<Method.HYBRID: 'Hybrid'>: 0.0019}
+    """
+    pairs: list[tuple[str, str | float]]
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        pairs = [(left, right) for left, _, right in (one.partition("=") for one in given)]
+    found: dict[Method, float] = {}
+    for name, seconds in pairs:
+        method = next((one for one in MAPPED if one.lower() == name.strip().lower()), None)
+        if method is None or seconds == "":
+            raise InputError(
+                f"{argument.measured} {shown(f'{name}={seconds}' if seconds else name)} is no "
+                "method with mapped memory and a time; write hybrid=1.9ms or implicit=2.3ms"
+            )
+        if isinstance(seconds, str):
+            seconds = words.parse_seconds(seconds, argument.measured)
+        if not 0 < seconds < _MOST_SECONDS:
+            raise InputError(f"{argument.measured} {name} is no time above 0 and up to a day")
+        if method in found:
+            raise InputError(f"{argument.measured}: {method.lower()} is there twice")
+        found[method] = seconds
+    return found
 
 
 def _names_machine(name: str) -> bool:
