@@ -16,6 +16,7 @@ void bind_workload(nanobind::module_& module);
 void bind_tasks(nanobind::module_& module);
 void bind_grid(nanobind::module_& module);
 void bind_watch(nanobind::module_& module);
+void bind_records(nanobind::module_& module);
 void bind_channel(nanobind::module_& module);
 void bind_pages(nanobind::module_& module);
 void bind_tensor_table(nanobind::module_& module);

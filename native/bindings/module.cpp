@@ -50,6 +50,7 @@ NB_MODULE(_native, module) {
   bind_tasks(module);
   bind_grid(module);
   bind_watch(module);
+  bind_records(module);
   bind_compress(module);
   bind_device_compress(module);
   bind_device_array(module);

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanescope.trace.windows import RateHistogram, WindowSplitter, WindowSums
+from lanescope.trace.windows import RateHistogram, WindowSplitter, WindowSums, add_rates
 
 
 def sums_of(
@@ -83,7 +83,7 @@ def test_bytes_of_windows_are_those_of_records(
     ends = np.cumsum([r[0] for r in records])
     seen: list[float] = []
     splitter = WindowSplitter(
-        window_ns, 0, lambda _, rows, times: seen.append(float((rows[0] * times).sum()))
+        window_ns, 0, lambda _, rows, times: seen.append(float((rows[:, 0] * times).sum()))
     )
     splitter.add(0, ends, np.array([[r[1], 0, r[0]] for r in records], float))
     splitter.close()
@@ -92,8 +92,11 @@ def test_bytes_of_windows_are_those_of_records(
 
 @given(st.lists(st.floats(1e-5, 1e3), min_size=1, max_size=200), st.floats(0, 1))
 def test_quantiles_are_right_to_a_thousandth(rates: list[float], share: float) -> None:
-    histogram = RateHistogram()
-    histogram.add(np.array(rates))
+    histogram, other = RateHistogram(), RateHistogram()
+    second = np.full(len(rates), 1e9)
+    rows = np.stack((np.array(rates) * 1e9, np.zeros(len(rates)), second), axis=1)
+    once = np.ones(len(rates), np.int64)
+    assert add_rates((histogram, other), rows, once, 5e8, (1e-9, 1e-9), 0.0) == len(rates)
     exact = np.quantile(rates, share, method="inverted_cdf")
     assert histogram.quantile_gbs(share) == pytest.approx(exact, rel=1e-3)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lanescope._core import native
 from lanescope.trace.codes import DirectionCode, FloatArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.stored_columns import pieces_of, search
@@ -181,14 +182,11 @@ class MovedBetween:
 
     def take(self, edges: IntArray) -> FloatArray:
         """Return what was moved between each two edges, which grow from call to call."""
-        origin, done = int(edges[0]), 0
+        done = 0
         until: FloatArray = np.empty(edges.size)
         while True:
             reached = max(int(np.searchsorted(edges, self._times[-1], "right")), done)
-            wanted, since = (
-                (times - origin).astype(np.float64) for times in (edges[done:reached], self._times)
-            )
-            until[done:reached] = np.interp(wanted, since, self._sums)
+            until[done:reached] = native.interpolate(edges[done:reached], self._times, self._sums)
             done = reached
             if done == edges.size or (more := next(self._pieces, None)) is None:
                 until[done:] = self._sums[-1]
@@ -205,12 +203,12 @@ def bytes_in_known(operations: Operations, counters: Counters) -> float:
         return 0.0
     total, begin_ns = 0.0, int(operations.start_ns[0])
     for times, columns in _parts([operations], (begin_ns, begin_ns)):
-        since, sums = (times - times[0]).astype(np.float64), np.cumsum(columns[:, 0])
+        sums = np.cumsum(columns[:, 0])
         first = max(search(counters.end_ns, int(times[0]), "right") - 1, 0)
         last = min(search(counters.end_ns, int(times[-1]), "left") + 1, len(counters))
         for begin in range(first, last - 1, _CHUNK):
             part = slice(begin, min(begin + _CHUNK + 1, last))
-            moved = np.diff(np.interp(counters.end_ns[part] - times[0], since, sums))
+            moved = np.diff(native.interpolate(counters.end_ns[part], times, sums))
             total += float(moved[counters.known[part][1:]].sum())
     return total
 
@@ -222,7 +220,5 @@ def between(
 
     A row for each column.
     """
-    origin = int(end_ns[0])
-    at, since = ((times - origin).astype(np.float64) for times in (edges, end_ns))
     sums = (np.cumsum(values, dtype=np.float64) - float(values[0]) for values in columns)
-    return np.diff([np.interp(at, since, one) for one in sums])
+    return np.diff([native.interpolate(edges, end_ns, one) for one in sums])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lanescope._core import native
 from lanescope.trace.codes import FloatArray, IntArray
 from lanescope.trace.wire import RESOLUTION, settle
 from lanescope.units.sizes import bandwidths_gbs
@@ -29,8 +30,8 @@ class WindowSplitter:
         Where windows start to be counted, nanoseconds since 1970.
     closed
         Called with runs of windows that nothing can be added to any more, in order: the number
-        of the first window of each, a column for each with a row's share of one window, and how
-        many windows it has.
+        of the first window of each, a row for each of what one window holds, and how many windows
+        it has.
     """
 
     def __init__(self, window_ns: int, origin_ns: int, closed: Closed) -> None:
@@ -48,37 +49,20 @@ class WindowSplitter:
         """
         if not end_ns.size or end_ns[-1] <= start_ns:
             return
-        times = np.concatenate(([0], end_ns - start_ns))
-        sums = np.vstack((np.zeros(3), np.cumsum(columns, axis=0)))
-        first = (start_ns - self._origin) // self._window_ns
-        if self._open != first:
+        numbers, counts, rows = native.split_into_windows(
+            start_ns, end_ns, columns, self._window_ns, self._origin
+        )
+        if self._open != numbers[0]:
             self.close()
-        numbers, counts = self._runs(start_ns, times)
-        # a run ends where the next one begins
-        edges = np.append(numbers, numbers[-1] + 1) * self._window_ns + (self._origin - start_ns)
-        rows = np.diff(self._at(edges, times, sums)) / counts
-        rows[:, 0] += self._part
-        self._open, self._part = int(numbers[-1]), rows[:, -1]
+        rows[0] += self._part
+        self._open, self._part = int(numbers[-1]), rows[-1].copy()
         if numbers.size > 1:
-            self._closed(numbers[:-1], rows[:, :-1], counts[:-1])
-
-    def _runs(self, start_ns: int, times: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the first window of each run, and how many it has; the last is one window."""
-        edged = (times + (start_ns - self._origin)) // self._window_ns
-        edged = edged[np.diff(edged, prepend=edged[0] - 1) > 0]
-        between = np.diff(edged) - 1  # windows without an edge of a record
-        numbers = np.sort(np.concatenate((edged, edged[:-1][between > 0] + 1)))
-        return numbers, np.diff(numbers, append=numbers[-1] + 1)
-
-    @staticmethod
-    def _at(edges: IntArray, times: IntArray, sums: FloatArray) -> FloatArray:
-        at = np.clip(edges, 0, times[-1]).astype(np.float64)
-        return np.stack([np.interp(at, times, sums[:, i]) for i in range(3)])
+            self._closed(numbers[:-1], rows[:-1], counts[:-1])
 
     def close(self) -> None:
         """Close the last window as it is; nothing may be added after it."""
         if self._open is not None:
-            self._closed(np.array([self._open]), self._part[:, None], np.array([1]))
+            self._closed(np.array([self._open]), self._part[None], np.array([1]))
         self._part = np.zeros(3)
 
 
@@ -90,31 +74,33 @@ _CLASSES = int(np.ceil(np.log(_HIGHEST_GBS / _LOWEST_GBS) / _STEP)) + 1
 
 
 class RateHistogram:
-    """Counts of rates above zero, in GB/s; the lowest and highest are kept exactly."""
+    """Counts of rates above zero, in GB/s; the lowest and highest are kept exactly.
+
+    Attributes
+    ----------
+    counts
+        Of each class; see `add_rates`.
+    """
 
     def __init__(self) -> None:
-        self._counts = np.zeros(_CLASSES, np.int64)
+        self.counts: IntArray = np.zeros(_CLASSES, np.int64)
         self._lowest = np.inf
         self._highest = 0.0
 
     @property
     def count(self) -> int:
         """How many rates were added."""
-        return int(self._counts.sum())
+        return int(self.counts.sum())
 
     @property
     def highest_gbs(self) -> float | None:
         """The highest rate in GB/s; None without any."""
         return self._highest if self._highest > 0 else None
 
-    def add(self, gbs: FloatArray, times: IntArray | None = None) -> None:
-        """Add rates above zero, each so many times; None is once."""
-        if not gbs.size:
-            return
-        places = np.log(np.clip(gbs, _LOWEST_GBS, _HIGHEST_GBS) / _LOWEST_GBS) / _STEP
-        np.add.at(self._counts, places.astype(np.int64), 1 if times is None else times)
-        self._lowest = min(self._lowest, float(gbs.min()))
-        self._highest = max(self._highest, float(gbs.max()))
+    def extend(self, lowest_gbs: float, highest_gbs: float) -> None:
+        """Take in the lowest and the highest of rates that were counted."""
+        self._lowest = min(self._lowest, lowest_gbs)
+        self._highest = max(self._highest, highest_gbs)
 
     def quantile_gbs(self, share: float) -> float | None:
         """Return the smallest rate in GB/s that this share does not exceed; None without any.
@@ -124,9 +110,42 @@ class RateHistogram:
         if not self.count:
             return None
         rank = min(max(int(np.ceil(share * self.count)), 1), self.count)
-        place = int(np.searchsorted(np.cumsum(self._counts), rank))
+        place = int(np.searchsorted(np.cumsum(self.counts), rank))
         middle = _LOWEST_GBS * float(np.exp((place + 0.5) * _STEP))
         return min(max(middle, self._lowest), self._highest)
+
+
+def add_rates(
+    directions: tuple[RateHistogram, RateHistogram],
+    rows: FloatArray,
+    times: IntArray,
+    known_ns: float,
+    busy_gbs: tuple[float, float],
+    resolution: float,
+) -> int:
+    """Add the rates of known and busy windows to those of both directions (h2d, d2h).
+
+    Parameters
+    ----------
+    rows, times
+        A row of what each window holds, as of `WindowSplitter.add`, and how often there is such.
+    known_ns
+        So much of a window has to be known.
+    busy_gbs, resolution
+        As of `WindowSums`.
+
+    Returns
+    -------
+    int
+        How many windows are known.
+    """
+    counts = [one.counts for one in directions]
+    known, *extremes = native.count_rates(
+        rows, times, known_ns, busy_gbs, resolution, _LOWEST_GBS, _STEP, *counts
+    )
+    for one, found in zip(directions, extremes, strict=True):
+        one.extend(*found)
+    return int(known)
 
 
 #: Windows whose rates are told: bursts, steps of a program, and what meters show.
@@ -203,21 +222,13 @@ class WindowSums:
         self.add = self._splitter.add
 
     def _close(self, numbers: IntArray, rows: FloatArray, times: IntArray) -> None:
-        self._count(rows, times)
+        known_ns = LEAST_KNOWN * self.window_ns
+        bounds = known_ns, self._busy, self._resolution
+        self.windows += add_rates(self._rates, rows, times, *bounds)
         if self._longer is not None:
             edges = self._origin + np.append(numbers, numbers[-1] + times[-1]) * self.window_ns
-            self._longer.add(int(edges[0]), edges[1:], (rows * times).T)
-
-    def _count(self, rows: FloatArray, times: IntArray) -> None:
-        known = rows[2] >= LEAST_KNOWN * self.window_ns
-        times = times[known]
-        self.windows += int(times.sum())
-        seconds = rows[2, known] * 1e-9
-        down, up = settle(rows[0, known], rows[1, known], self._resolution)
-        for payload, least, rates in zip((down, up), self._busy, self._rates, strict=True):
-            gbs = bandwidths_gbs(payload, seconds)
-            busy = gbs >= least
-            rates.add(gbs[busy], times[busy])
+            whole = rows if times.max() == 1 else rows * times[:, None]
+            self._longer.add(int(edges[0]), edges[1:], whole)
 
     def statistics(self) -> tuple[WindowStatistics, WindowStatistics]:
         """Return the rates of both directions (h2d, d2h); nothing may be added after it."""

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lanescope._core import native
 from lanescope.machine.pcie import DEFAULT_MAX_PAYLOAD_BYTES, PcieLink
 from lanescope.trace.codes import FloatArray, IntArray
-from lanescope.trace.stored_columns import search_all
+from lanescope.trace.stored_columns import pieces_of, search
 from lanescope.trace.timeline import Counters
 
 #: Header bytes of what carries data to the GPU (completions), and of what leaves it
@@ -217,20 +218,33 @@ def payload_records(
         As for `RateMeter.add_counters`.
     """
     ends = np.empty(0, np.int64) if operation_ends is None else operation_ends
+    others = model.per_sample, model.per_second, model.others_per_second, model.per_operation
     for part, start_ns in counters.pieces(_CHUNK):
         end_ns = counters.end_ns[part]
+        before_ns = int(start_ns[0])
         if not part.start and end_before_ns is not None:
-            start_ns[0] = end_before_ns
-        known_ns = np.where(counters.known[part], end_ns - start_ns, 0).astype(np.float64)
-        own = None if counters.own is None else np.where(counters.own[part], known_ns, 0.0) * 1e-9
+            before_ns = end_before_ns
         # each record is a sample, however long: its source may have had to lengthen the interval
-        observed = model.observed(known_ns * 1e-9, (known_ns > 0).astype(np.float64), own)
-        finished = np.diff(search_all(ends, np.concatenate((start_ns[:1], end_ns)), "right"))
-        wires = (counters.rx_bytes[part], counters.tx_bytes[part])
-        down, up = model.solve(
-            *(
-                np.where(known_ns > 0, wire - own - each * finished, 0.0)
-                for wire, own, each in zip(wires, observed, model.per_operation, strict=True)
-            )
+        found = native.payload_of(
+            end_ns,
+            counters.rx_bytes[part],
+            counters.tx_bytes[part],
+            counters.known[part],
+            None if counters.own is None else counters.own[part],
+            before_ns,
+            _ended(ends, int(start_ns[0]), end_ns),
+            (*model.matrix, *others),
         )
-        yield end_ns, np.stack((down, up, known_ns), axis=1)
+        yield end_ns, found
+
+
+def _ended(ends: IntArray, start_ns: int, end_ns: IntArray) -> IntArray | None:
+    """Return how many of some times lie in each record, the first begun at a time; None: none."""
+    first, stop = search(ends, start_ns, "right"), search(ends, int(end_ns[-1]), "right")
+    if first == stop:
+        return None
+    found = np.zeros(end_ns.size, np.int64)
+    for part in pieces_of(stop - first, _CHUNK):
+        block = ends[first + part.start : first + part.stop]
+        found += np.bincount(np.searchsorted(end_ns, block), minlength=end_ns.size)
+    return found

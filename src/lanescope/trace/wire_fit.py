@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lanescope._core import native
 from lanescope.machine.pcie import PcieLink
 from lanescope.trace.codes import DirectionCode, FloatArray, IntArray, among
 from lanescope.trace.operations import KINDS, Operations
-from lanescope.trace.rectangles import MovedBetween, between, moved
+from lanescope.trace.rectangles import MovedBetween, moved
 from lanescope.trace.stored_columns import pieces_of, search, search_all
 from lanescope.trace.timeline import NVLINK, PCIE, Counters, Timeline
 from lanescope.trace.wire import (
@@ -415,14 +416,14 @@ def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
         end, known = counters.end_ns[part], counters.known[part]
         low = max(int(np.searchsorted(edges, end[0], "right")) - 1, 0)
         high = int(np.searchsorted(edges, end[-1], "left")) + 1
-        near = np.clip(edges[low:high], end[0], end[-1])
-        lasted = np.diff(end, prepend=end[:1])
-        own = lasted if counters.own is None else np.where(counters.own[part], lasted, 0)
-        columns = [counters.rx_bytes[part], counters.tx_bytes[part], lasted, own]
-        if not known.all():
-            columns = [np.where(known, column, 0) for column in columns]
-        samples = known.astype(np.int64)
-        found[:, low : high - 1] += between(end, [*columns, samples], near)
+        found[:, low : high - 1] += native.count_between(
+            end,
+            counters.rx_bytes[part],
+            counters.tx_bytes[part],
+            known,
+            None if counters.own is None else counters.own[part],
+            edges[low:high],
+        )
     return found
 
 

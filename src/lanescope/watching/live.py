@@ -125,7 +125,7 @@ class LiveLink:
         ends = numbers + times
         begins = np.maximum(numbers, ends[-1] - shown)
         widths = np.maximum(ends - begins, 0)
-        rows = np.repeat(rows, widths, axis=1)
+        rows = np.repeat(rows.T, widths, axis=1)
         within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
         numbers = np.repeat(begins, widths) + within
         known = rows[2] >= LEAST_KNOWN * self.peak_window_ns
