@@ -24,7 +24,7 @@ from lanescope.trace.limits import (
 )
 from lanescope.trace.operations import Operations
 from lanescope.trace.rates import RateMeter, Rates
-from lanescope.trace.rectangles import bytes_in_known, rectangle_pieces
+from lanescope.trace.rectangles import KnownTime, bytes_in_known, rectangle_pieces
 from lanescope.trace.summary import DirectionSummary
 from lanescope.trace.timeline import NVLINK, Counters, Timeline, best_counters
 from lanescope.trace.windows import NVLINK_WINDOWS_NS, window_text
@@ -151,16 +151,17 @@ def _directions(
         source = (
             f"{counters.source} of NVLink, {window_text(counters.interval_ns)}; {PAYLOAD.source}"
         )
+    known = KnownTime.of(counters) if counted and traced and counters is not None else None
     basis = "counters" if counted else "trace" if traced else None
     both = [None if meter is None else meter.rates() for meter in (counted, traced)]
     directions = []
     for i, direction in enumerate(NVLINK_DIRECTIONS):
         rates = [None if pair is None else pair[i] for pair in both]
         count, trace = (None if r is None else r.payload_bytes for r in rates)
-        rest = _unattributed(count, own[i], counters) if traced else None
-        crossed = None
-        if counted and traced and counters is not None:
-            crossed = crossed_nvlink(own[i], counters, timeline)
+        rest = crossed = None
+        if known is not None and count is not None and counters is not None:
+            rest = _unattributed(count, own[i], known)
+            crossed = crossed_nvlink(own[i], counters, timeline, known)
         shown: Rates | None = rates[0] or rates[1]
         directions.append(
             DirectionSummary(
@@ -186,16 +187,14 @@ def _meter(
     return RateMeter(span, interval_ns, limits_gbs, resolution=0.0, windows_ns=NVLINK_WINDOWS_NS)
 
 
-def _unattributed(
-    counted: float | None, own: Operations, counters: Counters | None
-) -> float | None:
-    if counted is None or counters is None:
-        return None
-    rest = counted - bytes_in_known(own, counters)
+def _unattributed(counted: float, own: Operations, known: KnownTime) -> float:
+    rest = counted - bytes_in_known(own, known)
     return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
 
 
-def crossed_nvlink(operations: Operations, counters: Counters, timeline: Timeline) -> float:
+def crossed_nvlink(
+    operations: Operations, counters: Counters, timeline: Timeline, known: KnownTime
+) -> float:
     """Return the bytes of copies among some operations, between memory of GPUs, that crossed.
 
     Parameters
@@ -203,10 +202,12 @@ def crossed_nvlink(operations: Operations, counters: Counters, timeline: Timelin
     operations
         One direction of a GPU's; managed memory may not have moved.
     """
-    return _crossed(operations, counters, timeline, _DEVICE, _DEVICE)
+    return _crossed(operations, counters, timeline, known, _DEVICE, _DEVICE)
 
 
-def crossed_pcie(counters: Counters, timeline: Timeline) -> tuple[float, float]:
+def crossed_pcie(
+    counters: Counters, timeline: Timeline, known: KnownTime
+) -> tuple[float, float]:
     """Return what copies between the host's memory and a GPU's own brought it, and took from it."""
     columns = ("bytes", "what", "source_kind", "destination_kind")
     gpu = counters.gpu
@@ -215,8 +216,8 @@ def crossed_pcie(counters: Counters, timeline: Timeline) -> tuple[float, float]:
         for direction in (DirectionCode.H2D, DirectionCode.D2H)
     )
     return (
-        _crossed(down, counters, timeline, _HOST, _DEVICE),
-        _crossed(up, counters, timeline, _DEVICE, _HOST),
+        _crossed(down, counters, timeline, known, _HOST, _DEVICE),
+        _crossed(up, counters, timeline, known, _DEVICE, _HOST),
     )
 
 
@@ -229,6 +230,7 @@ def _crossed(
     operations: Operations,
     counters: Counters,
     timeline: Timeline,
+    known: KnownTime,
     source: tuple[MemoryKind, ...],
     destination: tuple[MemoryKind, ...],
 ) -> float:
@@ -237,9 +239,11 @@ def _crossed(
     Near to time of which counters know nothing none does, nor shortly before it where a copy may
     have been made a while after its call.
     """
-    begins, ends = _unknown(counters)
+    never = np.iinfo(np.int64).max
+    begins = np.concatenate(([0], known.edges_ns[1::2]))  # of what is not known
+    ends = np.concatenate((known.edges_ns[::2], [never]))
     if _outlasts(counters, timeline):
-        begins[-1] = ends[-1]
+        begins[-1] = never
     edge = max(_EDGE_NS, 2 * counters.interval_ns)
     late = _CALLED_NS if timeline.has_call_times else 0
     total = 0.0
@@ -259,18 +263,6 @@ def _outlasts(counters: Counters, timeline: Timeline) -> bool:
         process.complete and process.end_ns is not None and process.end_ns <= last_ns
         for process in timeline.processes
     )
-
-
-def _unknown(counters: Counters) -> tuple[IntArray, IntArray]:
-    """Return when nothing is known: begins and ends, ascending; the last has no end."""
-    begins, ends = [np.array([0])], [counters.end_ns[:1]]
-    for part, starts in counters.pieces():
-        unknown = ~counters.known[part]
-        begins.append(starts[unknown])
-        ends.append(counters.end_ns[part][unknown])
-    begins.append(counters.end_ns[-1:])
-    ends.append(np.array([np.iinfo(np.int64).max]))
-    return np.concatenate(begins), np.concatenate(ends)
 
 
 def missing_share(one: DirectionSummary, most: float) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -163,20 +164,34 @@ class RateMeter:
         )
 
 
+class TakesPayload(Protocol):
+    """Something that is fed the payload of records in order."""
+
+    def add(self, end_ns: IntArray, payload: FloatArray, /) -> None:
+        """Take records that follow those before, as `payload_records` yields them."""
+
+
 def counter_rates(
     counters: Counters,
     model: WireModel,
     span_ns: tuple[int, int],
     limits_gbs: tuple[float | None, float | None] = (None, None),
     operations: Operations | None = None,
+    others: Sequence[TakesPayload] = (),
 ) -> tuple[Rates, Rates]:
-    """Return what counters tell of both directions (h2d, d2h) of their GPU's link."""
+    """Return what counters tell of both directions (h2d, d2h) of their GPU's link.
+
+    `others` take the same payload: records of long watches are read from the disk.
+    """
     ends, resolution = None, RESOLUTION
     if operations is not None and len(operations):
         resolution = TRACED_RESOLUTION
         ends = ends_of_copies(operations, counters.gpu)
     meter = RateMeter(span_ns, counters.interval_ns, limits_gbs, resolution)
-    meter.add_counters(counters, model, ends)
+    for end_ns, payload in payload_records(counters, model, None, ends):
+        meter.add(end_ns, payload)
+        for other in others:
+            other.add(end_ns, payload)
     return meter.rates()
 
 
@@ -237,10 +252,8 @@ class Unexplained:
     beside_kernels: float
 
 
-def unexplained(
-    counters: Counters, model: WireModel, operations: Operations, direction: int
-) -> Unexplained | None:
-    """Return when the unexplained bytes crossed; None without a copy of this GPU.
+class UnexplainedMeter:
+    """Adds up what no copy or migration explains of both directions, fed payload in order.
 
     Records of counters count with an even rate, so that an edge of a kernel within a record is
     known to that record only.
@@ -249,29 +262,51 @@ def unexplained(
     ----------
     operations
         Of any GPUs.
-    direction
-        0 h2d, 1 d2h.
     """
-    gpu = counters.gpu
-    moves = operations.where(lambda o: o.moves, device=gpu)
-    if not len(moves) or len(counters) < 2:
-        return None
-    explained = moved(operations, gpu, (DirectionCode.H2D, DirectionCode.D2H)[direction])
-    begin = int(moves.start_ns[0])
-    first = int(np.clip(begin, counters.end_ns[0], counters.end_ns[-1]))
-    before = np.array([counters.end_ns[0], first])
-    kernels = operations.where(lambda o: o.is_kernel & (o.end_ns > first), device=gpu)
-    parts = _kernels_alone(kernels, moves, begin)
-    until, alone = next(parts, (LATEST_NS, before[:0]))
-    sums = np.zeros(2)
-    ends = ends_of_copies(operations, gpu)
-    for end_ns, rest in _rests(counters, model, ends, explained, direction):
-        sums[0] += _within(end_ns, rest, before)
-        sums[1] += _within(end_ns, rest, alone)
-        while until < end_ns[-1]:
-            until, alone = next(parts, (LATEST_NS, before[:0]))
-            sums[1] += _within(end_ns, rest, alone)
-    return Unexplained(max(float(sums[0]), 0.0), max(float(sums[1]), 0.0))
+
+    def __init__(self, counters: Counters, operations: Operations) -> None:
+        gpu = counters.gpu
+        moves = operations.where(lambda o: o.moves, device=gpu)
+        self._tells = len(moves) > 0 and len(counters) > 1
+        if not self._tells:
+            return
+        self._rests = [_Rests(counters, operations, direction) for direction in (0, 1)]
+        begin = int(moves.start_ns[0])
+        first = int(np.clip(begin, counters.end_ns[0], counters.end_ns[-1]))
+        self._before = np.array([counters.end_ns[0], first])
+        kernels = operations.where(lambda o: o.is_kernel & (o.end_ns > first), device=gpu)
+        self._parts = _kernels_alone(kernels, moves, begin)
+        self._until, self._alone = next(self._parts, (LATEST_NS, self._before[:0]))
+        self._sums = np.zeros((2, 2))
+
+    def add(self, end_ns: IntArray, payload: FloatArray) -> None:
+        """Add records that follow those before, as `payload_records` yields them."""
+        if not self._tells:
+            return
+        both = [rests.of(end_ns, payload) for rests in self._rests]
+        edges, rests = both[0][0], [rest for _, rest in both]
+        self._sums[0] += _within(edges, rests, self._before)
+        self._sums[1] += _within(edges, rests, self._alone)
+        while self._until < edges[-1]:
+            self._until, self._alone = next(self._parts, (LATEST_NS, self._before[:0]))
+            self._sums[1] += _within(edges, rests, self._alone)
+
+    def found(self) -> tuple[Unexplained, Unexplained] | None:
+        """Return when the unexplained bytes crossed, h2d and d2h; None without a copy of the GPU."""
+        if not self._tells:
+            return None
+        down, up = np.maximum(self._sums, 0.0).T.tolist()
+        return Unexplained(*down), Unexplained(*up)
+
+
+def unexplained(
+    counters: Counters, model: WireModel, operations: Operations
+) -> tuple[Unexplained, Unexplained] | None:
+    """Return what `UnexplainedMeter` finds of all records, from which all copies are taken."""
+    meter, ends = UnexplainedMeter(counters, operations), ends_of_copies(operations, counters.gpu)
+    for records in payload_records(counters, model, None, ends):
+        meter.add(*records)
+    return meter.found()
 
 
 def unexplained_within(
@@ -290,39 +325,52 @@ def unexplained_within(
     """
     if len(counters) < 2:
         return 0.0
-    explained = moved(operations, counters.gpu, (DirectionCode.H2D, DirectionCode.D2H)[direction])
-    ends = ends_of_copies(operations, counters.gpu)
+    rests, ends = _Rests(counters, operations, direction), ends_of_copies(operations, counters.gpu)
     found = 0.0
-    for end_ns, rest in _rests(counters, model, ends, explained, direction):
-        found += _within(end_ns, rest, spans_ns)
+    for records in payload_records(counters, model, None, ends):
+        edges, rest = rests.of(*records)
+        found += float(_within(edges, [rest], spans_ns)[0])
     return max(found, 0.0)
 
 
-def _within(end_ns: IntArray, values: FloatArray, edges: IntArray) -> float:
-    """Return what falls between each first edge and the one after it; the first record is none."""
+def _within(end_ns: IntArray, columns: Sequence[FloatArray], edges: IntArray) -> FloatArray:
+    """Return what falls between each first edge and the one after it; the first record is none.
+
+    A sum for each column.
+    """
     first = int(np.searchsorted(edges, end_ns[0])) // 2 * 2
     last = (int(np.searchsorted(edges, end_ns[-1])) + 1) // 2 * 2
     if last <= first:
-        return 0.0
+        return np.zeros(len(columns))
     inside = np.clip(edges[first:last], end_ns[0], end_ns[-1])
-    return float(between(end_ns, [values], inside)[0, ::2].sum())
+    sums: FloatArray = between(end_ns, columns, inside)[:, ::2].sum(axis=1)
+    return sums
 
 
-def _rests(
-    counters: Counters, model: WireModel, ends: IntArray, explained: Operations, direction: int
-) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Yield ends of records, some at a time, and their payload without what operations explain.
+class _Rests:
+    """Payload of one direction without what operations explain, some records at a time.
 
-    The first of each is the last of those before, so that all but it have a start. Where nothing
-    is known, it is 0.
+    Where nothing is known, it is 0.
     """
-    moved = MovedBetween(explained, (int(counters.end_ns[0]), int(counters.end_ns[-1])))
-    done, before = 0, counters.end_ns[:1]
-    for end_ns, found in payload_records(counters, model, None, ends):
-        edges = np.concatenate((before, end_ns))
-        known = counters.known[done : done + end_ns.size]
-        yield edges, np.append(0.0, np.where(known, found[:, direction] - moved.take(edges), 0.0))
-        done, before = done + end_ns.size, end_ns[-1:]
+
+    def __init__(self, counters: Counters, operations: Operations, direction: int) -> None:
+        code = (DirectionCode.H2D, DirectionCode.D2H)[direction]
+        span = int(counters.end_ns[0]), int(counters.end_ns[-1])
+        self._moved = MovedBetween(moved(operations, counters.gpu, code), span)
+        self._direction, self._before = direction, counters.end_ns[:1]
+
+    def of(self, end_ns: IntArray, payload: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the ends of records that follow those before, and what is left of each.
+
+        The first is the last of those before, so that all but it have a start.
+        """
+        edges = np.concatenate((self._before, end_ns))
+        rest = np.zeros(edges.size)
+        known = payload[:, 2] > 0
+        explained = self._moved.take(edges)
+        np.subtract(payload[:, self._direction], explained, out=rest[1:], where=known)
+        self._before = end_ns[-1:]
+        return edges, rest
 
 
 def _kernels_alone(

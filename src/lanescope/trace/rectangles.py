@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -46,7 +46,7 @@ def union(start_ns: IntArray, end_ns: IntArray) -> tuple[IntArray, IntArray]:
     return start[first], end[last]
 
 
-#: Records, and operations, that are worked on at once.
+#: Operations that are worked on at once.
 _CHUNK = 1 << 18
 
 
@@ -197,20 +197,52 @@ class MovedBetween:
             self._sums = np.concatenate((self._sums[-1:], sums))
 
 
-def bytes_in_known(operations: Operations, counters: Counters) -> float:
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownTime:
+    """When counters knew something.
+
+    Attributes
+    ----------
+    edges_ns
+        Begins and ends in turn, ascending, nanoseconds since 1970; the last end is the counters'.
+    """
+
+    edges_ns: IntArray
+
+    @classmethod
+    def of(cls, counters: Counters) -> KnownTime:
+        """Return that of counters with a record at least."""
+        unknown = [counters.end_ns[:1]]
+        for part in pieces_of(len(counters)):
+            known = counters.known[part]
+            if known.all():
+                continue
+            rows = np.flatnonzero(~known)
+            ends = counters.end_ns[part]
+            before = counters.end_ns[max(part.start - 1, 0) : part.start or 1]
+            starts = np.concatenate((before, ends[:-1]))[rows]
+            spans = np.stack((starts, ends[rows]), axis=1).ravel()
+            apart = np.append(spans[1:-1:2] != spans[2::2], True)  # else one begins as one ends
+            kept = np.ones(spans.size, np.bool_)
+            kept[1::2], kept[2::2] = apart, apart[:-1]
+            unknown.append(spans[kept])
+        return cls(np.concatenate((*unknown, counters.end_ns[-1:])))
+
+    def total(self, times: IntArray, sums: FloatArray) -> float:
+        """Return how much of something that grows from time to time does so in known time."""
+        first = int(np.searchsorted(self.edges_ns, times[0])) // 2 * 2
+        last = (int(np.searchsorted(self.edges_ns, times[-1])) + 1) // 2 * 2
+        inside = np.clip(self.edges_ns[first:last], times[0], times[-1])
+        return float(np.diff(native.interpolate(inside, times, sums))[::2].sum())
+
+
+def bytes_in_known(operations: Operations, known: KnownTime) -> float:
     """Return the bytes of operations, ordered by start, in the time that counters know."""
-    if not len(operations) or len(counters) < 2:
+    if not len(operations):
         return 0.0
-    total, begin_ns = 0.0, int(operations.start_ns[0])
-    for times, columns in _parts([operations], (begin_ns, begin_ns)):
-        sums = np.cumsum(columns[:, 0])
-        first = max(search(counters.end_ns, int(times[0]), "right") - 1, 0)
-        last = min(search(counters.end_ns, int(times[-1]), "left") + 1, len(counters))
-        for begin in range(first, last - 1, _CHUNK):
-            part = slice(begin, min(begin + _CHUNK + 1, last))
-            moved = np.diff(native.interpolate(counters.end_ns[part], times, sums))
-            total += float(moved[counters.known[part][1:]].sum())
-    return total
+    begin_ns = int(operations.start_ns[0])
+    parts = _parts([operations], (begin_ns, begin_ns))
+    return sum(known.total(times, np.cumsum(columns[:, 0])) for times, columns in parts)
 
 
 def between(

@@ -16,6 +16,7 @@ from lanescope.trace.nvlink_rates import crossed_pcie, nvlink_directions, nvlink
 from lanescope.trace.probe import probe_notes, probed_directions
 from lanescope.trace.rates import (
     Rates,
+    UnexplainedMeter,
     counter_rates,
     operation_rates,
     split_text,
@@ -24,7 +25,7 @@ from lanescope.trace.rates import (
     without_slow,
     without_windows,
 )
-from lanescope.trace.rectangles import bytes_in_known
+from lanescope.trace.rectangles import KnownTime, bytes_in_known
 from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary, managed_directions
 from lanescope.trace.time_checks import impossible_note, no_room_note
 from lanescope.trace.timeline import (
@@ -37,7 +38,7 @@ from lanescope.trace.timeline import (
 )
 from lanescope.trace.windows import window_text
 from lanescope.trace.wire import RESOLUTION, WireModel
-from lanescope.trace.wire_fit import align, model_of, slow_bytes
+from lanescope.trace.wire_fit import Aligner, Alignment, model_of, slow_bytes
 from lanescope.units.sizes import binary_text
 
 #: Sources whose samples show single transfers.
@@ -153,27 +154,26 @@ def summarise(
     gpus = timeline.operations.values("device", lambda o: o.moves)
     gpus |= {counters.gpu for counters in timeline.over(PCIE)}
     chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
-    directions = tuple(
-        direction
-        for gpu, counters in chosen.items()
-        for direction in _directions(timeline, gpu, counters, machine, ceilings)
-    )
-    aligned = tuple(
-        (gpu, align(counters, timeline.timed_operations))
-        for gpu, counters in chosen.items()
-        if counters is not None and _traced(timeline)
-    )
+    directions: list[DirectionSummary] = []
+    aligned: list[tuple[int, Alignment | None]] = []
+    for gpu, counters in chosen.items():
+        aligner = None
+        if counters is not None and _traced(timeline):
+            aligner = Aligner(counters, timeline.timed_operations)
+        directions += _directions(timeline, gpu, counters, aligner, machine, ceilings)
+        if aligner is not None:
+            aligned.append((gpu, aligner.found()))
     probed = probed_directions(timeline.probes)
     nvlinks = nvlink_directions(timeline, machine, ceilings)
     notes = _notes(timeline, directions, nvlinks) + nvlink_notes(nvlinks, machine)
     return Summary(
         timeline.seconds,
-        directions,
+        tuple(directions),
         copy_groups(timeline.operations),
         attribution(timeline.operations, timeline.processes, timeline.ranges),
         _losses(timeline, directions, nvlinks, [c for c in chosen.values() if c is not None]),
         _costs(timeline),
-        aligned,
+        tuple(aligned),
         notes + probe_notes(probed, counted=bool(timeline.over(PCIE))),
         probed,
         nvlinks,
@@ -208,6 +208,7 @@ def _directions(
     timeline: Timeline,
     gpu: int,
     counters: Counters | None,
+    aligner: Aligner | None,
     machine: Machine | None,
     ceilings: Ceilings | None,
 ) -> list[DirectionSummary]:
@@ -217,7 +218,10 @@ def _directions(
     counted: tuple[Rates, Rates] | None = None
     traced: tuple[Rates, Rates] | None = None
     source = "neither counted nor traced"
-    model = None
+    model = rests = splits = known = None
+    # when a probe's own bytes crossed is not taken off there: they are no program's start
+    probing = any(probe.gpu == gpu for probe in timeline.probes)
+    whole = not timeline.untraced_spans_ns.size and not probing
     if _traced(timeline):
         traced = operation_rates(timeline.operations, gpu, span, gbs)
         source = "traced copies, each with an even rate"
@@ -227,28 +231,30 @@ def _directions(
     if counters is not None and counters.known.any():
         link = next((ln.pcie for ln in pcie_links(machine, gpu)), None) if machine else None
         model = model_of(timeline, counters, link)
-        counted = counter_rates(counters, model, span, gbs, timeline.timed_operations)
+        timed = timeline.timed_operations
+        # one reading of the records does where both take the same copies' commands off
+        if traced and whole and timed is timeline.operations:
+            rests = UnexplainedMeter(counters, timed)
+        others = [one for one in (aligner, rests) if one is not None]
+        counted = counter_rates(counters, model, span, gbs, timed, others)
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
     basis = "counters" if counted else "trace" if traced else None
     slow = (0.0, 0.0)
-    if counted and counters is not None and model is not None and traced:
-        slow = _slow(timeline, counters, model, counted)
+    if counted and traced and counters is not None:
+        known = KnownTime.of(counters)
+    if counted and counters is not None and model is not None and known:
+        slow = _slow(timeline, counters, model, known, counted)
         counted = without_slow(counted[0], slow[0]), without_slow(counted[1], slow[1])
-    crossed = crossed_pcie(counters, timeline) if counted and traced and counters else None
+    crossed = crossed_pcie(counters, timeline, known) if known and counters else None
     directions = []
     for i, direction in enumerate(DIRECTIONS):
-        known = counted and traced and counters
         count, trace = (r[i].payload_bytes if r else None for r in (counted, traced))
         missing = _untraced(timeline, counters, model, i) if known else None
-        rest = _unattributed(count, timeline, counters, i, missing or 0.0) if known else None
+        rest = _unattributed(count, timeline, known, gpu, i, missing or 0.0) if known else None
         both = counted or traced
         rates = both[i] if both else None
-        split = None
-        # when a probe's own bytes crossed is not taken off there: they are no program's start
-        probing = any(probe.gpu == gpu for probe in timeline.probes)
-        whole = missing is None and not probing
-        if rest and counters is not None and model is not None and whole:
-            split = unexplained(counters, model, timeline.operations, i)
+        if rest and counters is not None and model is not None and whole and splits is None:
+            splits = rests.found() if rests else unexplained(counters, model, timeline.operations)
         directions.append(
             DirectionSummary(
                 gpu,
@@ -260,7 +266,7 @@ def _directions(
                 trace,
                 rest,
                 limits[i],
-                split,
+                splits[i] if rest and splits else None,
                 slow[i],
                 missing,
                 None if crossed is None else crossed[i],
@@ -280,40 +286,43 @@ def _untraced(
 
 
 def _slow(
-    timeline: Timeline, counters: Counters, model: WireModel, counted: tuple[Rates, Rates]
+    timeline: Timeline,
+    counters: Counters,
+    model: WireModel,
+    known: KnownTime,
+    counted: tuple[Rates, Rates],
 ) -> tuple[float, float]:
     """Return how much of each direction was slow and is no copy's that the program called for."""
     slow = slow_bytes(counters, model)
     rests = (
-        (rates.payload_bytes or 0.0) - _explained(timeline, counters, i)
+        (rates.payload_bytes or 0.0) - _explained(timeline, known, counters.gpu, i)
         for i, rates in enumerate(counted)
     )
     h2d, d2h = (min(one, max(rest, 0.0)) for one, rest in zip(slow, rests, strict=True))
     return h2d, d2h
 
 
-def _explained(timeline: Timeline, counters: Counters, direction: int) -> float:
+def _explained(timeline: Timeline, known: KnownTime, gpu: int, direction: int) -> float:
     """Return the bytes of copies and probes in one direction in the time that counters know."""
     code = (DirectionCode.H2D, DirectionCode.D2H)[direction]
-    gpu = counters.gpu
     own = timeline.operations.where(lambda o: o.direction == code, "bytes", device=gpu)
     probes = (probe.one_direction(direction) for probe in timeline.probes if probe.gpu == gpu)
-    probed = sum(
-        probe.bytes_between(int(counters.end_ns[0]), int(counters.end_ns[-1])) for probe in probes
-    )
-    return bytes_in_known(own, counters) + probed
+    begin_ns, end_ns = known.edges_ns[[0, -1]].tolist()
+    probed = sum(probe.bytes_between(begin_ns, end_ns) for probe in probes)
+    return bytes_in_known(own, known) + probed
 
 
 def _unattributed(
     counted: float | None,
     timeline: Timeline,
-    counters: Counters | None,
+    known: KnownTime,
+    gpu: int,
     direction: int,
     untraced: float,
 ) -> float | None:
-    if counted is None or counters is None:
+    if counted is None:
         return None
-    rest = counted - _explained(timeline, counters, direction) - untraced
+    rest = counted - _explained(timeline, known, gpu, direction) - untraced
     return rest if rest > max(RESOLUTION * counted, _LEAST_UNATTRIBUTED) else 0.0
 
 
@@ -353,8 +362,8 @@ def _missing_trace(process: Process, timeline: Timeline) -> str:
 
 def _losses(
     timeline: Timeline,
-    directions: tuple[DirectionSummary, ...],
-    nvlinks: tuple[DirectionSummary, ...],
+    directions: Sequence[DirectionSummary],
+    nvlinks: Sequence[DirectionSummary],
     chosen: Sequence[Counters],
 ) -> Losses:
     unknown, before = _unknown_seconds(timeline, directions), _before_seconds(timeline, chosen)
@@ -372,7 +381,7 @@ def _losses(
     )
 
 
-def _unknown_seconds(timeline: Timeline, directions: tuple[DirectionSummary, ...]) -> float | None:
+def _unknown_seconds(timeline: Timeline, directions: Sequence[DirectionSummary]) -> float | None:
     counted = [w.rates.known_seconds for w in directions if w.told == "counters" and w.rates]
     return max(timeline.seconds - min(counted), 0.0) if counted else None
 
@@ -384,8 +393,8 @@ def _before_seconds(timeline: Timeline, chosen: Sequence[Counters]) -> float | N
 
 def _notes(
     timeline: Timeline,
-    directions: tuple[DirectionSummary, ...],
-    nvlinks: tuple[DirectionSummary, ...],
+    directions: Sequence[DirectionSummary],
+    nvlinks: Sequence[DirectionSummary],
 ) -> tuple[str, ...]:
     notes = [*timeline.damage]
     notes += [impossible_note(timeline.impossible)] if timeline.impossible else []

@@ -54,6 +54,8 @@ QUIET_BYTES_PER_SECOND = 30e6
 QUIET_WINDOWS = 20
 #: Records and windows (41 s) that are worked on at once.
 _CHUNK = 1 << 18
+#: Records that copies are compared with at once.
+_HELD = 1 << 17
 _BLOCK = 1 << 12
 #: So many blocks are held: those of 44 minutes, 12 MB.
 _MOST_BLOCKS = 64
@@ -117,19 +119,88 @@ def align(counters: Counters, operations: Operations) -> Alignment | None:
 
     Only counters of PCIe can be: what crosses NVLink is no copy of the host.
     """
-    if counters.link != PCIE:
+    return Aligner(counters, operations).found()
+
+
+class Aligner:
+    """Does what `align` does while something else reads the records."""
+
+    def __init__(self, counters: Counters, operations: Operations) -> None:
+        self._counters, self._read = counters, 0
+        self._guard = GUARD_SAMPLES * counters.interval_ns // 2
+        self._copies: Iterator[_OneCopy] = iter(())
+        if counters.link == PCIE and len(counters) > 1:
+            own = operations.where(lambda o: o.moves, *KINDS, device=counters.gpu)
+            self._copies = _one_by_one(alone(own, counters.interval_ns))
+        self._next = next(self._copies, None)
+        self._held, self._held_from = counters.rows(slice(0, 0)), 0
+        self._edges: list[tuple[float, float]] = []
+        self._directions: list[int] = []
+
+    def add(self, end_ns: IntArray, _: FloatArray) -> None:
+        """Take the copies up to the end of records, which follow those before."""
+        self._read += end_ns.size
+        self._go_on(int(end_ns[-1]))
+
+    def found(self) -> Alignment | None:
+        """Return what all copies tell."""
+        self._read = len(self._counters)
+        self._go_on(None)
+        return _alignment(np.array(self._edges), np.array(self._directions))
+
+    def _go_on(self, until_ns: int | None) -> None:
+        while self._next is not None:
+            start_ns, end_ns, direction = self._next
+            if until_ns is not None and end_ns + self._guard >= until_ns:
+                return
+            if (edges := self._edges_of(start_ns, end_ns, direction)) is not None:
+                self._edges.append(edges)
+                self._directions.append(direction)
+            self._next = next(self._copies, None)
+
+    def _edges_of(self, start_ns: int, end_ns: int, direction: int) -> tuple[float, float] | None:
+        """Return burst start - copy start, and burst end - copy end, in nanoseconds."""
+        begin_ns, until_ns = start_ns - self._guard, end_ns + self._guard
+        held = self._holding(begin_ns, until_ns)
+        first = int(np.searchsorted(held.end_ns, begin_ns, "right"))
+        last = min(int(np.searchsorted(held.end_ns, until_ns)) + 1, len(held))
+        part = slice(first, last)
+        if last - first < LEAST_SAMPLES or not held.known[part].all():
+            return None
+        wire = held.rx_bytes if direction == DirectionCode.H2D else held.tx_bytes
+        ends = held.end_ns[part]
+        starts = np.concatenate((held.end_ns[max(first - 1, 0) : max(first, 1)], ends[:-1]))
+        lasted = (ends - starts).astype(np.float64)
+        burst = _burst(starts - start_ns, lasted, wire[part].astype(np.float64))
+        return None if burst is None else (burst[0], burst[1] - float(end_ns - start_ns))
+
+    def _holding(self, begin_ns: int, until_ns: int) -> Counters:
+        """Return records in memory among which are all from before a time until after another."""
+        held, count = self._held, len(self._counters)
+        stop = self._held_from + len(held)
+        if not len(held) or (held.end_ns[-1] < until_ns and stop < count):
+            first = search(self._counters.end_ns, begin_ns, "right")
+            last = min(search(self._counters.end_ns, until_ns) + 1, count)
+            self._held_from = max(first - 1, 0)
+            stop = max(last, min(first + _HELD, self._read))
+            self._held = held = self._counters.rows(slice(self._held_from, stop))
+        return held
+
+
+#: Start and end of a copy, and its direction.
+_OneCopy = tuple[int, int, int]
+
+
+def _one_by_one(copies: Iterator[Operations]) -> Iterator[_OneCopy]:
+    for some in copies:
+        columns = (some.start_ns, some.end_ns, some.direction)
+        yield from zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _alignment(found: FloatArray, directions: IntArray) -> Alignment | None:
+    """Return what edges say, of each copy begin and end; None of fewer than ten."""
+    if len(found) < LEAST_COPIES:
         return None
-    own = operations.where(lambda o: o.moves, *KINDS, device=counters.gpu)
-    if not len(own) or len(counters) < 2:
-        return None
-    copies = alone(own, counters.interval_ns)
-    edges = [edge for piece in copies for edge in _edges(counters, piece)]
-    if len(edges) < LEAST_COPIES:
-        return None
-    found, directions = (
-        np.array([edge for edge, _ in edges]),
-        np.array([direction for _, direction in edges]),
-    )
     # starts are late and ends early by what packets take: neither is the clock
     offset = -float(np.median(found.mean(axis=1)))
     found += offset
@@ -141,7 +212,7 @@ def align(counters: Counters, operations: Operations) -> Alignment | None:
             delays.append(EdgeDelay(direction.label, float(begin), float(end)))
             found[mine] -= (begin, end)
     residual = float(np.quantile(np.abs(found), 0.99))
-    return Alignment(offset, residual, len(edges), tuple(delays))
+    return Alignment(offset, residual, len(found), tuple(delays))
 
 
 def alone(own: Operations, interval_ns: int) -> Iterator[Operations]:
@@ -170,26 +241,6 @@ def _alone(own: Operations, interval_ns: int) -> Iterator[tuple[Operations, IntA
         free = (start - reached[:-1] > guard) & (after - end > guard)
         yield piece, np.flatnonzero(long & direction & free)
         latest = reached[-1:]
-
-
-def _edges(
-    counters: Counters, copies: Operations
-) -> Iterator[tuple[tuple[float, float], DirectionCode]]:
-    """Yield (burst start - copy start, burst end - copy end) in nanoseconds, and the direction."""
-    guard = GUARD_SAMPLES * counters.interval_ns // 2
-    for start, end, direction in zip(copies.start_ns, copies.end_ns, copies.direction, strict=True):
-        first = search(counters.end_ns, int(start) - guard, "right")
-        last = min(search(counters.end_ns, int(end) + guard, "left") + 1, len(counters))
-        part = slice(first, last)
-        if last - first < LEAST_SAMPLES or not counters.known[part].all():
-            continue
-        wire = counters.rx_bytes if direction == DirectionCode.H2D else counters.tx_bytes
-        ends = counters.end_ns[part]
-        starts = np.concatenate((counters.end_ns[max(first - 1, 0) : max(first, 1)], ends[:-1]))
-        lasted = (ends - starts).astype(np.float64)
-        burst = _burst(starts - start, lasted, wire[part].astype(np.float64))
-        if burst is not None:
-            yield (burst[0], burst[1] - float(end - start)), DirectionCode(direction)
 
 
 def _burst(
