@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lanescope.trace import rectangles
 from lanescope.trace.rates import RateMeter, counter_rates, operation_rates
-from lanescope.trace.rectangles import KnownTime, bytes_in_known
+from lanescope.trace.rectangles import KnownMeter, bytes_in_known
 from lanescope.trace.timeline import Counters, Operations
 from lanescope.trace.wire import WireModel
 
@@ -106,7 +106,7 @@ def test_a_trace_hides_no_small_traffic_the_other_direction() -> None:
 
 
 def test_bytes_of_copies_are_those_in_known_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = KnownTime.of(counters([0] * 11, [False] + [True] * 4 + [False] * 6))
+    known = KnownMeter(counters([0] * 11, [False] + [True] * 4 + [False] * 6)).found()
     found = copies((0, 10 * MS, 1000), (6 * MS, 7 * MS, 50))
     assert bytes_in_known(found, known) == pytest.approx(400)
     monkeypatch.setattr("lanescope.trace.rectangles._CHUNK", 1)

@@ -300,7 +300,7 @@ def _read_series(
     There are no more records than the time of the watch has room for.
     """
     wanted = {**layout.records, "series": (0, 2**15)}
-    records = ParquetRecords(path, wanted, optional=(_OWN,), inner=inner)
+    records = ParquetRecords(path, wanted, optional=(_OWN,), inner=inner, ahead=True)
     several: Any = tuple[layout.told, ...]  # type: ignore[name-defined]
     series = metadata_of(records.file, path, "series", several)
     if records.rows > max(MOST_IN_MEMORY, len(series) * span_ns // _LEAST_INTERVAL_NS):

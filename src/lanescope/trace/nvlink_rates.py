@@ -24,7 +24,7 @@ from lanescope.trace.limits import (
 )
 from lanescope.trace.operations import Operations
 from lanescope.trace.rates import RateMeter, Rates
-from lanescope.trace.rectangles import KnownTime, bytes_in_known, rectangle_pieces
+from lanescope.trace.rectangles import KnownMeter, KnownTime, bytes_in_known, rectangle_pieces
 from lanescope.trace.summary import DirectionSummary
 from lanescope.trace.timeline import NVLINK, Counters, Timeline, best_counters
 from lanescope.trace.windows import NVLINK_WINDOWS_NS, window_text
@@ -151,7 +151,9 @@ def _directions(
         source = (
             f"{counters.source} of NVLink, {window_text(counters.interval_ns)}; {PAYLOAD.source}"
         )
-    known = KnownTime.of(counters) if counted and traced and counters is not None else None
+    known = None
+    if counted and traced and counters is not None:
+        known = KnownMeter(counters).found()
     basis = "counters" if counted else "trace" if traced else None
     both = [None if meter is None else meter.rates() for meter in (counted, traced)]
     directions = []

@@ -209,31 +209,42 @@ class KnownTime:
 
     edges_ns: IntArray
 
-    @classmethod
-    def of(cls, counters: Counters) -> KnownTime:
-        """Return that of counters with a record at least."""
-        unknown = [counters.end_ns[:1]]
-        for part in pieces_of(len(counters)):
-            known = counters.known[part]
-            if known.all():
-                continue
-            rows = np.flatnonzero(~known)
-            ends = counters.end_ns[part]
-            before = counters.end_ns[max(part.start - 1, 0) : part.start or 1]
-            starts = np.concatenate((before, ends[:-1]))[rows]
-            spans = np.stack((starts, ends[rows]), axis=1).ravel()
-            apart = np.append(spans[1:-1:2] != spans[2::2], True)  # else one begins as one ends
-            kept = np.ones(spans.size, np.bool_)
-            kept[1::2], kept[2::2] = apart, apart[:-1]
-            unknown.append(spans[kept])
-        return cls(np.concatenate((*unknown, counters.end_ns[-1:])))
-
     def total(self, times: IntArray, sums: FloatArray) -> float:
         """Return how much of something that grows from time to time does so in known time."""
         first = int(np.searchsorted(self.edges_ns, times[0])) // 2 * 2
         last = (int(np.searchsorted(self.edges_ns, times[-1])) + 1) // 2 * 2
         inside = np.clip(self.edges_ns[first:last], times[0], times[-1])
         return float(np.diff(native.interpolate(inside, times, sums))[::2].sum())
+
+
+class KnownMeter:
+    """Finds when counters knew something while something else reads the records."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters, self._read = counters, 0
+        self._found = [counters.end_ns[:1]]
+
+    def add(self, end_ns: IntArray, _: FloatArray | None = None) -> None:
+        """Take records that follow those before."""
+        begin, self._read = self._read, self._read + end_ns.size
+        known = self._counters.known[begin : self._read]
+        if known.all():
+            return
+        rows = np.flatnonzero(~known)
+        before = self._counters.end_ns[max(begin - 1, 0) : max(begin, 1)]
+        starts = np.concatenate((before, end_ns[:-1]))[rows]
+        spans = np.stack((starts, end_ns[rows]), axis=1).ravel()
+        apart = np.append(spans[1:-1:2] != spans[2::2], True)  # else one begins as one ends
+        kept = np.ones(spans.size, np.bool_)
+        kept[1::2], kept[2::2] = apart, apart[:-1]
+        self._found.append(spans[kept])
+
+    def found(self) -> KnownTime:
+        """Return the known time of all records."""
+        for part in pieces_of(len(self._counters)):
+            if part.stop > self._read:
+                self.add(self._counters.end_ns[max(part.start, self._read) : part.stop])
+        return KnownTime(np.concatenate((*self._found, self._counters.end_ns[-1:])))
 
 
 def bytes_in_known(operations: Operations, known: KnownTime) -> float:

@@ -13,10 +13,12 @@ import dataclasses
 import errno
 import os
 import tempfile
+import threading
 import weakref
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -290,6 +292,8 @@ class ParquetRecords:
         Those that may be missing.
     inner
         How many of the path's last names lie in a run folder: see `open_file`.
+    ahead
+        Whether another thread decodes what comes next of columns that are read in order.
 
     Raises
     ------
@@ -304,8 +308,12 @@ class ParquetRecords:
         wanted: Mapping[str, Range],
         optional: Collection[str] = (),
         inner: int = 1,
+        *,
+        ahead: bool = False,
     ) -> None:
-        self._path, self._wanted = path, wanted
+        self._path, self._wanted, self._ahead = path, wanted, ahead
+        self._reading = threading.Lock()  # pyarrow's readers are for one thread at a time
+        self._coming: dict[str, tuple[int, Future[Column]]] = {}
         self.folder = folder_of(path)
         self.file = open_table(path, inner)
         types = {n: Holds.TRUTH if span is TRUTH else Holds.WHOLE for n, span in wanted.items()}
@@ -338,16 +346,27 @@ class ParquetRecords:
     def _group(self, group: int, name: str) -> Column:
         cached = self._kept.setdefault(name, OrderedDict())
         if group not in cached:
+            in_order = group - 1 in cached
             if len(cached) >= _KEPT:
                 cached.popitem(last=False)
-            cached[group] = self._checked(group, name)
+            cached[group] = self._next(group, name)
+            if self._ahead and in_order and group + 1 < self.groups:
+                self._coming[name] = group + 1, _decoder().submit(self._checked, group + 1, name)
         cached.move_to_end(group)
         return cached[group]
 
+    def _next(self, group: int, name: str) -> Column:
+        coming, found = self._coming.pop(name, (-1, None))
+        if found is None or coming != group:
+            return self._checked(group, name)
+        return found.result()
+
     def _checked(self, group: int, name: str) -> Column:
-        with table_errors(self._path):
+        with table_errors(self._path), self._reading:
             table = self.file.read_row_group(group, columns=[name], use_threads=False)
         values = values_of(table.column(0), self._path, name)
+        if values.dtype == bool:
+            return values
         low, high = self._wanted.get(name, ANY)
         if values.size and not (low <= values.min() and values.max() <= high):
             raise InputError(
@@ -355,6 +374,11 @@ class ParquetRecords:
                 "another run"
             )
         return values
+
+
+@cache
+def _decoder() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "decoder of columns")
 
 
 class SpoolRecords:

@@ -25,7 +25,7 @@ from lanescope.trace.rates import (
     without_slow,
     without_windows,
 )
-from lanescope.trace.rectangles import KnownTime, bytes_in_known
+from lanescope.trace.rectangles import KnownMeter, KnownTime, bytes_in_known
 from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary, managed_directions
 from lanescope.trace.time_checks import impossible_note, no_room_note
 from lanescope.trace.timeline import (
@@ -235,13 +235,13 @@ def _directions(
         # one reading of the records does where both take the same copies' commands off
         if traced and whole and timed is timeline.operations:
             rests = UnexplainedMeter(counters, timed)
-        others = [one for one in (aligner, rests) if one is not None]
+        knows = KnownMeter(counters) if traced else None
+        others = [one for one in (aligner, rests, knows) if one is not None]
         counted = counter_rates(counters, model, span, gbs, timed, others)
+        known = knows.found() if knows else None
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
     basis = "counters" if counted else "trace" if traced else None
     slow = (0.0, 0.0)
-    if counted and traced and counters is not None:
-        known = KnownTime.of(counters)
     if counted and counters is not None and model is not None and known:
         slow = _slow(timeline, counters, model, known, counted)
         counted = without_slow(counted[0], slow[0]), without_slow(counted[1], slow[1])
