@@ -26,6 +26,7 @@ using lanescope::watch::CounterColumns;
 using lanescope::watch::PayloadModel;
 using lanescope::watch::PayloadRow;
 using lanescope::watch::RateClasses;
+using lanescope::watch::SpooledRecord;
 using lanescope::watch::WindowRuns;
 
 namespace {
@@ -34,6 +35,8 @@ template <typename T>
 using Lent = LentArray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Whole = Lent<std::int64_t>;
 using Truth = Lent<bool>;
+using SpooledPairs =
+    LentArray<const std::uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 using Rows = LentArray<const double, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
 template <typename T, std::size_t N = 1>
 using Made = nb::ndarray<nb::numpy, T, nb::ndim<N>>;
@@ -86,6 +89,35 @@ CounterColumns columns_of(const Whole& end_ns, const Whole& rx_bytes, const Whol
   require_as_many(end_ns.size(), {rx_bytes.size(), tx_bytes.size(), known.size(),
                                   own ? own->size() : end_ns.size()});
   return {span_of(end_ns), span_of(rx_bytes), span_of(tx_bytes), span_of(known), span_of(own)};
+}
+
+template <typename T>
+struct NewColumn {
+  explicit NewColumn(std::size_t rows) : held(new T[rows]), rows(rows) {}
+  std::span<T> room() const { return {held.get(), rows}; }
+  Made<T> given() {
+    const nb::capsule owner(held.get(),
+                            [](void* gone) noexcept { delete[] static_cast<T*>(gone); });
+    return Made<T>(held.release(), {rows}, owner);
+  }
+
+  std::unique_ptr<T[]> held;
+  std::size_t rows;
+};
+
+std::tuple<Made<std::int64_t>, Made<std::int64_t>, Made<std::int64_t>, Made<bool>, Made<bool>>
+take_apart(const SpooledPairs& records, bool rx, bool tx, std::int64_t latest_ns) {
+  const std::size_t rows = records.shape(0);
+  NewColumn<std::int64_t> end_ns(rows), rx_bytes(rows), tx_bytes(rows);
+  NewColumn<bool> known(rows), own(rows);
+  {
+    const nb::gil_scoped_release released;
+    const auto* first = reinterpret_cast<const SpooledRecord*>(records.data());
+    lanescope::watch::take_apart(
+        {first, rows}, {rx, tx}, latest_ns,
+        {end_ns.room(), {rx_bytes.room(), tx_bytes.room()}, known.room(), own.room()});
+  }
+  return {end_ns.given(), rx_bytes.given(), tx_bytes.given(), known.given(), own.given()};
 }
 
 Made<double> interpolate(const Whole& at_ns, const Whole& times_ns, const Lent<double>& values) {
@@ -163,6 +195,10 @@ std::tuple<std::int64_t, Extremes, Extremes> count_rates(
 }  // namespace
 
 void bind_records(nb::module_& module) {
+  module.def(
+      "take_apart", &take_apart, "records"_a, "rx"_a, "tx"_a, "latest_ns"_a,
+      "Columns of records of a spool, each two numbers: end_ns, rx_bytes, tx_bytes, known and "
+      "own. Which directions were counted tells which records are known.");
   module.def("interpolate", &interpolate, "at_ns"_a, "times_ns"_a, "values"_a,
              "As numpy.interp, of ascending times.");
   module.def("count_between", &count_between, "end_ns"_a, "rx_bytes"_a, "tx_bytes"_a, "known"_a,

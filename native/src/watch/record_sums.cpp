@@ -47,6 +47,22 @@ std::vector<std::int64_t> run_edges(std::int64_t start_ns, Times end_ns, std::in
 
 }  // namespace
 
+void take_apart(std::span<const SpooledRecord> records, std::array<bool, 2> counted,
+                std::int64_t latest_ns, const ColumnRoom& room) {
+  constexpr std::uint64_t kOwn = 1ULL << 63U;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const auto& [end_ns, bytes] = records[i];
+    const auto end = static_cast<std::int64_t>(end_ns & ~kOwn);
+    room.end_ns[i] = end > latest_ns ? 0 : end;
+    room.own[i] = (end_ns & kOwn) != 0;
+    const bool known =
+        (!counted[0] || bytes[0] != UINT32_MAX) && (!counted[1] || bytes[1] != UINT32_MAX);
+    room.known[i] = known;
+    for (std::size_t way = 0; way < bytes.size(); ++way)
+      room.bytes[way][i] = known && bytes[way] != UINT32_MAX ? bytes[way] : 0;
+  }
+}
+
 void interpolate(Times at_ns, Times times, std::span<const double> values,
                  std::span<double> found) {
   if (times.empty()) return;

@@ -22,6 +22,24 @@ struct CounterColumns {
   std::span<const bool> known, own;
 };
 
+/// A record as it lies in a spool: see counter_spool.hpp.
+struct SpooledRecord {
+  std::uint64_t end_ns;
+  std::array<std::uint32_t, 2> bytes;  // received and sent
+};
+
+/// Room for the columns of as many records.
+struct ColumnRoom {
+  std::span<std::int64_t> end_ns;
+  std::array<std::span<std::int64_t>, 2> bytes;
+  std::span<bool> known, own;
+};
+
+/// Takes records apart. Unknown bytes are 0, and times after `latest_ns`, which cannot be; a record
+/// is known whose bytes are in each direction that was `counted`.
+void take_apart(std::span<const SpooledRecord> records, std::array<bool, 2> counted,
+                std::int64_t latest_ns, const ColumnRoom& room);
+
 /// How payload follows from bytes on the wire: see lanescope.trace.wire.WireModel.
 struct PayloadModel {
   std::array<double, 4> matrix;  // rx per h2d, rx per d2h, tx per h2d, tx per d2h

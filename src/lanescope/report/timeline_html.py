@@ -380,7 +380,7 @@ class _Bins:
         """Add records that follow those before."""
         known = known & (end_ns > start_ns)
         starts = self._starts(known)
-        bytes_ = [np.where(known, column, 0) for column in (rx, tx)]
+        bytes_ = [rx, tx] if known.all() else [np.where(known, column, 0) for column in (rx, tx)]
         seconds = np.maximum(end_ns - start_ns, 1) * 1e-9
         sums = [np.add.reduceat(column, starts) for column in bytes_]
         peaks = [np.maximum.reduceat(column / seconds, starts) for column in bytes_]
@@ -403,13 +403,14 @@ class _Bins:
 
     def _starts(self, known: BoolArray) -> IntArray:
         """Return where bins begin; the first can be the rest of the last one before."""
-        rows = np.arange(known.size)
-        first_of_run = np.ones(known.size, bool)
-        first_of_run[1:] = known[1:] != known[:-1]
-        begin = np.maximum.accumulate(np.where(first_of_run, rows, 0))
+        begins = np.concatenate(([0], np.flatnonzero(known[1:] != known[:-1]) + 1))  # of runs
+        ends = np.append(begins[1:], known.size)
         before = self._run if self._known == known[0] else 0
-        begin[: int(np.argmax(begin > 0)) or begin.size] = -before
+        begins[0] = -before
         self._goes_on = before % self._each != 0
-        self._known, self._run = bool(known[-1]), known.size - int(begin[-1])
-        starts: IntArray = np.flatnonzero((rows - begin) % self._each == 0)
+        self._known, self._run = bool(known[-1]), known.size - int(begins[-1])
+        begins[0] += -(-before // self._each) * self._each
+        counts = np.maximum(-(-(ends - begins) // self._each), 0)
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts: IntArray = np.repeat(begins, counts) + within * self._each
         return starts if starts.size and starts[0] == 0 else np.append(0, starts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -449,13 +450,19 @@ def _fill(file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> None
     growing = [name for name in schema.names if name in _GROWING]
     others = [name for name in schema.names if name not in _GROWING]
 
-    with pq.ParquetWriter(
-        file,
-        schema,
-        compression="zstd",
-        write_page_checksum=True,
-        use_dictionary=others,
-        column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-    ) as writer:
-        for table in tables:
-            writer.write_table(table)
+    with (
+        pq.ParquetWriter(
+            file,
+            schema,
+            compression="zstd",
+            write_page_checksum=True,
+            use_dictionary=others,
+            column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+        ) as writer,
+        ThreadPoolExecutor(1) as encoding,
+    ):
+        done = encoding.submit(lambda: None)
+        for table in tables:  # the next one is made while one is encoded
+            done.result()
+            done = encoding.submit(writer.write_table, table)
+        done.result()

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
+from lanescope._core import native
 from lanescope.codec.fields import Bound, PositiveInt, from_attributes
 from lanescope.codec.files import open_file, reading
 from lanescope.trace.codes import LATEST_NS, BoolArray, IntArray
@@ -34,8 +35,6 @@ VERSION = 1
 #: How a record lies in a spool.
 RECORD = np.dtype([("end_ns", "<u8"), (RX, "<u4"), (TX, "<u4")])
 RecordArray = np.ndarray[Any, np.dtype[np.void]]
-_UNKNOWN = 0xFFFFFFFF
-_OWN = np.uint64(1 << 63)
 #: For an interval with more digits than the first one has.
 _BLANKS = " " * 8
 #: How sources are called that know of one direction only: received, sent.
@@ -152,19 +151,17 @@ def counters_of(header: CounterHeader, records: RecordArray, said: Said | None =
         A time that cannot be is 0, which `Span.counters` leaves out.
     """
     said = said or Said()
-    known = np.ones(records.size, np.bool_)
-    for column in header.columns:
-        known &= records[column] != _UNKNOWN
-    end_ns = (records["end_ns"] & ~_OWN).astype(np.int64)
-    end_ns[end_ns > LATEST_NS] = 0
+    pairs = np.ascontiguousarray(records).view(np.uint64).reshape(-1, 2)
+    counted = (name in header.columns for name in (RX, TX))
+    end_ns, rx_bytes, tx_bytes, known, own = native.take_apart(pairs, *counted, LATEST_NS)
     return from_attributes(
         Counters,
         *(header, said),
         end_ns=end_ns,
-        rx_bytes=_column(records, RX, known),
-        tx_bytes=_column(records, TX, known),
+        rx_bytes=rx_bytes,
+        tx_bytes=tx_bytes,
         known=known,
-        own=records["end_ns"] >= _OWN if header.own else None,
+        own=own if header.own else None,
     )
 
 
@@ -201,12 +198,6 @@ def with_both_directions(found: Sequence[Counters]) -> list[Counters]:
         if name != source and other is not None:
             whole.append(merge_directions(halves[source, gpu], other, name))
     return whole
-
-
-def _column(records: RecordArray, name: str, known: BoolArray) -> IntArray:
-    values: IntArray = records[name].astype(np.int64)
-    values[~known | (values == _UNKNOWN)] = 0
-    return values
 
 
 def merge_directions(rx: Counters, tx: Counters, source: str) -> Counters:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from lanescope.machine import Machine
-from lanescope.trace.codes import BoolArray, DirectionCode, IntArray, MemoryKind, among
+from lanescope.trace.codes import BoolArray, DirectionCode, MemoryKind, among
 from lanescope.trace.limits import (
     NVLINK_DIRECTIONS,
     Ceilings,
@@ -207,9 +207,7 @@ def crossed_nvlink(
     return _crossed(operations, counters, timeline, known, _DEVICE, _DEVICE)
 
 
-def crossed_pcie(
-    counters: Counters, timeline: Timeline, known: KnownTime
-) -> tuple[float, float]:
+def crossed_pcie(counters: Counters, timeline: Timeline, known: KnownTime) -> tuple[float, float]:
     """Return what copies between the host's memory and a GPU's own brought it, and took from it."""
     columns = ("bytes", "what", "source_kind", "destination_kind")
     gpu = counters.gpu

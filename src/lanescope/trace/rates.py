@@ -292,7 +292,7 @@ class UnexplainedMeter:
             self._sums[1] += _within(edges, rests, self._alone)
 
     def found(self) -> tuple[Unexplained, Unexplained] | None:
-        """Return when the unexplained bytes crossed, h2d and d2h; None without a copy of the GPU."""
+        """Return when the unexplained bytes crossed, h2d and d2h; None without a copy."""
         if not self._tells:
             return None
         down, up = np.maximum(self._sums, 0.0).T.tolist()

@@ -119,13 +119,29 @@ class TimeWindow:
         the end of a part does not stand against all that follow.
         """
         latest = self.start_ns - MARGIN_NS
+        behind = times[:_TIMES]
         for part in pieces_of(len(times), _TIMES):
-            both = times[part.start : part.stop + _TIMES]
-            possible = _in_order(both, self.holds(both, both) & (both >= latest))
-            possible = possible[: part.stop - part.start]
+            own, behind = behind, times[part.stop : part.stop + _TIMES]
+            if self._all_grow(own, behind, latest):
+                possible = np.ones(own.size, np.bool_)
+            else:
+                both = np.concatenate((own, behind))
+                possible = _in_order(both, self.holds(both, both) & (both >= latest))[: own.size]
             if possible.any():
-                latest = int(both[: possible.size][possible][-1])
+                latest = int(own[possible][-1])
             yield part, possible
+
+    def _all_grow(self, own: IntArray, behind: IntArray, latest: int) -> bool:
+        """Whether all times of two parts can be and grow: then the outer ones tell."""
+        last = behind[-1:] if behind.size else own[-1:]
+        edges = np.concatenate((own[:1], last))
+        return bool(
+            own[0] >= latest
+            and self.holds(edges, edges).all()
+            and np.all(own[1:] >= own[:-1])
+            and np.all(behind[1:] >= behind[:-1])
+            and np.all(own[-1] <= behind[:1])
+        )
 
     def probe(self, one: Probe) -> Probe:
         """Return the records of a probe that can be."""

@@ -9,8 +9,7 @@ import numpy as np
 
 from lanescope._core import native
 from lanescope.trace.codes import FloatArray, IntArray
-from lanescope.trace.wire import RESOLUTION, settle
-from lanescope.units.sizes import bandwidths_gbs
+from lanescope.trace.wire import RESOLUTION
 
 #: Takes runs of equal windows that follow each other: see `WindowSplitter`.
 Closed = Callable[[IntArray, FloatArray, IntArray], None]
