@@ -33,6 +33,7 @@ std::vector<std::int64_t> run_edges(std::int64_t start_ns, Times end_ns, std::in
   std::int64_t number = floor_division(start_ns - origin_ns, window_ns);
   std::int64_t next_ns = origin_ns + (number + 1) * window_ns;
   std::vector<std::int64_t> edges{number};
+  edges.reserve(end_ns.size() + 2);
   for (const std::int64_t end : end_ns) {
     if (end < next_ns) continue;
     const std::int64_t more = (end - next_ns) / window_ns;

@@ -127,6 +127,9 @@ class Operations(Rows):
 
     def pieces(self, most: int = _PIECE) -> Iterator[Operations]:
         """Yield consecutive rows with all columns in memory, so many at once."""
+        if 0 < len(self) <= most and isinstance(self.start_ns, np.ndarray):
+            yield self  # which keeps the directions that were found
+            return
         for part in pieces_of(len(self), most):
             yield _Piece(self, part)
 
