@@ -4,7 +4,7 @@
 
     python benchmarks/watch/long_run.py --gpus 8 --records 36000000 --operations 0 --out FILE.json
 
-Spools are made up: counters of 10 kHz with bursts, and traces of a process for each GPU, whose
+Spools are made up: counters of 10 kHz or of `--hertz` with bursts, and traces of a process for each GPU, whose
 copies fall together with the bursts. Then a process of its own makes columns of them, the summary,
 findings, JSON and the page, and another does what ``report`` does with the stored run. Reported are
 the seconds of each step and the most memory that was ever resident, beside what was resident when
@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-HERTZ = 10_000
-INTERVAL_NS = 10**9 // HERTZ
+#: Of the records; `main` sets them.
+HERTZ, INTERVAL_NS = 10_000, 100_000
 START_NS = 1_795_281_229_914_609_055
 PIECE = 1 << 20
 #: A copy of 4 MiB takes 80 µs on a link of 52 GB/s; shorter ones have fewer bytes.
@@ -188,20 +188,24 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--records", type=int, default=8 * 600_000)
     parser.add_argument("--operations", type=int, default=0)
+    parser.add_argument("--hertz", type=int, default=HERTZ, help="Records of a GPU in a second.")
     parser.add_argument("--scratch", type=Path, help="Where the run goes; it is removed.")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", choices=("make", "finish"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    global HERTZ, INTERVAL_NS
+    HERTZ, INTERVAL_NS = asked.hertz, 10**9 // asked.hertz
     if asked.only == "make":
         return make(asked.scratch, asked.gpus, asked.records, asked.operations)
     if asked.only == "finish":
         return finish(asked.scratch, asked.gpus, asked.records)
     told = {"gpus": asked.gpus, "records": asked.records, "operations": asked.operations}
+    told |= {"hertz": asked.hertz}
     with tempfile.TemporaryDirectory(dir=asked.scratch) as scratch:
         folder = Path(scratch) / "run"
         for name, only in (("made", "make"), ("finish", "finish"), ("report", "finish")):
             counts = f"--gpus {asked.gpus} --records {asked.records}"
-            counts += f" --operations {asked.operations} --only {only}"
+            counts += f" --operations {asked.operations} --hertz {asked.hertz} --only {only}"
             command = [sys.executable, __file__, *counts.split(), "--scratch", str(folder)]
             begin = time.perf_counter()
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

@@ -699,6 +699,34 @@ class NvmlThroughput:
 
     def stop(self) -> CounterReport: ...
 
+def take_apart(records: Annotated[NDArray[numpy.uint64], dict(shape=(None, 2), order='C', device='cpu', writable=False)], rx: bool, tx: bool, latest_ns: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.bool_], dict(shape=(None,))], Annotated[NDArray[numpy.bool_], dict(shape=(None,))]]:
+    """
+    Columns of records of a spool, each two numbers: end_ns, rx_bytes, tx_bytes, known and own. Which directions were counted tells which records are known.
+    """
+
+def interpolate(at_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], times_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+    """As numpy.interp, of ascending times."""
+
+def count_between(end_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rx_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], tx_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], known: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], own: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, edges_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None))]:
+    """
+    Between each two ascending times, as rows: bytes received and sent, known ns, those that may be the sampler's, and known samples.
+    """
+
+def payload_of(end_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rx_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], tx_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], known: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], own: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, start_ns: int, finished: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, model: Sequence[Sequence[float]]) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None))]:
+    """
+    A row for each record: payload h2d and d2h, and known ns. Pairs of the model: rx and tx of a byte of payload each way; rx and tx of a sample, of a second that may be the sampler's, of any second, of a copy.
+    """
+
+def split_into_windows(start_ns: int, end_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.float64], dict(shape=(None, 3), order='C', device='cpu', writable=False)], window_ns: int, origin_ns: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None, None))]]:
+    """
+    Runs of equal windows: the number of each one's first, how many it has, and a row of what one of these holds.
+    """
+
+def count_rates(shares: Annotated[NDArray[numpy.float64], dict(shape=(None, 3), order='C', device='cpu', writable=False)], windows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], known_ns: float, busy_gbs: Sequence[float], resolution: float, lowest_gbs: float, log_step: float, h2d: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], d2h: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')]) -> tuple[int, tuple[float, float], tuple[float, float]]:
+    """
+    Counts rates of known and busy windows in classes by their logarithms. How many are known, and of each direction the lowest and the highest rate; inf and 0 of none.
+    """
+
 class Codec(Enum):
     """How values are coded in a compressed stream."""
     raw = 0

@@ -152,8 +152,8 @@ def counters_of(header: CounterHeader, records: RecordArray, said: Said | None =
     """
     said = said or Said()
     pairs = np.ascontiguousarray(records).view(np.uint64).reshape(-1, 2)
-    counted = (name in header.columns for name in (RX, TX))
-    end_ns, rx_bytes, tx_bytes, known, own = native.take_apart(pairs, *counted, LATEST_NS)
+    rx, tx = RX in header.columns, TX in header.columns
+    end_ns, rx_bytes, tx_bytes, known, own = native.take_apart(pairs, rx, tx, LATEST_NS)
     return from_attributes(
         Counters,
         *(header, said),

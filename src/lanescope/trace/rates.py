@@ -276,7 +276,7 @@ class UnexplainedMeter:
         self._before = np.array([counters.end_ns[0], first])
         kernels = operations.where(lambda o: o.is_kernel & (o.end_ns > first), device=gpu)
         self._parts = _kernels_alone(kernels, moves, begin)
-        self._until, self._alone = next(self._parts, (LATEST_NS, self._before[:0]))
+        self._go_on()
         self._sums = np.zeros((2, 2))
 
     def add(self, end_ns: IntArray, payload: FloatArray) -> None:
@@ -288,8 +288,13 @@ class UnexplainedMeter:
         self._sums[0] += _within(edges, rests, self._before)
         self._sums[1] += _within(edges, rests, self._alone)
         while self._until < edges[-1]:
-            self._until, self._alone = next(self._parts, (LATEST_NS, self._before[:0]))
+            self._go_on()
             self._sums[1] += _within(edges, rests, self._alone)
+
+    def _go_on(self) -> None:
+        """Go to the next part of the time, in which kernels ran alone at some times."""
+        nothing: IntArray = np.empty(0, np.int64)
+        self._until, self._alone = next(self._parts, (LATEST_NS, nothing))
 
     def found(self) -> tuple[Unexplained, Unexplained] | None:
         """Return when the unexplained bytes crossed, h2d and d2h; None without a copy."""

@@ -346,7 +346,7 @@ class ParquetRecords:
     def _group(self, group: int, name: str) -> Column:
         cached = self._kept.setdefault(name, OrderedDict())
         if group not in cached:
-            in_order = group - 1 in cached
+            in_order = not group or group - 1 in cached
             if len(cached) >= _KEPT:
                 cached.popitem(last=False)
             cached[group] = self._next(group, name)
