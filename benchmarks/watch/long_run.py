@@ -4,12 +4,12 @@
 
     python benchmarks/watch/long_run.py --gpus 8 --records 36000000 --operations 0 --out FILE.json
 
-Spools are made up: counters of 10 kHz or of `--hertz` with bursts, and traces of a process for each GPU, whose
-copies fall together with the bursts. Then a process of its own makes columns of them, the summary,
-findings, JSON and the page, and another does what ``report`` does with the stored run. Reported are
-the seconds of each step and the most memory that was ever resident, beside what was resident when
-all modules were imported. No GPU is needed; the disk has to hold 16 bytes a record and 120 bytes
-an operation.
+Spools are made up: counters of 10 kHz, or of `--hertz`, with bursts, and traces of a process for
+each GPU, whose copies fall together with the bursts. Then a process of its own makes columns of
+them, the summary, findings, JSON and the page, and another does what ``report`` does with the
+stored run. Reported are the seconds of each step and the most memory that was ever resident, beside
+what was resident when all modules were imported. No GPU is needed; the disk has to hold 16 bytes a
+record and 120 bytes an operation.
 """
 
 from __future__ import annotations
@@ -184,6 +184,7 @@ def peak_mib() -> float:
 
 
 def main() -> None:
+    global HERTZ, INTERVAL_NS
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--records", type=int, default=8 * 600_000)
@@ -193,7 +194,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", choices=("make", "finish"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    global HERTZ, INTERVAL_NS
     HERTZ, INTERVAL_NS = asked.hertz, 10**9 // asked.hertz
     if asked.only == "make":
         return make(asked.scratch, asked.gpus, asked.records, asked.operations)
