@@ -84,7 +84,7 @@ def table_of(columns: Mapping[str, Any], schema: pa.Schema | None = None) -> pa.
     """
     import pyarrow as pa
 
-    types = schema or schema_of(
+    types = schema or pa.schema(
         {name: pa.from_numpy_dtype(np.asarray(one).dtype) for name, one in columns.items()}
     )
     arrays = []
@@ -94,20 +94,6 @@ def table_of(columns: Mapping[str, Any], schema: pa.Schema | None = None) -> pa.
         held = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
         arrays.append(pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(held)]))
     return pa.Table.from_arrays(arrays, schema=types)
-
-
-def schema_of(types: Mapping[str, pa.DataType], about: Mapping[bytes, bytes] | None = None) -> Any:
-    """Return the schema of columns of which no value is missing: that is written and read faster.
-
-    Parameters
-    ----------
-    about
-        What is said of the columns.
-    """
-    import pyarrow as pa
-
-    fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
-    return pa.schema(fields, metadata=about)
 
 
 def open_table(path: Path, inner: int = 1) -> pq.ParquetFile:

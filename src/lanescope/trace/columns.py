@@ -21,7 +21,7 @@ from lanescope.codec.files import (
     replace_when_written,
     write_atomically,
 )
-from lanescope.codec.parquet import metadata_of, open_table, require_short, schema_of, table_of
+from lanescope.codec.parquet import metadata_of, open_table, require_short, table_of
 from lanescope.errors import InputError
 from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.trace.operations import RANGES as OPERATION_RANGES
@@ -276,7 +276,9 @@ def _write_series(
     about = [layout.description_of(one.told) for one in series]
     types = {"series": pa.int16(), **dict.fromkeys(layout.records, pa.int64())}
     types |= {name: pa.bool_() for name, span in layout.records.items() if span is TRUTH}
-    schema = schema_of(types, {b"series": json.dumps(about).encode()})
+    # columns that lack no value, and say so, are written and read in less time
+    columns = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
+    schema = pa.schema(columns, metadata={b"series": json.dumps(about).encode()})
     tables = (
         _series_table(number, piece, schema)
         for number, one in enumerate(series)
@@ -456,7 +458,6 @@ def _fill(file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> None
             schema,
             compression="zstd",
             write_page_checksum=True,
-            write_statistics=False,  # nobody asks for them
             use_dictionary=others,
             column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
         ) as writer,
