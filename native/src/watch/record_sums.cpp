@@ -148,8 +148,9 @@ WindowRuns split_into_windows(std::int64_t start_ns, Times end_ns,
       const std::int64_t windows = edges[edge] - edges[edge - 1];
       found.windows.push_back(windows);
       PayloadRow share;
-      for (std::size_t i = 0; i < sums.size(); ++i)
-        share[i] = (reached[i] - before[i]) / static_cast<double>(windows);
+      for (std::size_t i = 0; i < sums.size(); ++i) share[i] = reached[i] - before[i];
+      if (windows > 1)
+        for (double& value : share) value /= static_cast<double>(windows);
       found.shares.push_back(share);
     }
     before = reached;

@@ -10,7 +10,7 @@ import numpy as np
 from lanescope.machine import Machine
 from lanescope.trace.attribution import attribution, copies_by_line, copy_groups
 from lanescope.trace.busy import gpu_times, in_copies
-from lanescope.trace.codes import BoolArray, DirectionCode, FloatArray, IntArray
+from lanescope.trace.codes import BoolArray, DirectionCode, IntArray
 from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
 from lanescope.trace.nvlink_rates import crossed_pcie, nvlink_directions, nvlink_notes, pcie_notes
 from lanescope.trace.probe import probe_notes, probed_directions
@@ -83,11 +83,12 @@ def bursts(counters: Counters, direction: int) -> Bursts:
     """
     column = (counters.rx_bytes, counters.tx_bytes)[direction]
     mine = counters.known & ~counters.maybe_own
+    if not mine.any():
+        return Bursts(*(np.empty(0, np.int64) for _ in range(3)))
     column = column - _steady_bytes(column[mine])
     active = mine & (column >= LEAST_BYTES)
     first, last = _runs(active)
-    sums: FloatArray = np.concatenate(([0], np.cumsum(np.where(active, column, 0))))
-    moved = (sums[last + 1] - sums[first]).astype(np.int64)
+    moved = np.add.reduceat(np.where(active, column, 0), first) if first.size else first
     large = moved >= LEAST_BURST_BYTES
     first, last = first[large], last[large]
     return Bursts(counters.start_ns[first], counters.end_ns[last], moved[large])
@@ -104,12 +105,14 @@ def burst_notes(counters: Counters) -> tuple[str, ...]:
 
     One that goes on from one piece of a long watch to the next counts twice.
     """
-    notes = []
-    for direction, words in enumerate(("to the GPU", "from it")):
-        sizes: list[IntArray] = []
-        for part, _ in counters.pieces():
-            sizes.append(bursts(counters.rows(part), direction).wire_bytes)
-        found = np.sort(np.concatenate([np.empty(0, np.int64), *sizes]))
+    notes: list[str] = []
+    sizes: tuple[list[IntArray], list[IntArray]] = ([], [])
+    for part, _ in counters.pieces():
+        rows = counters.rows(part)
+        for direction, own in enumerate(sizes):
+            own.append(bursts(rows, direction).wire_bytes)
+    for words, own in zip(("to the GPU", "from it"), sizes, strict=True):
+        found = np.sort(np.concatenate([np.empty(0, np.int64), *own]))
         if found.size:
             half, most = (binary_text(int(found[i])) for i in (found.size // 2, -1))
             if found.size == 1:
