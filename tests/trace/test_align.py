@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.trace.timeline import Counters, Operations
-from lanescope.trace.wire_fit import align
+from lanescope.trace.wire_fit import Aligner, align
 
 US = 1000
 
@@ -33,6 +33,20 @@ def pair(
         destination_device=np.zeros(copies),
     )
     return counters, operations
+
+
+@given(st.integers(1, 700), st.integers(1, 500))
+def test_records_that_come_in_parts_tell_what_all_do(size: int, held: int) -> None:
+    counters, operations = pair(300)
+    aligner = Aligner(counters, operations)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lanescope.trace.wire_fit._HELD", held)
+        for begin in range(0, len(counters) // 2, size):
+            end_ns = counters.end_ns[begin : begin + size]
+            aligner.add(end_ns, np.empty((end_ns.size, 3)))
+        found = aligner.found()
+    assert found is not None
+    assert found == align(counters, operations)
 
 
 @given(st.integers(-40 * US, 40 * US))

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.trace import rectangles
-from lanescope.trace.rates import RateMeter, counter_rates, operation_rates
+from lanescope.trace.rates import (
+    RateMeter,
+    Unexplained,
+    UnexplainedMeter,
+    counter_rates,
+    operation_rates,
+    unexplained,
+)
 from lanescope.trace.rectangles import KnownMeter, bytes_in_known
 from lanescope.trace.timeline import Counters, Operations
 from lanescope.trace.wire import WireModel
@@ -105,12 +112,41 @@ def test_a_trace_hides_no_small_traffic_the_other_direction() -> None:
     assert rates[1].payload_bytes == pytest.approx(1000)
 
 
+def test_what_is_unexplained_is_found_while_rates_are() -> None:
+    seen = counters([0, 700, 300, 0, 400], None)
+    found = copies((MS, 2 * MS, 100), (3 * MS, 4 * MS, 400))
+    meter = UnexplainedMeter(seen, found)
+    counter_rates(seen, PLAIN, (0, 4 * MS), operations=found, others=(meter,))
+    assert meter.found() == unexplained(seen, PLAIN, found)
+    down, up = meter.found() or (None, None)
+    assert (down, up) == (Unexplained(pytest.approx(700), 0.0), Unexplained(0.0, 0.0))
+
+
 def test_bytes_of_copies_are_those_in_known_time(monkeypatch: pytest.MonkeyPatch) -> None:
     known = KnownMeter(counters([0] * 11, [False] + [True] * 4 + [False] * 6)).found()
     found = copies((0, 10 * MS, 1000), (6 * MS, 7 * MS, 50))
     assert bytes_in_known(found, known) == pytest.approx(400)
     monkeypatch.setattr("lanescope.trace.rectangles._CHUNK", 1)
     assert bytes_in_known(found, known) == pytest.approx(400)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1), st.integers(1, 7))
+def test_known_time_is_the_same_of_records_in_parts(
+    records: list[tuple[bool, int]], size: int
+) -> None:
+    known = np.array([False, *(one for one, _ in records)])
+    ends = 5 + np.cumsum([0, *(lasted for _, lasted in records)])
+    nothing = np.zeros(ends.size, np.int64)
+    seen = Counters("pm", 0, 1, ends, nothing, nothing, known)
+    whole, parts = KnownMeter(seen).found(), KnownMeter(seen)
+    for begin in range(0, ends.size * 2 // 3, size):
+        parts.add(ends[begin : begin + size])
+    at = np.arange(5, ends[-1] + 1)
+    lasted = np.diff(ends, prepend=ends[:1])
+    assert np.all(np.diff(whole.edges_ns) >= 0)
+    for time in (whole, parts.found()):
+        assert time.edges_ns[[0, -1]].tolist() == ends[[0, -1]].tolist()
+        assert time.total(at, at.astype(float)) == lasted[known].sum()
 
 
 @pytest.mark.parametrize("long", [0, 3])

@@ -3,8 +3,10 @@
 import dataclasses
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from lanescope.errors import InputError
 from lanescope.findings.trace import evidence as finding
 from lanescope.findings.trace import find
 from lanescope.machine import Gpu, Machine, NumaNode
@@ -26,7 +28,7 @@ from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.store import read_spools
-from lanescope.trace.stored_columns import StoredColumn, in_memory, search
+from lanescope.trace.stored_columns import ParquetRecords, StoredColumn, in_memory, search
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.windows import WINDOWS_NS
@@ -154,6 +156,39 @@ def test_exports_and_lanes_from_the_disk_are_those_from_memory(tmp_path, request
         assert np.array_equal(lanes.merged, before.merged)
         assert np.array_equal(lanes.operations.bytes, before.operations.bytes)
         assert np.array_equal(lanes.busy_ns, before.busy_ns)
+
+
+def test_what_comes_next_is_decoded_ahead(tmp_path):
+    path, whole = tmp_path / "counters.parquet", even_counters(5.0)
+    wide = _schema()
+    parts = [whole.rows(slice(begin, begin + 1000)) for begin in range(0, 5000, 1000)]
+    columns.write_tables(path, wide, (columns._series_table(0, one, wide) for one in parts))
+    records = ParquetRecords(path, columns._OF_COUNTERS.records, inner=0, ahead=True)
+    assert records.groups == 5
+    for begin, end in ((0, 1), (0, 1500), (1500, 4000), (3990, 5000), (20, 30), (4999, 5000)):
+        for name in ("end_ns", "rx_bytes"):
+            assert np.array_equal(records.read(name, begin, end), getattr(whole, name)[begin:end])
+
+
+def test_damage_that_is_met_ahead_is_one_sentence(tmp_path):
+    path, whole = tmp_path / "counters.parquet", even_counters(5.0)
+    parts = [whole.rows(slice(begin, begin + 1000)) for begin in range(0, 5000, 1000)]
+    wide = _schema()
+    columns.write_tables(path, wide, (columns._series_table(0, one, wide) for one in parts))
+    span = {**columns._OF_COUNTERS.records, "end_ns": (0, int(whole.end_ns[2500]))}
+    records = ParquetRecords(path, span, inner=0, ahead=True)
+    assert records.read("end_ns", 0, 1000).size == 1000
+    assert records.read("end_ns", 1000, 2000).size == 1000
+    for _ in range(2):
+        with pytest.raises(InputError, match="the column 'end_ns' holds what is not from"):
+            records.read("end_ns", 2000, 3000)
+
+
+def _schema():
+    types = {name: pa.int64() for name in ("end_ns", "rx_bytes", "tx_bytes")}
+    types |= {"series": pa.int16(), "known": pa.bool_(), "own": pa.bool_()}
+    names = ("series", "end_ns", "rx_bytes", "tx_bytes", "known", "own")
+    return pa.schema([pa.field(name, types[name], nullable=False) for name in names])
 
 
 def test_bins_do_not_depend_on_the_pieces_they_come_in():
