@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from lanescope.studies.runs.compare import (
     watch_comparison,
     watch_headline,
 )
-from lanescope.trace.codes import MemoryKind
+from lanescope.trace.codes import MemoryKind, OperationCode
 from lanescope.trace.operations import Operations
 from lanescope.trace.run import WatchManifest, WatchRun
 from lanescope.trace.timeline import Process, Timeline
@@ -94,6 +95,20 @@ def test_a_median_is_shown_where_times_are_too_few_for_an_interval() -> None:
     assert "like copies have fewer than 6 times in A or B" in words
     assert printed(watch_comparison(run, run, 0.02)).count(seconds_text(change.before.median)) == 2
     assert comparison_json(run, run, 0.02)["changes"][0]["median_seconds"][0] is not None
+
+
+def test_a_watch_of_kernels_alone_has_no_groups() -> None:
+    run = watched((2, MIB, 8e-3))
+    kernels = Operations.of(
+        pid=[7, 7],
+        what=[OperationCode.KERNEL] * 2,
+        start_ns=np.array([0, 5]) + START,
+        end_ns=np.array([1, 6]) + START,
+    )
+    after = replace(run, timeline=replace(run.timeline, operations=kernels))
+    assert watch_changes(after, after) == []
+    (change,) = watch_changes(run, after)
+    assert (change.before.count, change.after.count) == (2, 0)
 
 
 def test_times_of_the_gpu_and_of_calls_are_not_compared() -> None:

@@ -314,6 +314,8 @@ def _groups(operations: Operations, *, timed: bool) -> Iterator[tuple[GroupKey, 
     times: dict[GroupKey, list[FloatArray]] = {}
     for piece in operations.pieces():
         rows = piece.rows(piece.is_copy)
+        if not len(rows):
+            continue
         columns = (rows.direction, rows.host_memory, rows.asynchronous, rows.bytes)
         stacked = np.stack([column.astype(np.int64) for column in columns], axis=1)
         keys, which = np.unique(stacked, axis=0, return_inverse=True)
