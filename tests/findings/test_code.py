@@ -377,6 +377,23 @@ def test_jax_runs_on_the_host(key):
         exec(compile(lines, "snippet", "exec"), names)
 
 
+def test_prefetch_of_jax_notes_the_loss_of_each_round():
+    seen = []
+    for lines in SNIPPETS["prefetch", JAX]:
+        names = {"jax": like("jax", device_put=np.asarray), "losses": [], "state": 0.0}
+        names |= {"batches": iter([1.0, 2.0, 3.0]), "step": lambda state, given: state + given}
+        exec(compile(lines, "snippet", "exec"), names)
+        seen.append([float(loss) for loss in names["losses"]])
+    assert seen[0] == seen[1] == [1.0, 3.0, 6.0]
+
+
+@pytest.mark.parametrize("language", [CUDA, CUPY, NUMBA])
+@pytest.mark.parametrize("what", ["mapped", "hybrid"])
+def test_memory_that_kernels_read_in_place_is_waited_for_at_the_end(what, language):
+    _, after = SNIPPETS[what, language]
+    assert re.search(r"synchronize\(", after.splitlines()[-1], re.IGNORECASE)
+
+
 def test_the_language_is_that_of_the_kernels_else_of_the_command():
     assert language_of(["_ZN2at6native29vectorized"]) == PYTORCH
     assert language_of(["triton_poi_fused_add_0"]) == PYTORCH

@@ -258,6 +258,7 @@ work[blocks, threads](device, outputs)
 == then
 host = cuda.mapped_array(shape, dtype)  # once
 work[blocks, threads](host, outputs)  # reads host memory, each byte once
+cuda.synchronize()  # before the host writes to it again
 
 == hybrid
 device.copy_to_device(host)

@@ -250,6 +250,7 @@ host = cupyx.empty_pinned(shape, dtype)  # once
 memory = cupy.cuda.UnownedMemory(host.ctypes.data, host.nbytes, host)
 mapped = cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
 work(mapped, outputs)  # reads the host's memory, each byte once
+cupy.cuda.Device().synchronize()  # before the host writes to it again
 
 == hybrid
 device.set(host)
@@ -337,6 +338,7 @@ for batch in batches:
     state = step(state, inputs)  # and nothing waits for it
     losses.append(state)
 state = step(state, following)
+losses.append(state)
 
 == defer
 total += float(loss)
