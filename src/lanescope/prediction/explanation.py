@@ -113,6 +113,8 @@ def _interval(ranking: Ranking) -> str:
             f"{share * 100:.2f} % by which the paper's own predictions erred at most{others}, "
             "as nobody has compared these parameters with transfers"
         )
+    if len(ranking.best) == 1:
+        return f"{sentence}."
     if ranking.decided:
         return f"{sentence}; it lies below that of every other method."
     names = [method_text(p) for p in ranking.level]
