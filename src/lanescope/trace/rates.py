@@ -251,6 +251,19 @@ class Unexplained:
     before_first: float
     beside_kernels: float
 
+    def without_slow(self, early: float, later: float, whole: float) -> Unexplained:
+        """Return the parts without what crossed slowly before the first copy, and later.
+
+        The latter is taken for commands of kernels.
+
+        Parameters
+        ----------
+        whole
+            All unexplained bytes without what crossed slowly, which the parts do not exceed.
+        """
+        first = min(max(self.before_first - early, 0.0), whole)
+        return Unexplained(first, min(max(self.beside_kernels - later, 0.0), whole - first))
+
 
 class UnexplainedMeter:
     """Adds up what no copy or migration explains of both directions, fed payload in order.

@@ -13,6 +13,7 @@ from lanescope.trace.busy import gpu_times, in_copies
 from lanescope.trace.codes import BoolArray, DirectionCode, IntArray
 from lanescope.trace.limits import DIRECTIONS, Ceilings, link_limits, pcie_links
 from lanescope.trace.nvlink_rates import crossed_pcie, nvlink_directions, nvlink_notes, pcie_notes
+from lanescope.trace.operations import Operations
 from lanescope.trace.probe import probe_notes, probed_directions
 from lanescope.trace.rates import (
     Rates,
@@ -244,9 +245,9 @@ def _directions(
         known = knows.found() if knows else None
         source = f"{counters.source}, {window_text(counters.interval_ns)}; {model.source}"
     basis = "counters" if counted else "trace" if traced else None
-    slow = (0.0, 0.0)
+    slow = early = [0.0, 0.0]
     if counted and counters is not None and model is not None and known:
-        slow = _slow(timeline, counters, model, known, counted)
+        slow, early = _slow(timeline, counters, model, known, counted)
         counted = without_slow(counted[0], slow[0]), without_slow(counted[1], slow[1])
     crossed = crossed_pcie(counters, timeline, known) if known and counters else None
     directions = []
@@ -258,6 +259,9 @@ def _directions(
         rates = both[i] if both else None
         if rest and counters is not None and model is not None and whole and splits is None:
             splits = rests.found() if rests else unexplained(counters, model, timeline.operations)
+        split = splits[i] if rest and splits else None
+        if rest and split:
+            split = split.without_slow(early[i], slow[i] - early[i], rest)
         directions.append(
             DirectionSummary(
                 gpu,
@@ -269,7 +273,7 @@ def _directions(
                 trace,
                 rest,
                 limits[i],
-                splits[i] if rest and splits else None,
+                split,
                 slow[i],
                 missing,
                 None if crossed is None else crossed[i],
@@ -294,15 +298,27 @@ def _slow(
     model: WireModel,
     known: KnownTime,
     counted: tuple[Rates, Rates],
-) -> tuple[float, float]:
-    """Return how much of each direction was slow and is no copy's that the program called for."""
-    slow = slow_bytes(counters, model)
-    rests = (
-        (rates.payload_bytes or 0.0) - _explained(timeline, known, counters.gpu, i)
-        for i, rates in enumerate(counted)
-    )
-    h2d, d2h = (min(one, max(rest, 0.0)) for one, rest in zip(slow, rests, strict=True))
-    return h2d, d2h
+) -> tuple[list[float], list[float]]:
+    """Return how much of each direction was slow and is no copy's that the program called for.
+
+    Then how much of it crossed before the GPU's first copy.
+    """
+    gpu = counters.gpu
+    slow, early = slow_bytes(counters, model, _first_move(timeline.operations, gpu)).tolist()
+    for i, rates in enumerate(counted):
+        rest = (rates.payload_bytes or 0.0) - _explained(timeline, known, gpu, i)
+        slow[i] = min(slow[i], max(rest, 0.0))
+        early[i] = min(early[i], slow[i])
+    return slow, early
+
+
+def _first_move(operations: Operations, gpu: int) -> int | None:
+    """Return when the first copy or migration of a GPU began; None without any."""
+    for piece in operations.pieces():
+        starts = piece.start_ns[piece.moves & (piece.device == gpu)]
+        if starts.size:
+            return int(starts[0])
+    return None
 
 
 def _explained(timeline: Timeline, known: KnownTime, gpu: int, direction: int) -> float:

@@ -478,7 +478,7 @@ def _in_windows(counters: Counters, edges: IntArray) -> FloatArray:
     return found
 
 
-def slow_bytes(counters: Counters, model: WireModel) -> tuple[float, float]:
+def slow_bytes(counters: Counters, model: WireModel, until_ns: int | None = None) -> FloatArray:
     """Return payload h2d and d2h that crossed slowly, and as much while copies ran, in bytes.
 
     What crosses slowly is commands of launches and small reads, which are counted with payload. A
@@ -487,13 +487,25 @@ def slow_bytes(counters: Counters, model: WireModel) -> tuple[float, float]:
     copies of some MiB run at 10 GB/s and more. So traffic is slow where a window carries little.
 
     None of counters that are read so seldom that their means hide copies.
+
+    Parameters
+    ----------
+    until_ns
+        Nanoseconds since 1970; None: the end.
+
+    Returns
+    -------
+    A row of all of it, and one of that until then.
     """
+    sums = np.zeros((2, 2))
     if counters.interval_ns > _LONGEST_INTERVAL_NS:
-        return 0.0, 0.0
-    sums = np.zeros(2)
+        return sums
+    end = int(counters.end_ns[-1]) if until_ns is None else until_ns
     for edges in _edges_of_blocks(counters, _AROUND_NS):
-        sums += _slow_around(counters, model, edges).sum(axis=1)
-    return float(max(sums[0], 0.0)), float(max(sums[1], 0.0))
+        found = _slow_around(counters, model, edges)
+        early = np.clip((end - edges[:-1]) / _AROUND_NS, 0.0, 1.0)
+        sums += [found.sum(axis=1), found @ early]
+    return np.maximum(sums, 0.0)
 
 
 def _slow_around(counters: Counters, model: WireModel, edges: IntArray) -> FloatArray:
