@@ -264,6 +264,12 @@ def test_find_run(stored, monkeypatch, tmp_path):
         find_run(str(tmp_path / "empty"))
 
 
+def test_a_folder_without_rights_is_no_folder_of_another_kind(monkeypatch, tmp_path):
+    monkeypatch.setattr("lanescope.store.folder.os.access", lambda *_: False)
+    with pytest.raises(InputError, match=r"cannot read .*: Permission denied; name another run"):
+        find_run(str(tmp_path))
+
+
 def test_run_folders_do_not_collide(tmp_path):
     assert new_run_folder("check", tmp_path) != new_run_folder("check", tmp_path)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import errno
 import fcntl
 import json
 import os
@@ -201,6 +202,8 @@ def find_run(name: str, made_by: str = "check") -> Path:
             if is_there(folder / file):
                 raise InputError(f"{name!r} has no {MANIFEST}; {command(words, name)} reads it")
     if Path(name).is_dir():
+        if not os.access(name, os.X_OK):
+            raise InputError(f"cannot read {name}: {os.strerror(errno.EACCES)}; name another run")
         above = Path(name).resolve().parent
         remedy = f"name {above}" if is_there(above / MANIFEST) else "name a run's folder"
         raise InputError(f"{name!r} is not a run folder: it has no {MANIFEST}; {remedy}")
