@@ -14,7 +14,8 @@ from lanescope.prediction.predictor import NAMES, Method, Prediction, Workload, 
 from lanescope.prediction.rank import closed_form, rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
-from lanescope.studies.predict import stream_counts
+from lanescope.studies.analysis import Silent
+from lanescope.studies.predict import Predict, stream_counts
 from lanescope.units.estimate import Estimate
 from tests.studies.link_parameters import fitted
 
@@ -281,3 +282,11 @@ def test_a_prediction_goes_to_another_process_whole(options):
     there = pickle.loads(pickle.dumps(found))  # before any interval was looked at
     assert there.to_json() == found.to_json()
     assert pickle.loads(pickle.dumps(found)).to_json() == found.to_json()
+
+
+def test_a_method_alone_is_compared_with_no_other() -> None:
+    found = Predict(h2d_bytes="1PB", kernel_seconds="1ms", parameters="h200").result(Silent())
+    words = why(found.ranking)
+    assert "No other method could be predicted." in words
+    assert "with 95 % confidence. " in words
+    assert "every other method" not in words
