@@ -290,3 +290,11 @@ def test_a_method_alone_is_compared_with_no_other() -> None:
     assert "No other method could be predicted." in words
     assert "with 95 % confidence. " in words
     assert "every other method" not in words
+
+
+@pytest.mark.parametrize("sizes", [(1 << 30, 0), (0, 1 << 30)])
+def test_copies_of_one_direction_overlap_with_none_the_other_way(sizes) -> None:
+    work = Workload(*sizes, 0.1)
+    words = why(rank(work, fitted(mapped=None), Equations(), [4], [Method.STREAMS]))
+    assert words.startswith("Streams (4)")
+    assert ": copies and kernels overlap, and most" in words

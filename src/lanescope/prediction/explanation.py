@@ -67,16 +67,18 @@ def why(ranking: Ranking) -> str:
 
 def _winner(ranking: Ranking) -> str:
     best, known = ranking.winner, ranking.parameters
-    overlap = _OVERLAP.get(best.method) or _streams_overlap(known)
+    overlap = _OVERLAP.get(best.method) or _streams_overlap(known, ranking.workload)
     sentence = (
         f"{method_text(best)} is predicted to take {time_text(best.seconds.value)} on {known.name}"
     )
     return f"{sentence}: {overlap}, and most of the time goes to {bound_text(best)}."
 
 
-def _streams_overlap(known: LinkParameters) -> str:
-    if known.copy_engines > 1:
+def _streams_overlap(known: LinkParameters, work: Workload) -> str:
+    if known.copy_engines > 1 and work.h2d_bytes and work.d2h_bytes:
         return "copies in both directions and kernels overlap, by two copy engines"
+    if known.copy_engines > 1:
+        return "copies and kernels overlap"
     if known.implicit_synchronisation:
         return (
             "copies to the GPU overlap with kernels, and copies back wait for all kernels "
