@@ -69,10 +69,12 @@ const int now = i % 2, next = 1 - now;
 cudaStreamWaitEvent(stream, ready[now], 0);
 work<<<grid, block, 0, stream>>>(buffers[now], out);
 cudaEventRecord(used[now], stream);
-cudaStreamWaitEvent(ahead, used[next], 0);  // kernels of the round before
-float* to = buffers[next];  // batch(i + 1) is pinned; made while work runs
-cudaMemcpyAsync(to, batch(i + 1), bytes, cudaMemcpyDefault, ahead);
-cudaEventRecord(ready[next], ahead);
+if (i + 1 < n) {
+  cudaStreamWaitEvent(ahead, used[next], 0);  // kernels of the round before
+  float* to = buffers[next];  // batch(i + 1): pinned, made while work runs
+  cudaMemcpyAsync(to, batch(i + 1), bytes, cudaMemcpyDefault, ahead);
+  cudaEventRecord(ready[next], ahead);
+}
 // here, and no earlier, the host may wait for what this round returns
 
 == defer
