@@ -69,6 +69,17 @@ def test_a_checkpoint_comes_back_with_the_one_before(checkpoints, tmp_path):
     assert (tmp_path / "wte.safetensors").read_bytes().endswith(weights(1)["wte"][2])
 
 
+def test_a_base_is_not_replaced_by_what_needs_it(checkpoints, tmp_path):
+    old, new = checkpoints
+    before = old.read_bytes()
+    link = tmp_path / "link"
+    link.symlink_to(old)
+    for target in (old, link):
+        with pytest.raises(InputError, match="is the base, and what would replace it cannot be"):
+            compress_file(new, target, base=old)
+    assert old.read_bytes() == before
+
+
 def test_what_needs_no_base_is_read_without(checkpoints, tmp_path):
     old, new = checkpoints
     target, _ = compressed(new, old)

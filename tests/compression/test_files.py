@@ -102,10 +102,44 @@ def test_tensors_come_back_and_can_be_read_one_at_a_time(tmp_path, gap):
             assert name == "unknown" or list(values.shape) == shape
         assert opened.read("mask").dtype == bool
         assert opened.read("complex").dtype == np.complex64
-        with pytest.raises(InputError, match="does not hold a tensor 'other'; it has big, mask"):
+        with pytest.raises(InputError, match="hold a tensor 'other'; it has 'big', 'mask'"):
             opened.read("other")
         with pytest.raises(InputError, match="does not hold one array"):
             opened.read()
+
+
+def test_names_are_shown_in_one_line(tmp_path):
+    path = safetensors(tmp_path, {"a\nb": ("U8", [0], b""), "": ("U8", [0], b"")})
+    with CompressedFile(there_and_back(path)) as opened, pytest.raises(InputError) as refused:
+        opened.read("other")
+    assert str(refused.value).endswith(r"it has 'a\nb', ''")
+
+
+def test_a_file_that_was_closed_is_not_read(tmp_path):
+    with CompressedFile(there_and_back(npy(tmp_path, np.zeros(5)))) as opened:
+        pass
+    with pytest.raises(InputError, match=r"values\.npy\.lsc is closed; read it before"):
+        opened.read()
+
+
+def test_the_whole_is_summed_up_once(tmp_path, monkeypatch):
+    """And not for each of many tensors, which would take the square of their number."""
+    tensors = {str(number): ("U8", [1], b"x") for number in range(20)}
+    target = there_and_back(safetensors(tmp_path, tensors))
+    whole, sums = container.Index.bytes, []
+    counted = property(lambda index: sums.append(index) or whole.fget(index))
+    with CompressedFile(target) as opened:
+        monkeypatch.setattr(container.Index, "bytes", counted)
+        opened.restore(tmp_path / "back")
+    assert len(sums) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_header_of_python_2_is_read_without_a_warning(tmp_path):
+    path = npy(tmp_path, np.zeros(5))
+    path.write_bytes(path.read_bytes().replace(b"(5,), }", b"(5L,),}"))
+    with CompressedFile(there_and_back(path)) as opened:
+        assert opened.read().shape == (5,)
 
 
 def test_types_of_ml_dtypes_come_back_as_what_they_were(tmp_path):

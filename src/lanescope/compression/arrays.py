@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -246,7 +247,10 @@ def npy_header(path: Path, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dt
     try:
         version = form.read_magic(file)
         read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
-        shape, fortran, kind = read(file)
+        with warnings.catch_warnings():
+            # that a header of Python 2 takes longer: nobody writes this file again for that
+            warnings.simplefilter("ignore", UserWarning)
+            shape, fortran, kind = read(file)
     except (ValueError, TypeError, SyntaxError, TokenError, RecursionError) as error:
         # what NumPy's parser says but as a ValueError, or of its own objects, is of no use
         useless = not isinstance(error, ValueError) or " at 0x" in str(error)
@@ -291,10 +295,10 @@ def _npy_dtype(path: Path, kind: np.dtype[Any], dtype: str | None) -> str:
             raise NothingToCompressError(
                 f"{path} holds values of 2 bytes; say {argument.dtype} bfloat16 if they are"
             )
-        remedy = "view it as real numbers" if kind.kind == "c" else "give another type"
-        raise NothingToCompressError(
-            f"{path} holds {kind}, which no codec takes; {remedy}: {', '.join(DTYPES)}"
-        )
+        why = "no codec takes; give another type"
+        if kind.kind == "c":
+            why = "is measured as real numbers alone; view it as such"
+        raise NothingToCompressError(f"{path} holds {kind}, which {why}: {', '.join(DTYPES)}")
     return name
 
 

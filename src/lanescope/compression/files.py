@@ -89,9 +89,14 @@ def compress_file(
     ------
     InputError
         If `source` or `base` cannot be read, or is damaged, or changes meanwhile, or `target`
-        cannot be written, or no array is in `base`, too.
+        cannot be written or is `base`, or no array is in `base`, too.
     """
     require_host_codec(codec)
+    if base is not None and os.path.realpath(base) == os.path.realpath(target):
+        raise InputError(
+            f"{target} is the base, and what would replace it cannot be read without that; name "
+            "another place"
+        )
     with reading(source), open_file(source) as file:
         before = os.fstat(file.fileno())
         pieces = cut(source, file, dtype)
@@ -348,6 +353,7 @@ class CompressedFile:
 
         for one in self.index.segments:
             self._require_base(one)
+        total = self.index.bytes  # a sum over all segments: once, and not for each
 
         def write(out: BinaryIO) -> None:
             os.fchmod(out.fileno(), self._mode & 0o777)
@@ -356,7 +362,7 @@ class CompressedFile:
                 for values in self._parts(number, threads):
                     out.write(values.data)
                     done += len(values)
-                    progress(done, self.index.bytes)
+                    progress(done, total)
 
         _replace(target, write)
 
@@ -415,7 +421,8 @@ class CompressedFile:
         if name is None:
             found = [] if self.index.kind == SAFETENSORS else found[self.index.kind == NPY :][:1]
         if not found:
-            known = ", ".join(self.names[:5]) + (", ..." if len(self.names) > 5 else "")
+            names = self.names
+            known = ", ".join(map(shown, names[:5])) + (", ..." if len(names) > 5 else "")
             what = "one array" if name is None else f"a tensor {shown(name)}"
             has = f"it has {known}" if known else "it has none with a name"
             raise InputError(f"{self.path} does not hold {what}; {has}")
@@ -445,6 +452,8 @@ class CompressedFile:
         """
         one = self.index.segments[number]
         self._require_base(one)
+        if self._file.closed:
+            raise InputError(f"{self.path} is closed; read it before, or open it again")
         self._file.seek(self._begins[number])
         begin = 0
         for i, size in enumerate(one.part_bytes):
