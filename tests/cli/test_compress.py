@@ -64,6 +64,17 @@ def test_what_is_in_a_file_is_listed(here):
     assert found["segments"][1]["shape"] == [100, 500]
 
 
+def test_names_of_tensors_take_a_line_each(here):
+    library = pytest.importorskip("safetensors.numpy")
+    long, plain = "x" * 5000, "layers.0." + "w" * 100
+    names = {"a\nb": r"'a\nb'", "": "''", long: "'xxxx", plain: plain, "ü☃": "ü☃"}
+    library.save_file({name: np.zeros(1) for name in names}, "names.safetensors")
+    right("compress", "names.safetensors")
+    text = right("decompress", "--info", "names.safetensors.lsc").stdout
+    assert all(shown in text for shown in names.values())
+    assert "x" * 100 not in text
+
+
 def test_one_tensor_is_written_alone(here):
     library = pytest.importorskip("safetensors.numpy")
     library.save_file({"a": np.arange(5), "b": np.zeros((2, 3), "f4")}, "w.safetensors")
@@ -76,7 +87,7 @@ def test_one_tensor_is_written_alone(here):
     found = library.load_file("b.safetensors")
     assert found.keys() == {"b"}
     assert found["b"].shape == (2, 3)
-    assert "does not hold a tensor 'c'; it has a, b" in wrong(
+    assert "does not hold a tensor 'c'; it has 'a', 'b'" in wrong(
         "decompress", "w.safetensors.lsc", "--tensor", "c", "--out", "c.safetensors"
     )
 

@@ -28,6 +28,7 @@ from lanescope.cli.compress import (
 from lanescope.cli.options import Excludes, Exclusive, Needs, combines, flag, option, size_option
 from lanescope.codec.fields import shown
 from lanescope.errors import InputError
+from lanescope.kinds import LONGEST_NAME
 from lanescope.units.values import Value
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _list(opened: CompressedFile, json: bool) -> None:
     from lanescope.document.blocks import ColumnOf, Kind, Table
 
     columns: list[ColumnOf[StoredSegment]] = [
-        ColumnOf("array", lambda one: "–" if one.name is None else one.name),
+        ColumnOf("array", lambda one: "–" if one.name is None else _in_one_line(one.name)),
         ColumnOf("type", lambda one: one.dtype),
         ColumnOf("shape", lambda one: " × ".join(map(str, one.shape)) or "one value"),
         ColumnOf("bytes", lambda one: one.segment.bytes, Kind.SUM),
@@ -135,6 +136,12 @@ def _list(opened: CompressedFile, json: bool) -> None:
     if index.base is not None:
         title += f", needs the base {index.base.name}"
     print_blocks([Table.of(title, columns, index.segments)])
+
+
+def _in_one_line(name: str) -> str:
+    """Return a tensor's name as it is, or quoted and short if it would not fit a line."""
+    plain = name.isprintable() and name.strip() and len(name) <= LONGEST_NAME
+    return name if plain else shown(name)
 
 
 def _ratio(one: StoredSegment) -> float | None:

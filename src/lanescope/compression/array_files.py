@@ -58,7 +58,7 @@ SAFETENSORS_TYPES = {
 _TAKEN = {
     name: stored_type(dtype)
     for name, dtype in SAFETENSORS_TYPES.items()
-    if dtype in DTYPES or name in ("BOOL", "F8_E4M3", "F8_E5M2")
+    if dtype in DTYPES or name.startswith("F8") or name == "BOOL"
 }
 #: Bytes of the length in front of a header of safetensors, and of the longest header with it that
 #: the format allows.
@@ -384,7 +384,9 @@ def safetensors_arrays(path: Path) -> Opened:
         tensors = tensors_of(path, file.read(length))
     entries, left_out = [], []
     for name, (kind, shape, begin, _) in tensors.items():
-        if kind not in _TAKEN:
+        if kind == "C64":
+            left_out.append(f"{name} holds {kind}, which is measured as real numbers alone")
+        elif kind not in _TAKEN:
             left_out.append(f"{name} holds {kind}, which no codec takes")
         elif 0 in shape:
             left_out.append(f"{name} holds no values")
