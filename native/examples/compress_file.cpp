@@ -3,6 +3,7 @@
 //   compress_file compress values.f32 values.z float32 [CODEC]
 //   compress_file decompress values.z values.f32
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ const Entry& named(const Entry (&entries)[n], const std::string& name, const cha
 }
 
 std::vector<std::byte> read(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) refuse(path + " is no file");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) refuse(path + " cannot be read");
   std::vector<std::byte> bytes(static_cast<std::size_t>(file.tellg()));

@@ -283,6 +283,8 @@ void refuse_what_cannot_be() {
   const auto bad = [](const std::string& part, const std::function<void()>& call) {
     refused(ErrorCode::bad_input, part, call);
   };
+  bad("no type of values with the number 99",
+      [&] { compress(host, {.dtype = static_cast<Dtype>(99)}); });
   bad("there is no GPU 2", [] { GpuChannel(0, 2); });
   bad("there is no GPU -1", [] { HostChannel(-1); });
   bad("slabs of 5 bytes", [] { GpuChannel(0, 1, {.slab_bytes = 5}); });

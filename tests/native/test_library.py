@@ -207,6 +207,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(examples, tmp_path):
     program, path = examples / "compress_file", tmp_path / "values"
     path.write_bytes(b"\0" * 7)
     refused(run(program, "compress", path, tmp_path / "z", "float32"), "7 bytes are no whole")
+    refused(run(program, "compress", tmp_path, tmp_path / "z"), f"{tmp_path} is no file")
     refused(run(program, "compress", path, tmp_path / "z", "bytes", "gfc"), "does not take values")
     refused(run(program, "decompress", path, tmp_path / "z"), "no stream that can be read")
     stream = lanescope.compress(values("int32"))

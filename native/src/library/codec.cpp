@@ -1,5 +1,6 @@
 #include "library/codec.hpp"
 
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -17,9 +18,17 @@ void require_threads(int threads) {
     refuse(std::to_string(threads) + " threads are not 0 to " + std::to_string(kMostThreads));
 }
 
+void require_dtype(Dtype dtype) {
+  const auto number = static_cast<std::size_t>(dtype);
+  if (number >= std::size(kDtypes))
+    refuse("there is no type of values with the number " + std::to_string(number) +
+           "; give one of kDtypes");
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> shape_of(std::size_t bytes, const Options& options) {
+  require_dtype(options.dtype);
   const std::size_t each = value_bytes(options.dtype);
   if (bytes % each != 0)
     refuse(std::to_string(bytes) + " bytes are no whole values of " + std::to_string(each) +
