@@ -93,7 +93,7 @@ def test_a_method_is_measured_once() -> None:
 
 def predict(**more: object) -> Predict:
     given = {"h2d_bytes": "64MiB", "d2h_bytes": "64MiB", "kernel_seconds": "200us"}
-    return Predict(**given, **({"parameters": "h200"} | more))  # type: ignore[arg-type]
+    return Predict(**(given | {"parameters": "h200"} | more))  # type: ignore[arg-type]
 
 
 def test_predict_takes_both_and_says_how_often() -> None:
@@ -108,9 +108,30 @@ def test_predict_takes_both_and_says_how_often() -> None:
     ("more", "what"),
     [
         ({"mapped_reads": 2.0}, "measured implicit tells what mapped_reads does"),
+        ({}, "measured implicit alone does not tell reads from writes; give hybrid, too, or"),
+        ({"measured": {"hybrid": 2e-3}}, "give implicit, too, or mapped_reads"),
+        ({"measured": {"implicit": None}}, "is no time above 0"),
         ({"parameters": None, "machine": "a100-sxm"}, "predict that one first"),
     ],
 )
 def test_what_contradicts_it_is_refused(more: dict[str, object], what: str) -> None:
     with pytest.raises(InputError, match=what):
-        predict(measured={"implicit": 3e-3}, **more).result(Silent())
+        predict(**({"measured": {"implicit": 3e-3}} | more)).result(Silent())
+
+
+@pytest.mark.parametrize(
+    ("more", "counts"),
+    [
+        ({"mapped_writes": 3.0}, (2.0, 3.0)),
+        ({"d2h_bytes": 0}, (2.0, 1.0)),
+        ({"h2d_bytes": 0}, (1.0, 2.0)),
+    ],
+)
+def test_implicit_alone_is_enough_where_the_writes_are_known(
+    more: dict[str, object], counts: tuple[float, float]
+) -> None:
+    sizes = {name: size for name, size in more.items() if name.endswith("bytes")}
+    true = replace(WORK, mapped_reads=counts[0], mapped_writes=counts[1], **sizes)  # type: ignore[arg-type]
+    seconds = took(true, Method.IMPLICIT)
+    work = predict(measured={"implicit": seconds}, **more).result(Silent()).ranking.workload
+    assert (work.mapped_reads, work.mapped_writes) == pytest.approx(counts, rel=0.05)

@@ -149,7 +149,9 @@ def test_two_watches_of_as_many_parts_are_refused():
         Predict(h2d_bytes="8MB", parameters="h200", kernel_watches=[watch, watch]).result(Silent())
 
 
-@pytest.mark.parametrize("given", [["25us"], ["1=3ms"], ["8=fast"], ["a=2us"], {8: 0.0}, {4: 1e9}])
+@pytest.mark.parametrize(
+    "given", [["25us"], ["1=3ms"], ["8=fast"], ["a=2us"], {8: 0.0}, {4: 1e9}, {8: None}]
+)
 def test_parts_that_are_none(given):
     with pytest.raises(InputError, match="kernel_parts"):
         kernel_parts(given)

@@ -102,7 +102,8 @@ class Predict(Analysis):
     measured
         What a round took on the machine of the parameters by Hybrid and by Implicit with one
         stream, such as ``{"hybrid": "1.9ms", "implicit": "2.3ms"}``: from these it is worked out
-        how often the kernel writes and reads a mapped byte, see `with_crossings`.
+        how often the kernel writes and reads a mapped byte, see `with_crossings`. Where bytes go
+        both ways both are needed, or one and the count that the other would tell.
     steps
         Waves of the kernel's thread blocks, times the passes of a loop in each: so often it reads,
         computes and writes one after the other where its memory is mapped.
@@ -344,20 +345,26 @@ class Predict(Analysis):
         )
         require_possible(work)
         times = measured_rounds(self.measured)
+        one_way = not (work.h2d_bytes and work.d2h_bytes)
         if times and self._gpu_name is not None:
             raise InputError(
                 f"{argument.measured} is of the machine whose parameters predict; predict that "
                 f"one first, then give {argument.machine} with the {argument.mapped_reads} and "
                 f"{argument.mapped_writes} that it prints"
             )
-        for method, count, option in (
-            (Method.IMPLICIT, reads, argument.mapped_reads),
-            (Method.HYBRID, writes, argument.mapped_writes),
+        for method, count, option, size in (
+            (Method.IMPLICIT, reads, argument.mapped_reads, work.h2d_bytes),
+            (Method.HYBRID, writes, argument.mapped_writes, work.d2h_bytes),
         ):
             if method in times and count is not None:
                 raise InputError(
                     f"{argument.measured} {method.lower()} tells what {option} does; give one of "
                     "them"
+                )
+            if times and method not in times and count is None and size and not one_way:
+                raise InputError(
+                    f"{argument.measured} {next(iter(times)).lower()} alone does not tell reads "
+                    f"from writes; give {method.lower()}, too, or {option}"
                 )
         return with_crossings(work, times, known, by) if times else work
 
@@ -457,7 +464,7 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
             if isinstance(seconds, str)
             else seconds
         )
-        if not 0 < taken < _MOST_SECONDS:
+        if not isinstance(taken, int | float) or not 0 < taken < _MOST_SECONDS:
             raise InputError(
                 f"{argument.kernel_parts} {shown(text)} is no time above 0 and up to a day"
             )
@@ -496,7 +503,7 @@ def measured_rounds(given: Sequence[str] | Mapping[str, str | float]) -> dict[Me
             )
         if isinstance(seconds, str):
             seconds = words.parse_seconds(seconds, argument.measured)
-        if not 0 < seconds < _MOST_SECONDS:
+        if not isinstance(seconds, int | float) or not 0 < seconds < _MOST_SECONDS:
             raise InputError(f"{argument.measured} {name} is no time above 0 and up to a day")
         if method in found:
             raise InputError(f"{argument.measured}: {method.lower()} is there twice")
