@@ -17,7 +17,7 @@ stages-literal         keep + pin      what stages pass on stays on the GPU; pin
 ppo-literal            keep + pin      pictures stay on the GPU for all passes; the rest pinned
 climate-literal        pin             fields to pinned memory, each waited for
 stitch-literal         keep + pin      tiles stay on the GPU for a frame; pinned tiles, results
-anomaly-literal        prefetch        the next batch is taken and sent before training on one
+anomaly-literal        prefetch        the next batch is taken and sent while one is trained on
 =====================  ==============  =====================================================
 
 In five more programs a condition of the first advice does not hold: in `experts` of sixth the host

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanescope.trace.timeline import Counters, Operations
-from lanescope.trace.wire_fit import Aligner, align
+from lanescope.trace.wire_fit import Aligner
 
 US = 1000
 
@@ -46,24 +46,24 @@ def test_records_that_come_in_parts_tell_what_all_do(size: int, held: int) -> No
             aligner.add(end_ns, np.empty((end_ns.size, 3)))
         found = aligner.found()
     assert found is not None
-    assert found == align(counters, operations)
+    assert found == Aligner(counters, operations).found()
 
 
 @given(st.integers(-40 * US, 40 * US))
 def test_the_offset_of_a_clock_is_found(offset_ns: int) -> None:
-    found = align(*pair(offset_ns))
+    found = Aligner(*pair(offset_ns)).found()
     assert found is not None
     assert found.offset_ns == pytest.approx(-offset_ns, abs=300)  # 3 % of a sample
     assert found.residual_p99_ns <= 400
 
 
 def test_few_copies_tell_nothing() -> None:
-    assert align(*pair(0, copies=9)) is None
-    assert align(pair(0)[0], Operations.empty()) is None
+    assert Aligner(*pair(0, copies=9)).found() is None
+    assert Aligner(pair(0)[0], Operations.empty()).found() is None
 
 
 def test_copies_close_together_are_left_out() -> None:
-    assert align(*pair(0, every_ns=120 * US)) is None
+    assert Aligner(*pair(0, every_ns=120 * US)).found() is None
 
 
 def test_bursts_in_other_traffic_have_no_edges() -> None:
@@ -72,4 +72,4 @@ def test_bursts_in_other_traffic_have_no_edges() -> None:
         "pm", 0, 10 * US, counters.end_ns, np.full(len(counters), 300_000), counters.tx_bytes,
         counters.known,
     )  # fmt: skip
-    assert align(steady, operations) is None
+    assert Aligner(steady, operations).found() is None

@@ -8,7 +8,7 @@ import pytest
 from lanescope.trace.rates import Rates, counter_rates, operation_rates
 from lanescope.trace.timeline import Operations
 from lanescope.trace.wire import default_model
-from lanescope.trace.wire_fit import align
+from lanescope.trace.wire_fit import Aligner
 from tests.trace import captures
 
 GIB = 1 << 30
@@ -61,7 +61,7 @@ def test_an_idle_link_is_idle() -> None:
 @pytest.mark.parametrize(("direction", "most_ns"), [("h2d", 1200), ("d2h", 100)])
 def test_clocks_of_trace_and_counters_agree(direction: str, most_ns: float) -> None:
     name = f"copies-4mib-{direction}"
-    found = align(captures.counters(name), captures.operations(name))
+    found = Aligner(captures.counters(name), captures.operations(name)).found()
     assert found is not None
     assert found.copies == 50
     assert abs(found.offset_ns) < 1000

@@ -17,7 +17,7 @@ from lanescope.trace.limits import Ceilings, fills_all, joined, nvlink_limits, n
 from lanescope.trace.summarise import summarise
 from lanescope.trace.summary import evaluate, parse
 from lanescope.trace.timeline import Counters, Operations, best_counters
-from lanescope.trace.wire_fit import align, model_of
+from lanescope.trace.wire_fit import Aligner, model_of
 from lanescope.watching.live import LiveWatch
 from tests.report.watch_factory import summary_text
 from tests.trace.timelines import DEVICE, MS, S, copies, even_counters, timeline
@@ -126,7 +126,7 @@ def test_nvlink_alone_makes_no_pcie_of_it(two_gpus):
     assert summary.losses.unknown_seconds is None
     assert best_counters(seen, 0) is None
     assert best_counters(seen, 0, "nvlink") is seen.counters[0]
-    assert align(seen.counters[0], copies(20, 10 * MB)) is None
+    assert Aligner(seen.counters[0], copies(20, 10 * MB)).found() is None
     with pytest.raises(ValueError, match="no model of PCIe"):
         model_of(seen, seen.counters[0])
 

@@ -114,16 +114,11 @@ class Alignment:
     delays: tuple[EdgeDelay, ...] = ()
 
 
-def align(counters: Counters, operations: Operations) -> Alignment | None:
-    """Compare the edges of bursts with those of copies; None with fewer than ten to compare.
-
-    Only counters of PCIe can be: what crosses NVLink is no copy of the host.
-    """
-    return Aligner(counters, operations).found()
-
-
 class Aligner:
-    """Does what `align` does while something else reads the records."""
+    """Compares the edges of bursts with those of copies, while something else reads the records.
+
+    Only with counters of PCIe: what crosses NVLink is no copy of the host.
+    """
 
     def __init__(self, counters: Counters, operations: Operations) -> None:
         self._counters, self._read = counters, 0
@@ -143,7 +138,7 @@ class Aligner:
         self._go_on(int(end_ns[-1]))
 
     def found(self) -> Alignment | None:
-        """Return what all copies tell."""
+        """Return what all copies tell; None with fewer than ten to compare."""
         self._read = len(self._counters)
         self._go_on(None)
         return _alignment(np.array(self._edges), np.array(self._directions))
