@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from lanescope._core import native
 from lanescope.trace.codes import LATEST_NS
 from lanescope.trace.counter_spool import RECORD
+from lanescope.trace.windows import RateHistogram, add_rates
+from lanescope.trace.wire import WireModel, settle
 from tests.native.programs import program
 
 steps = st.lists(st.integers(0, 40), min_size=1, max_size=30)
@@ -66,6 +68,39 @@ def test_payload_is_what_the_model_says():
     second = 2000 - 1 - 20e-6, 3000 - 92 - 40e-6
     assert back[1:3] == pytest.approx(np.array((first, second)))
     assert not back[[0, 3, 4]].any()
+
+
+def test_native_payload_is_that_of_the_model_in_python():
+    random, records = np.random.default_rng(0), 500
+    matrix, sample, second = ((1.05, 0.02), (0.06, 1.06)), (1.0, 92.0), (3e6, 4e6)
+    model = WireModel(matrix, sample, second, (167.0, 68.0), others_per_second=(10.0, 20.0))
+    ends = growing(random.integers(1, 10**6, records).tolist())
+    rx, tx = random.integers(0, 10**6, (2, records))
+    copies, own = random.integers(0, 3, records), random.random(records) < 0.7
+    known = np.ones(records, np.bool_)
+    rows = (*matrix, sample, second, model.others_per_second, model.per_operation)
+    found = native.payload_of(ends, rx, tx, known, own, 0, copies, rows)
+    seconds = np.diff(ends, prepend=0) * 1e-9
+    observed = model.observed(seconds, 1.0, np.where(own, seconds, 0.0))
+    net = [
+        wire - one - each * copies
+        for wire, one, each in zip((rx, tx), observed, model.per_operation, strict=True)
+    ]
+    np.testing.assert_allclose(found[:, :2].T, model.solve(*net), rtol=1e-9)
+
+
+def test_native_rates_are_settled_as_in_python():
+    random = np.random.default_rng(0)
+    rows = random.normal(0, 1e6, (500, 3)) ** 3 / 1e9
+    rows[:, 2] = random.integers(1, 1000, 500)
+    times, both = random.integers(1, 9, 500), (RateHistogram(), RateHistogram())
+    known = add_rates(both, rows, times, 300.0, (1e-3, 1e-3), 0.05)
+    counts = rows[:, 2] >= 300
+    assert known == times[counts].sum()
+    payload = settle(rows[:, 0], rows[:, 1], 0.05)
+    for histogram, one in zip(both, payload, strict=True):
+        busy = counts & (one / rows[:, 2] >= 1e-3)
+        assert 0 < histogram.count == times[busy].sum()
 
 
 def test_spooled_records_are_taken_apart():
