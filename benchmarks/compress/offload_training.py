@@ -28,8 +28,9 @@ import contextlib
 import json
 import os
 import statistics
-import sys
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +69,22 @@ class Block(torch.nn.Module):
         return x + self.narrow(hidden)
 
 
-def contexts(ahead: str, only: list[str] | None) -> dict[str, Any]:
-    """Return a context for each method, to be entered once a step."""
-    found: dict[str, Any] = {
-        "none": contextlib.nullcontext(),
-        "save_on_cpu": torch.autograd.graph.save_on_cpu(pin_memory=True),
+def contexts(ahead: str, only: list[str] | None) -> Iterator[tuple[str, Any]]:
+    """Yield each method and its context, which is to be entered once a step."""
+    made: dict[str, Callable[[], Any]] = {
+        "none": contextlib.nullcontext,
+        "save_on_cpu": partial(torch.autograd.graph.save_on_cpu, pin_memory=True),
     }
     for name in OWN:
-        if only is None or name in only:
-            compression = "off" if name == "raw" else name
-            found[name] = offload_activations(
-                compression=compression, min_bytes=LEAST_BYTES, ahead=ahead
-            )
+        compression = "off" if name == "raw" else name
+        made[name] = partial(
+            offload_activations, compression=compression, min_bytes=LEAST_BYTES, ahead=ahead
+        )
     with contextlib.suppress(ImportError):
         from trl.models.activation_offloading import OffloadActivations
 
-        found["trl"] = OffloadActivations(min_offload_size=LEAST_BYTES)
-    return {name: one for name, one in found.items() if only is None or name in ("none", *only)}
+        made["trl"] = partial(OffloadActivations, min_offload_size=LEAST_BYTES)
+    yield from ((name, make()) for name, make in made.items() if only is None or name in only)
 
 
 def forward(model: torch.nn.Module, batch: torch.Tensor, context: Any) -> torch.Tensor:
@@ -101,17 +101,34 @@ def gradients(model: torch.nn.Module, batch: torch.Tensor, context: Any) -> list
     return found
 
 
-def compare(model: torch.nn.Module, batch: torch.Tensor, methods: dict[str, Any]) -> dict[str, Any]:
-    """Return by method whether each of two steps has the gradients of a step without it."""
+def compare(
+    model: torch.nn.Module, batch: torch.Tensor, methods: Iterator[tuple[str, Any]]
+) -> dict[str, tuple[Any, bool, int]]:
+    """Run two steps by each method, one after the other.
+
+    Returns
+    -------
+    dict
+        By method its context, whether both steps have the gradients of a step without it, and
+        the bytes of the GPU's memory that it takes outside of PyTorch's allocator, once the steps
+        without it have loaded theirs.
+    """
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
-    expected = gradients(model, batch, methods["none"])
+    expected = gradients(model, batch, contextlib.nullcontext())
     found = {}
-    for name, context in methods.items():
+    before = outside_bytes()
+    for name, context in methods:
         steps = [gradients(model, batch, context) for _ in range(2)]
-        found[name] = all(all(map(torch.equal, one, expected)) for one in steps)
-        said = "equal to the bit" if found[name] else "DIFFERENT"
-        print(f"gradients of {name}, two steps: {said} to those of none", flush=True)
+        equal = all(all(map(torch.equal, one, expected)) for one in steps)
+        before, taken = outside_bytes(), outside_bytes() - before
+        found[name] = context, equal, taken
+        said = "equal to the bit" if equal else "DIFFERENT"
+        print(
+            f"gradients of {name}, two steps: {said} to those of none; outside of PyTorch's "
+            f"allocator: {binary_text(max(taken, 0))} more",
+            flush=True,
+        )
     torch.use_deterministic_algorithms(False)
     return found
 
@@ -229,11 +246,13 @@ def comparison(found: dict[str, Any]) -> str:
     usual = found["methods"].get("save_on_cpu")
     if usual is None:
         return ""
+    there = usual["peak_bytes"] + usual["outside_bytes"]
     return "\n".join(
         f"{name}: {one['step'] / usual['step']:.2f} of save_on_cpu's step, "
-        f"{one['peak_bytes'] / usual['peak_bytes']:.3f} of its peak"
+        f"{one['peak_bytes'] / usual['peak_bytes']:.3f} of its peak, "
+        f"{(one['peak_bytes'] + one['outside_bytes']) / there:.3f} with what is outside"
         for name, one in found["methods"].items()
-        if name in OWN
+        if name not in ("none", "save_on_cpu")
     )
 
 
@@ -249,8 +268,7 @@ def main() -> None:
     torch.manual_seed(1)
     model = torch.nn.Sequential(*(Block() for _ in range(BLOCKS))).to("cuda", torch.bfloat16)
     batch = torch.randn(BATCH, LENGTH, WIDTH, device="cuda", dtype=torch.bfloat16)
-    methods = contexts(options.ahead, options.only)
-    before = outside_bytes()
+    only = None if options.only is None else ["none", *options.only]
     found: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(0),
         "torch": torch.__version__,
@@ -261,12 +279,18 @@ def main() -> None:
         f"the link: {found['link_gbs']['out']:.1f} GB/s out, {found['link_gbs']['back']:.1f} back"
     )
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # of which there is a deterministic one
-        found["equal"] = compare(model, batch, methods)
+        compared = compare(model, batch, contexts(options.ahead, only))
+        methods = {name: context for name, (context, _, _) in compared.items()}
+        found["equal"] = {name: equal for name, (_, equal, _) in compared.items()}
         whole = saved_bytes(model, batch)
         print(f"{size_text(whole)} are saved; {time.perf_counter() - begun:.0f} s until now")
         found["methods"] = {
-            name: {"turns": [], "moved": one_step_moves(model, batch, name, context, whole)}
-            for name, context in methods.items()
+            name: {
+                "turns": [],
+                "moved": one_step_moves(model, batch, name, context, whole),
+                "outside_bytes": outside,
+            }
+            for name, (context, _, outside) in compared.items()
         }
         for turn in range(options.turns):
             for name in list(methods)[:: 1 if turn % 2 == 0 else -1]:
@@ -277,10 +301,7 @@ def main() -> None:
                 one["peak_bytes"] = torch.cuda.max_memory_allocated()
             lines = [line(name, one, found) for name, one in found["methods"].items()]
             print(f"turn {turn + 1}, {time.perf_counter() - begun:.0f} s", *lines, sep="\n")
-            found["outside_bytes"] = outside_bytes() - before
-            print(comparison(found))
-            print(f"outside of PyTorch's allocator: {binary_text(found['outside_bytes'])} more")
-            sys.stdout.flush()
+            print(comparison(found), flush=True)
             if options.out is not None:
                 options.out.write_text(json.dumps(found, indent=1) + "\n")
 
