@@ -17,9 +17,8 @@ from unittest.mock import patch
 import typer
 
 from lanescope.cli import app as command_line
-from lanescope.cli.app import GROUPS, VERBS, app, main
+from lanescope.cli.app import VERBS, app, main
 from lanescope.cli.bench import bench
-from lanescope.cli.studies import command_named
 from lanescope.units.values import Value
 
 
@@ -60,8 +59,7 @@ class Verb:
 
 def verbs() -> tuple[Verb, ...]:
     """Return every verb of the command line."""
-    groups = {id(app): tuple(filter(None, [name])) for name, app in GROUPS.items()}
-    found = [((*groups[id(to)], name), verb or command_named(name)) for to, name, verb in VERBS]
+    found = [(tuple(one.words.split()), one.load()) for one in VERBS]
     return tuple(
         Verb(words, tuple(_options(verb)), getattr(verb, "rules", ()))
         for words, verb in [*found, (("bench",), bench)]

@@ -10,8 +10,8 @@ import sys
 import pytest
 import typer
 
-from lanescope.cli.app import _run, app
-from lanescope.cli.help import EVERYDAY, EXAMPLES, LINE_OF, PANELS
+from lanescope.cli.app import VERBS, _run, app
+from lanescope.cli.help import EVERYDAY, EXAMPLES, LINE_OF, LINE_OF_PART, PANELS
 from lanescope.studies import STUDIES, study_named
 from tests.cli.command_lines import run, verbs
 
@@ -80,6 +80,23 @@ def test_the_help_is_as_plain_and_as_wide_as_typer_is_set(variable, width, optio
 def test_summaries_of_studies_are_their_first_sentences():
     for verb, entry in STUDIES.items():
         assert (study_named(verb).__doc__ or "").split("\n\n")[0].strip() == entry.summary
+
+
+def test_lines_of_groups_are_first_sentences_of_their_verbs():
+    verbs = {verb.words: verb for verb in VERBS}
+    for words, line in LINE_OF_PART.items():
+        first = (verbs[words].load().__doc__ or "").split("\n\n")[0]
+        assert " ".join(first.split()) == line
+
+
+def test_a_verb_imports_no_other_one():
+    code = (
+        "import sys; from lanescope.cli import app; sys.argv = ['lanescope', 'runs', '--help']\n"
+        "assert app._run() == 0\n"
+        "assert not {'lanescope.cli.watch', 'lanescope.cli.advise', 'lanescope.machine.machine',\n"
+        "            'lanescope.cli.boost', 'lanescope.cli.topo'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_alone_it_says_what_to_do_first():

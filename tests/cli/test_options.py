@@ -95,7 +95,7 @@ def test_messages_name_options_that_there_are():
 
 
 def test_messages_of_a_verb_name_its_own_options():
-    files = {verb.words[-1]: verb for verb in verbs()}
+    files = {verb.words[-1]: verb for verb in sorted(verbs(), key=lambda verb: -len(verb.words))}
     files |= {"model_fit": files["fit"], "model": files["predict"]}
     for name, verb in files.items():
         path = SOURCES / "cli" / f"{name}.py"

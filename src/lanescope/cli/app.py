@@ -7,42 +7,27 @@ does.
 from __future__ import annotations
 
 import contextlib
-import inspect
+import importlib
 import os
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import typer
 
 from lanescope import interruption
-from lanescope.cli import (
-    advise,
-    bench,
-    boost,
-    compress,
-    decompress,
-    doctor,
-    fleet,
-    history,
-    node,
-    report,
-    reproduce,
-    stored,
-    topo,
-    watch,
-)
-from lanescope.cli.help import LINE_OF, PANEL_OF, FirstScreen, epilog
-from lanescope.cli.options import Combined
+from lanescope.cli import bench
+from lanescope.cli.help import LINE_OF, LINE_OF_PART, PANEL_OF, FirstScreen, epilog
 from lanescope.cli.own_process import ProgramEnded, report_fault
-from lanescope.cli.studies import StudyCommand, place_holder
+from lanescope.cli.studies import LateCommand, command_named, help_of, stand_in
 from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected, naming_options
 from lanescope.machine.part_names import number_by_address
-from lanescope.studies import ANALYSES, STUDIES
+from lanescope.studies import ANALYSES, STUDIES, Entry
 
 app = typer.Typer(
     name="lanescope",
@@ -53,12 +38,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 bench_app = typer.Typer(cls=bench.BenchGroup, invoke_without_command=True)
-
-
-def _help(verb: Callable[..., None]) -> str:
-    """Return a docstring with its paragraphs as lines, as the help keeps each line's end."""
-    paragraphs = (inspect.getdoc(verb) or "").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 model_app = typer.Typer(
@@ -73,7 +52,7 @@ history_app = typer.Typer(
     help="What the same hardware carried in earlier runs, and since when it changed.",
     no_args_is_help=True,
 )
-bench_app.callback(help=_help(bench.bench), epilog=epilog("bench"))(bench.bench)
+bench_app.callback(help=help_of(bench.bench), epilog=epilog("bench"))(bench.bench)
 for _name, _group in (
     ("bench", bench_app),
     ("fleet", fleet_app),
@@ -88,53 +67,93 @@ GROUPS = {
     "fleet": fleet_app,
     "history": history_app,
 }
-_NAMES = {group: name for name, group in GROUPS.items()}
-#: Verbs in the order of the help; those without a function are studies.
-VERBS: tuple[tuple[typer.Typer, str, Callable[..., None] | None], ...] = (
-    *((GROUPS[e.group], name, None) for name, e in STUDIES.items() if e.group is not None),
-    (bench_app, "params", bench.params),
-    *((GROUPS[e.group], name, None) for name, e in ANALYSES.items() if e.group is not None),
-    (app, "node", node.node),
-    (fleet_app, "check", fleet.check),
-    (fleet_app, "report", fleet.report),
-    (fleet_app, "import", fleet.import_results),
-    (history_app, "add", history.add),
-    (history_app, "show", history.show),
-    (history_app, "changes", history.changes),
-    (app, "topo", topo.topo),
-    (app, "watch", watch.watch),
-    (app, "advise", advise.advise),
-    (app, "boost", boost.boost),
-    (app, "doctor", doctor.doctor),
-    (app, "reproduce", reproduce.reproduce),
-    (app, "report", report.report),
-    (app, "show", stored.show),
-    (app, "runs", stored.runs),
-    (app, "open", stored.open_page),
-    (app, "compare", stored.compare),
-    (app, "rm", stored.rm),
-    (app, "compress", compress.compress),
-    (app, "decompress", decompress.decompress),
-)
-for _to, _name, _verb in VERBS:
-    _panel, _line = (PANEL_OF[_name], LINE_OF[_name]) if _to is app else (None, None)
-    if _verb is None:
-        _to.command(_name, cls=StudyCommand, short_help=_line, rich_help_panel=_panel)(
-            place_holder(_name)
-        )
-        continue
-    # What follows the name of a watched program is the program's, options and all.
-    _settings = {"allow_interspersed_args": False} if _name in ("watch", "boost") else None
-    _words = f"{_NAMES.get(_to, '')} {_name}".strip()
-    _to.command(
-        _name,
-        cls=Combined,
-        help=_help(_verb),
-        short_help=_line,
-        context_settings=_settings,
-        rich_help_panel=_panel,
-        epilog=epilog(_words),
-    )(_verb)
+#: Of verbs that are no studies the function, in `lanescope.cli`, by the words that name them.
+_PLACES = {
+    "bench params": "bench.params",
+    "node": "node.node",
+    "fleet check": "fleet.check",
+    "fleet report": "fleet.report",
+    "fleet import": "fleet.import_results",
+    "history add": "history.add",
+    "history show": "history.show",
+    "history changes": "history.changes",
+    "topo": "topo.topo",
+    "watch": "watch.watch",
+    "advise": "advise.advise",
+    "boost": "boost.boost",
+    "doctor": "doctor.doctor",
+    "reproduce": "reproduce.reproduce",
+    "report": "report.report",
+    "show": "stored.show",
+    "runs": "stored.runs",
+    "open": "stored.open_page",
+    "compare": "stored.compare",
+    "rm": "stored.rm",
+    "compress": "compress.compress",
+    "decompress": "decompress.decompress",
+}
+
+
+def _function(place: str) -> Callable[..., None]:
+    module, _, name = place.partition(".")
+    found: Callable[..., None] = getattr(importlib.import_module(f"lanescope.cli.{module}"), name)
+    return found
+
+
+class Command(NamedTuple):
+    """A verb before it is imported.
+
+    Attributes
+    ----------
+    group
+        Its name; empty for the verbs of ``lanescope`` itself.
+    summary
+        Its line in the help.
+    load
+        Imports and returns its function.
+    """
+
+    group: str
+    name: str
+    summary: str
+    load: Callable[[], Callable[..., None]]
+
+    @property
+    def words(self) -> str:
+        """What names it, such as ``bench small``."""
+        return f"{self.group} {self.name}".strip()
+
+
+def _commands() -> Iterator[Command]:
+    """Yield all verbs in the order of the help."""
+    yield from _of(STUDIES)
+    for words, place in _PLACES.items():
+        group, _, name = words.rpartition(" ")
+        summary = LINE_OF_PART[words] if group else LINE_OF[name]
+        yield Command(group, name, summary, partial(_function, place))
+    yield from _of(ANALYSES)
+
+
+def _of(entries: Mapping[str, Entry]) -> Iterator[Command]:
+    for name, entry in entries.items():
+        if entry.group is not None:
+            summary = entry.summary if entry.group else LINE_OF[name]
+            yield Command(entry.group, name, summary, partial(command_named, name))
+
+
+VERBS = tuple(_commands())
+for _verb in VERBS:
+    GROUPS[_verb.group].command(
+        _verb.name,
+        cls=LateCommand,
+        short_help=None if _verb.group else _verb.summary,
+        # What follows the name of a watched program is the program's, options and all.
+        context_settings=(
+            {"allow_interspersed_args": False} if _verb.words in ("watch", "boost") else None
+        ),
+        rich_help_panel=None if _verb.group else PANEL_OF[_verb.name],
+        epilog=epilog(_verb.words),
+    )(stand_in(_verb.load, _verb.summary))
 
 
 def _version(wanted: bool) -> None:
@@ -201,7 +220,7 @@ def _interrupted() -> str:
 
 def _verb_named() -> str:
     """Return the verb that is run, such as ``bench small``; empty where none is known."""
-    known = {f"{_NAMES[to]} {name}".strip() for to, name, _ in VERBS} | set(GROUPS) - {""}
+    known = {verb.words for verb in VERBS} | set(GROUPS) - {""}
     words = sys.argv[1:3]
     return next((verb for verb in (" ".join(words), *words[:1]) if verb in known), "")
 
@@ -222,8 +241,7 @@ def _usage_sentence(error: Any) -> str:
 def _of_group(text: str) -> str:
     """Return where a command is that was looked for outside of its group; empty for others."""
     missing = re.match(r"No such command '(.+?)'", text)
-    verbs = [(_NAMES[group], name) for group, name, _ in VERBS if missing and name == missing[1]]
-    words = [f"'{' '.join(filter(None, ('lanescope', *one)))}'" for one in verbs]
+    words = [f"'lanescope {one.words}'" for one in VERBS if missing and one.name == missing[1]]
     return f"there is {' and '.join(words)}; " if words else ""
 
 

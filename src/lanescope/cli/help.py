@@ -49,6 +49,22 @@ FURTHER: dict[str, dict[str, str]] = {
 PANELS = EVERYDAY | FURTHER
 PANEL_OF = {verb: panel for panel, verbs in PANELS.items() for verb in verbs}
 LINE_OF = {verb: line for verbs in PANELS.values() for verb, line in verbs.items()}
+#: The first sentence of each verb of a group that is no study; of those their entry has it.
+LINE_OF_PART = {
+    "bench params": (
+        "Write the parameters of a suite as TOML, from TARUC's own .in file or any other."
+    ),
+    "fleet check": "Check every node at once and say what is wrong with which, the worst first.",
+    "fleet report": "Report what the ranks of a check have written, also where the job was ended.",
+    "fleet import": (
+        "Read results of nccl-tests or perftest, and say which node, rack or link is slow."
+    ),
+    "history add": "Add stored runs to the history; what is there already is not counted twice.",
+    "history show": (
+        "Show each path of each part over its runs: median, scatter, and the newest value."
+    ),
+    "history changes": "Say which paths changed, since when, and what else changed at that time.",
+}
 
 
 class FirstScreen(TyperGroup):

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand
 
-from lanescope.cli.help import epilog
 from lanescope.cli.options import (
     LISTED,
     NOT_STORED,
@@ -51,7 +50,7 @@ from lanescope.cli.options import (
 from lanescope.cli.own_process import start_driver
 from lanescope.cli.terminal_text import wrapped
 from lanescope.errors import InputError
-from lanescope.studies import ANALYSES, STUDIES, analysis_named, study_named
+from lanescope.studies import analysis_named, study_named
 from lanescope.units.values import Value
 
 if TYPE_CHECKING:
@@ -62,56 +61,65 @@ if TYPE_CHECKING:
     from lanescope.studies.study import Argument, Option, Study
 
 
-_ENTRIES = STUDIES | ANALYSES
-
-
-class StudyCommand(TyperCommand):
-    """The command of a study, which is imported when the command is used."""
+class LateCommand(TyperCommand):
+    """A command whose function is imported when it is used; its callback is a `stand_in`."""
 
     @functools.cached_property
     def _made(self) -> Any:
-        verb = str(self.name)
-        study = study_named(verb) or analysis_named(verb)
-        assert study is not None, "registered by the table of studies"
+        verb = cast(Any, self.callback).load()
         alone = typer.Typer(add_completion=False)
-        command = command_named(verb)
-        group = _ENTRIES[verb].group
-        examples = epilog(f"{group} {self.name}".strip())
-        alone.command(self.name, cls=Combined, help=_help(study), epilog=examples)(command)
+        alone.command(
+            self.name,
+            cls=Combined,
+            help=help_of(verb),
+            epilog=self.epilog,
+            context_settings=dict(self.context_settings),
+        )(verb)
         return typer.main.get_command(alone)
 
     @property
     def params(self) -> Any:
-        """The parameters of the study's command."""
+        """The parameters of the command itself."""
         return self._made.params
 
     @params.setter
     def params(self, value: Any) -> None:
-        pass  # those of the place holder
+        pass  # those of the stand-in
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
-        """Parse by the study's command, which is then what runs."""
+        """Parse by the command itself, which is then what runs."""
         return self._made.make_context(*arguments, **more)
 
 
-def place_holder(verb: str) -> Callable[[], None]:
-    """Return what stands for a study until it is used."""
+def stand_in(load: Callable[[], Callable[..., None]], summary: str) -> Callable[[], None]:
+    """Return what stands for a command until it is used, and `load` gives its function."""
 
-    def study() -> None: ...
+    def verb() -> None: ...
 
-    study.__doc__ = _ENTRIES[verb].summary
-    return study
+    verb.__doc__ = summary
+    verb.load = load  # type: ignore[attr-defined]  # read by `LateCommand`
+    return verb
+
+
+def help_of(verb: Callable[..., None]) -> str:
+    """Return a docstring up to its attributes, a paragraph a line, as the help has it."""
+    about = (inspect.getdoc(verb) or "").partition("\nAttributes\n")[0]
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in about.split("\n\n"))
 
 
 def command_named(verb: str) -> Callable[..., None]:
     """Return a study or an analysis as a function that Typer makes a command of."""
     if (study := study_named(verb)) is not None:
-        return command_of(study)
+        command = command_of(study)
+        command.__doc__ = study.__doc__
+        return command
     from lanescope.cli.analyses import analysis_command
 
     analysis = analysis_named(verb)
     assert analysis is not None, verb
-    return analysis_command(analysis)
+    command = analysis_command(analysis)
+    command.__doc__ = analysis.__doc__
+    return command
 
 
 ListOption = Annotated[bool, flag("--list", "List the cases and end.")]
@@ -235,12 +243,6 @@ def _shared(study: type[Study]) -> list[Parameter]:
         Parameter("strict", StrictOption, False),
         Parameter("allow_busy", BusyOption, False),
     ]
-
-
-def _help(study: type[Any]) -> str:
-    """Return a study's docstring up to its attributes, a paragraph a line."""
-    about = (inspect.getdoc(study) or "").partition("\nAttributes\n")[0]
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in about.split("\n\n"))
 
 
 def _run(study: type[Study], given: dict[str, Any]) -> None:
