@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lanescope.codec.parquet import column_values, read_rows
+from lanescope.codec.parquet import column_values, read_rows, write_groups
 from lanescope.errors import InputError
 
 TABLE = pa.table({"name": ["a", None, "c"] * 40, "many": [[1, 2, 3], [], [4]] * 40})
@@ -84,3 +84,28 @@ def test_what_is_no_parquet_is_refused(content: bytes, tmp_path: Path):
     path.write_bytes(content)
     with pytest.raises(InputError, match="no Parquet file"):
         read_rows(path)
+
+
+@pytest.mark.parametrize("groups", [0, 1, 2, 9])
+def test_groups_that_are_encoded_at_once_are_those_of_one_writer(groups: int):
+    numbers = random.Random(7)
+    columns = [pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.bool_())]
+    schema = pa.schema(columns, metadata={b"told": b"1"})
+    tables = [
+        pa.table(
+            {
+                "a": [numbers.randrange(1 << 40) for _ in range(2000 + 17 * group)],
+                "b": [None if i % 50 == 0 else i % 7 < 3 for i in range(2000 + 17 * group)],
+            },
+            schema,
+        )
+        for group in range(groups)
+    ]
+    options = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": ["b"]}
+    by_one, several = io.BytesIO(), io.BytesIO()
+    with pq.ParquetWriter(by_one, schema, **options) as writer:
+        for table in tables:
+            writer.write_table(table)
+    write_groups(several, schema, iter(tables), **options)
+    assert several.getvalue() == by_one.getvalue()
+    assert pq.read_metadata(several).num_row_groups == groups

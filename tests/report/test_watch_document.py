@@ -157,6 +157,17 @@ def test_columns_survive_the_pack():
     assert found[1::2] == given
 
 
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 20_000])
+def test_blocks_that_are_compressed_at_once_are_one_stream(size, monkeypatch):
+    monkeypatch.setattr(timeline_html, "_BLOCK", 4096)
+    content = np.random.default_rng(size).integers(0, 9, size).astype(np.uint8).tobytes()
+    stream = timeline_html._compressed(content)
+    found = zlib.decompressobj()
+    assert found.decompress(stream) == content
+    assert found.eof
+    assert not found.unused_data
+
+
 def test_rounded_numbers_are_near_and_in_order():
     exact = np.unique(np.geomspace(1, 1 << 50, 5000).astype(np.int64))
     codes = rounded_codes(exact)

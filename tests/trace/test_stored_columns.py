@@ -1,6 +1,8 @@
 """Long watches stay on the disk: what is told of them is what is told of arrays."""
 
 import dataclasses
+import os
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +30,15 @@ from lanescope.trace.columns import read_columns, write_columns
 from lanescope.trace.counter_spool import RECORD, counter_header
 from lanescope.trace.operations import COLUMNS, Operations
 from lanescope.trace.store import read_spools
-from lanescope.trace.stored_columns import ParquetRecords, StoredColumn, in_memory, search
+from lanescope.trace.stored_columns import (
+    MOST_AT_ONCE,
+    MOST_IN_MEMORY,
+    ParquetRecords,
+    StoredColumn,
+    each_in_a_thread,
+    in_memory,
+    search,
+)
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import Counters, Timeline
 from lanescope.trace.windows import WINDOWS_NS
@@ -131,6 +141,42 @@ def test_the_summary_from_the_disk_is_that_from_memory(tmp_path, request):
         assert close(getattr(summary, field.name), getattr(again, field.name)), field.name
     assert len(summary.directions[0].rates.windows) == len(WINDOWS_NS)
     assert close(findings, find(back, again, MACHINE))
+
+
+def test_gpus_at_once_are_summed_up_as_one_after_the_other(tmp_path, monkeypatch):
+    seen = busy()
+    more = tuple(dataclasses.replace(seen.counters[0], gpu=gpu) for gpu in (1, 2))
+    seen = dataclasses.replace(seen, counters=(*seen.counters, *more))
+    write_columns(tmp_path, seen)
+    for module in (columns, stored_columns):
+        monkeypatch.setattr(module, "MOST_IN_MEMORY", 0)
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        back = read_columns(tmp_path, seen.start_ns, seen.end_ns)
+        assert isinstance(back.counters[0].end_ns, StoredColumn)
+        found.append(summarise(dataclasses.replace(back, operations=seen.operations), MACHINE))
+    one, several = found
+    assert len(several.directions) == 6
+    for field in dataclasses.fields(one):
+        assert getattr(one, field.name) == getattr(several, field.name), field.name
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_threads_work_on_many_records_and_not_on_very_many(cores, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    own = threading.get_ident()
+    for records in (MOST_IN_MEMORY, MOST_IN_MEMORY + 1, MOST_AT_ONCE, MOST_AT_ONCE + 1):
+        found = each_in_a_thread(lambda one: (one, threading.get_ident()), "abc", records)
+        assert [one for one, _ in found] == [*"abc"]
+        alone = cores == 1 or records in (MOST_IN_MEMORY, MOST_AT_ONCE + 1)
+        assert (own in {thread for _, thread in found}) == alone
+
+
+def test_what_a_thread_raises_is_raised(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with pytest.raises(ZeroDivisionError):
+        each_in_a_thread(lambda one: 1 // one, (1, 0, 2), MOST_AT_ONCE)
 
 
 def test_exports_and_lanes_from_the_disk_are_those_from_memory(tmp_path, request):

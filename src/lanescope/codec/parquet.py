@@ -5,12 +5,17 @@ the metadata of a column chunk that contradict themselves, as one flipped bit ma
 Python error comes of the exception. So how many values chunks hold is read here. The footer is a
 struct of Thrift's compact protocol (https://github.com/apache/thrift, doc/specs), whose fields are
 numbered in https://github.com/apache/parquet-format (parquet.thrift).
+
+pyarrow encodes the row groups of a file one after the other. Here each is encoded as a file of its
+own, several at once; where they are put together, offsets in the footer move.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -41,6 +46,10 @@ _TAIL_BYTES = 8
 _MOST_BYTES, _MOST_DEPTH = 64 << 20, 16
 _ROW_GROUPS, _COLUMNS, _META_DATA, _NUM_VALUES = 4, 1, 3, 5
 _CRYPTO_METADATA = 8
+#: Fields that hold places in the file: of a row group, a column chunk, and its metadata.
+_OF_GROUP, _OF_CHUNK, _OF_META_DATA = {5}, {2}, {9, 10, 11}
+#: Row groups that are encoded at once; each takes 60 MB.
+_MOST_ENCODED = 3
 #: Types of the compact protocol.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 
@@ -94,6 +103,80 @@ def table_of(columns: Mapping[str, Any], schema: pa.Schema | None = None) -> pa.
         held = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
         arrays.append(pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(held)]))
     return pa.Table.from_arrays(arrays, schema=types)
+
+
+def write_groups(
+    file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], **options: Any
+) -> None:
+    """Write tables of one schema, each as row groups, into an empty file; raises OSError.
+
+    What is written is what one `pyarrow.parquet.ParquetWriter` with these options writes.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def encoded(*part: pa.Table) -> pa.Buffer:
+        content = pa.BufferOutputStream()
+        with pq.ParquetWriter(content, schema, **options) as writer:
+            for table in part:
+                writer.write_table(table)
+        return content.getvalue()
+
+    whole = _Joined(file)
+    threads = min(len(os.sched_getaffinity(0)), _MOST_ENCODED)
+    with ThreadPoolExecutor(threads, "encoder of columns") as pool:
+        coming: deque[Future[pa.Buffer]] = deque()
+        for table in tables:  # the next one is made while others are encoded
+            coming.append(pool.submit(encoded, table))
+            del table
+            if len(coming) > threads:
+                whole.add(coming.popleft().result())
+        while coming:
+            whole.add(coming.popleft().result())
+    if not whole.moved:
+        whole.add(encoded())
+    whole.end()
+
+
+class _Joined:
+    """Puts the row groups of files together in one that is empty; raises OSError.
+
+    Attributes
+    ----------
+    moved
+        By how many bytes each row group lies further on.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.moved: list[int] = []
+        self._file, self._at = file, file.write(_MAGIC)
+        self._about: pq.FileMetaData | None = None
+
+    def add(self, content: pa.Buffer) -> None:
+        """Add the row groups of a file, which has the schema of those before."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        about = pq.read_metadata(pa.BufferReader(content))
+        groups = memoryview(content)[len(_MAGIC) : -_TAIL_BYTES - about.serialized_size]
+        self.moved += [self._at - len(_MAGIC)] * about.num_row_groups
+        self._at += self._file.write(groups)
+        if self._about is None:
+            self._about = about
+        else:
+            self._about.append_row_groups(about)
+
+    def end(self) -> None:
+        """Write the footer."""
+        import pyarrow as pa
+
+        assert self._about is not None, "a file without rows has a schema, too"
+        content = pa.BufferOutputStream()
+        self._about.write_metadata_file(content)
+        footer = bytes(memoryview(content.getvalue())[len(_MAGIC) : -_TAIL_BYTES])
+        footer = _moved(footer, self.moved)
+        length = len(footer).to_bytes(_TAIL_BYTES - len(_MAGIC), "little")
+        self._file.write(footer + length + _MAGIC)
 
 
 def open_table(path: Path, inner: int = 1) -> pq.ParquetFile:
@@ -296,6 +379,28 @@ def _footer(file: BinaryIO) -> Struct:
     return _Reader(file.read(length)).struct(0)
 
 
+def _moved(footer: bytes, moved: Sequence[int]) -> bytes:
+    """Return a footer whose row groups lie so many bytes further on in the file."""
+    parts, done = [], 0
+    for group, by in zip(_field(_Placed(footer).struct(0), _ROW_GROUPS, list), moved, strict=True):
+        chunks = _field(group, _COLUMNS, list)
+        found = [(group, _OF_GROUP), *((one, _OF_CHUNK) for one in chunks)]
+        found += [(_field(one, _META_DATA, dict), _OF_META_DATA) for one in chunks]
+        places = [struct[number] for struct, numbers in found for number in numbers & struct.keys()]
+        for place in sorted(filter(None, places), key=lambda place: place.begin):  # 0: not told
+            parts += [footer[done : place.begin], _zigzag_bytes(place + by)]
+            done = place.end
+    return b"".join((*parts, footer[done:]))
+
+
+def _zigzag_bytes(value: int) -> bytes:
+    value, found = value << 1, bytearray()
+    while value >= 128:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*found, value))
+
+
 class _Reader:
     """Reads values of the compact protocol one after the other."""
 
@@ -377,3 +482,20 @@ class _Reader:
             raise ValueError("it is cut short")
         self._at += count
         return taken
+
+
+class _Place(int):
+    """A number, and where in the footer it lies."""
+
+    begin: int
+    end: int
+
+
+class _Placed(_Reader):
+    """Reads values, of which numbers are places."""
+
+    def _zigzag(self) -> int:
+        begin = self._at
+        place = _Place(super()._zigzag())
+        place.begin, place.end = begin, self._at
+        return place

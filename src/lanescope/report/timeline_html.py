@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import os
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +18,7 @@ from lanescope.report.html import FROM_GPU, TO_GPU, items, json_data, page_file,
 from lanescope.report.timeline_lanes import HEADING, NO_GPU, Lanes, lanes_of, with_ranges
 from lanescope.trace.codes import BoolArray, DirectionCode, IntArray, MemoryKind, OperationCode
 from lanescope.trace.run import WatchRun
-from lanescope.trace.stored_columns import in_memory
+from lanescope.trace.stored_columns import each_in_a_thread, in_memory
 from lanescope.trace.timeline import Counters
 from lanescope.units.words import shortened
 
@@ -26,6 +28,10 @@ _ROUNDED_BITS = 11
 UNKNOWN_CODE = 0xFFFF
 #: Higher levels take much longer and save little.
 _LEVEL = 6
+#: Bytes that are compressed at once, and those before them that they may repeat.
+_BLOCK, _DICTIONARY = 1 << 20, 1 << 15
+#: Of a stream with that window and level.
+_ZLIB_HEADER = b"\x78\x9c"
 #: With more of them the page holds bins of records, and merged runs of short operations.
 MOST_RECORDS = 2_000_000
 MOST_OPERATIONS = 200_000
@@ -93,7 +99,22 @@ class Pack:
 
     def base64(self) -> str:
         """Return the bytes of all columns, compressed, as text."""
-        return base64.b64encode(zlib.compress(b"".join(self._parts), _LEVEL)).decode("ascii")
+        return base64.b64encode(_compressed(b"".join(self._parts))).decode("ascii")
+
+
+def _compressed(content: bytes) -> bytes:
+    """Return bytes as a zlib stream whose blocks are compressed at once."""
+
+    def block(begin: int) -> bytes:
+        before = content[max(begin - _DICTIONARY, 0) : begin]
+        raw = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=before)
+        ends = begin + _BLOCK >= len(content)
+        mode = zlib.Z_FINISH if ends else zlib.Z_SYNC_FLUSH
+        return raw.compress(content[begin : begin + _BLOCK]) + raw.flush(mode)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "compressor") as pool:
+        blocks = pool.map(block, range(0, max(len(content), 1), _BLOCK))
+        return b"".join((_ZLIB_HEADER, *blocks, zlib.adler32(content).to_bytes(4, "big")))
 
 
 def rounded_codes(values: IntArray) -> IntArray:
@@ -331,7 +352,9 @@ def rate_series(counters: tuple[Counters, ...], most: int) -> list[RateSeries]:
     """
     total = sum(len(c) for c in counters)
     each = -(-total * _BIN_COST // most) if total > most else 1
-    return [_whole(c) if each == 1 else _binned(c, each) for c in counters]
+    if each == 1:
+        return [_whole(c) for c in counters]
+    return each_in_a_thread(lambda c: _binned(c, each), counters, total)
 
 
 def _whole(counters: Counters) -> RateSeries:

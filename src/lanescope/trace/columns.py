@@ -21,7 +21,13 @@ from lanescope.codec.files import (
     replace_when_written,
     write_atomically,
 )
-from lanescope.codec.parquet import metadata_of, open_table, require_short, table_of
+from lanescope.codec.parquet import (
+    metadata_of,
+    open_table,
+    require_short,
+    table_of,
+    write_groups,
+)
 from lanescope.errors import InputError
 from lanescope.trace.codes import ANY, BYTES, NUMBERS, PIDS, TIMES, TRUTH, IntArray, Range
 from lanescope.trace.operations import RANGES as OPERATION_RANGES
@@ -29,6 +35,7 @@ from lanescope.trace.operations import Operations, impossible
 from lanescope.trace.probe import Probe
 from lanescope.trace.side_tables import HostCopies, Managed, ManagedKind, NoLine, PythonLines
 from lanescope.trace.stored_columns import (
+    MOST_AT_ONCE,
     MOST_IN_MEMORY,
     ParquetRecords,
     Rows,
@@ -202,7 +209,7 @@ def read_columns(folder: Path, start_ns: int, end_ns: int | None) -> Timeline:
     if (folder / PROBE).exists():
         probes = _read_series(Probe, folder / PROBE, _OF_PROBES, span_ns)
     span = TimeWindow(start_ns, end_ns)
-    stored, counters = counters, tuple(span.counters(one) for one in counters)
+    stored, counters = counters, span.all_counters(counters)
     require_own_time(folder / COUNTERS, stored, map(len, counters))
     all_operations, operations = operations, _possible(operations, folder, span)
     require_own_time(folder / OPERATIONS, [all_operations], [len(operations)])
@@ -284,7 +291,10 @@ def _write_series(
         for number, one in enumerate(series)
         for piece in one.pieces
     )
-    write_tables(path, schema, tables, inner)
+    # many long tables, so that several are encoded at once
+    replace_when_written(
+        path, lambda file: write_groups(file, schema, tables, **_encoding(schema)), inner
+    )
 
 
 def _series_table(number: int, piece: Counters | Probe, schema: pa.Schema) -> pa.Table:
@@ -313,13 +323,15 @@ def _read_series(
         )
     there = set(records.file.schema_arrow.names)
     edges = np.concatenate(([0], np.cumsum(_rows_of_series(path, records, len(series))))).tolist()
-    found = []
+    found: list[_OneSeries] = []
     for about, (begin, end) in zip(series, pairwise(edges), strict=True):
         none: dict[str, Any] = {
             name: np.empty(0, np.bool_ if span is TRUTH else np.int64)
             for name, span in layout.records.items()
             if name in there
         }
+        if found and begin < end and records.rows <= MOST_AT_ONCE:  # for a thread of its own
+            records = ParquetRecords(path, wanted, optional=(_OWN,), inner=inner, ahead=True)
         one = with_stored(kind(**layout.description_of(about), **none), records, begin, end)
         short = kind is Probe or records.rows <= MOST_IN_MEMORY  # probes are worked on whole
         found.append(in_memory(one) if short else one)
@@ -330,21 +342,26 @@ def _rows_of_series(path: Path, records: ParquetRecords, count: int) -> IntArray
     """Return how many records each series has."""
     rows = np.zeros(count, np.int64)
     for part in pieces_of(records.rows):
-        numbers = records.read("series", part.start, part.stop).astype(np.int64)
-        if numbers.max() >= count or np.any(numbers[1:] < numbers[:-1]):
+        numbers = records.read("series", part.start, part.stop)
+        if numbers[-1] >= count or np.any(numbers[1:] < numbers[:-1]):
             raise InputError(f"{path}: records are of no series that it says; name another run")
-        rows += np.bincount(numbers, minlength=count)
+        rows += np.diff(np.searchsorted(numbers, np.arange(count + 1)))
     return rows
 
 
 def _write_operations(path: Path, operations: Operations) -> None:
     names = {b"names": json.dumps(operations.names).encode()}
     schema = _table_of(Operations.empty()).schema.with_metadata(names)
-    write_tables(path, schema, (_table_of(piece).cast(schema) for piece in operations.pieces()))
+    # pyarrow's own casts load its functions, which takes 0.07 s
+    write_tables(path, schema, (table_of(_columns(piece), schema) for piece in operations.pieces()))
+
+
+def _columns(rows: Rows) -> dict[str, Any]:
+    return {name: getattr(rows, name) for name in rows.columns()}
 
 
 def _table_of(rows: Rows) -> pa.Table:
-    table = table_of({name: getattr(rows, name) for name in rows.columns()})
+    table = table_of(_columns(rows))
     about = {name.encode(): json.dumps(told).encode() for name, told in rows.about().items()}
     return table.replace_schema_metadata(about or None)
 
@@ -449,18 +466,8 @@ def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table], inne
 def _fill(file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     import pyarrow.parquet as pq
 
-    growing = [name for name in schema.names if name in _GROWING]
-    others = [name for name in schema.names if name not in _GROWING]
-
     with (
-        pq.ParquetWriter(
-            file,
-            schema,
-            compression="zstd",
-            write_page_checksum=True,
-            use_dictionary=others,
-            column_encoding=dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
-        ) as writer,
+        pq.ParquetWriter(file, schema, **_encoding(schema)) as writer,
         ThreadPoolExecutor(1) as encoding,
     ):
         done = encoding.submit(lambda: None)
@@ -468,3 +475,14 @@ def _fill(file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table]) -> None
             done.result()
             done = encoding.submit(writer.write_table, table)
         done.result()
+
+
+def _encoding(schema: pa.Schema) -> dict[str, Any]:
+    """Return how columns are encoded, as options of pyarrow's writer."""
+    growing = [name for name in schema.names if name in _GROWING]
+    return {
+        "compression": "zstd",
+        "write_page_checksum": True,
+        "use_dictionary": [name for name in schema.names if name not in _GROWING],
+        "column_encoding": dict.fromkeys(growing, "DELTA_BINARY_PACKED"),
+    }

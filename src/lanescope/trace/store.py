@@ -215,7 +215,7 @@ def read_spools(
     span = TimeWindow(start_ns, end_ns)
     if end_ns is None:
         span = TimeWindow.without_end(start_ns, folder.glob("*.bin"))
-    counters = tuple(span.counters(one) for one in read_all_counters(folder, damage))
+    counters = span.all_counters(read_all_counters(folder, damage))
     probes = tuple(span.probe(one) for one in read_all_probes(folder, damage))
     traced = _traced(folder, machine, span, damage)
     operations = traced.operations

@@ -36,6 +36,8 @@ from lanescope.trace.codes import ANY, TRUTH, IntArray, Range
 
 Column = npt.NDArray[Any]
 _Series = TypeVar("_Series")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 #: Records of a piece: what is worked on at once, 25 MB of counters.
 PIECE = 1 << 20
 #: Values that are searched in at once.
@@ -53,6 +55,9 @@ SLICE = 1 << 16
 _APART = 1 << 10
 #: Slices that are held: whoever works piece by piece needs the one at work and the one before.
 _HELD = 2
+#: Of more records series are worked on one after the other: that needs less memory, and can be
+#: interrupted.
+MOST_AT_ONCE = 1 << 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,6 +229,25 @@ def pieces_of(count: int, piece: int = PIECE) -> Iterator[slice]:
         yield slice(begin, min(begin + piece, count))
 
 
+def each_in_a_thread(
+    work: Callable[[_Item], _Result], series: Sequence[_Item], records: int
+) -> list[_Result]:
+    """Return what work on each of some series brings; several at once where cores are free.
+
+    Parameters
+    ----------
+    work
+        Reads no stored columns but those of its own series.
+    records
+        How many all of them have.
+    """
+    threads = min(len(series), len(os.sched_getaffinity(0)))
+    if threads < 2 or not MOST_IN_MEMORY < records <= MOST_AT_ONCE:
+        return list(map(work, series))
+    with ThreadPoolExecutor(threads, "work on records") as pool:
+        return list(pool.map(work, series))
+
+
 def search(
     column: IntArray | StoredColumn, value: int, side: Literal["left", "right"] = "left"
 ) -> int:
@@ -357,7 +381,7 @@ class ParquetRecords:
 
     def _next(self, group: int, name: str) -> Column:
         coming, found = self._coming.pop(name, (-1, None))
-        if found is None or coming != group:
+        if found is None or coming != group or found.cancel():  # it waited for others' turns
             return self._checked(group, name)
         return found.result()
 
@@ -392,8 +416,9 @@ class SpoolRecords:
         Makes of records something that has their columns as attributes.
     """
 
-    #: The latest slice of all spools: a watch has one for each GPU, and works on one at a time.
-    _kept: ClassVar[tuple[SpoolRecords, int, int, Any] | None] = None
+    #: The latest slice of all spools, thread by thread: a watch has a spool for each GPU, and a
+    #: thread works on one at a time.
+    _kept: ClassVar[threading.local] = threading.local()
 
     def __init__(
         self, path: Path, layout: np.dtype[np.void], offset: int, decoded: Callable[[Column], Any]
@@ -404,12 +429,12 @@ class SpoolRecords:
     def read(self, name: str, begin: int, end: int) -> Column:
         """Return consecutive values of a column; raises OSError."""
         # all columns of a slice are asked for, one after the other
-        found = SpoolRecords._kept
+        found = getattr(SpoolRecords._kept, "slice", None)
         if found is None or found[0] is not self or found[1:3] != (begin, end):
             offset = self._offset + begin * self._layout.itemsize
             with open_file(self._path, inner=2) as file:
                 records = np.fromfile(file, self._layout, end - begin, offset=offset)
-            found = SpoolRecords._kept = (self, begin, end, self._decoded(records))
+            found = SpoolRecords._kept.slice = (self, begin, end, self._decoded(records))
         column: Column = getattr(found[3], name)
         return column
 

@@ -27,6 +27,7 @@ from lanescope.trace.rates import (
     without_windows,
 )
 from lanescope.trace.rectangles import KnownMeter, KnownTime, bytes_in_known
+from lanescope.trace.stored_columns import each_in_a_thread
 from lanescope.trace.summary import Cost, DirectionSummary, Losses, Summary, managed_directions
 from lanescope.trace.time_checks import impossible_note, no_room_note
 from lanescope.trace.timeline import (
@@ -158,15 +159,21 @@ def summarise(
     gpus = timeline.operations.values("device", lambda o: o.moves)
     gpus |= {counters.gpu for counters in timeline.over(PCIE)}
     chosen = {gpu: best_counters(timeline, gpu) for gpu in sorted(gpus)}
-    directions: list[DirectionSummary] = []
-    aligned: list[tuple[int, Alignment | None]] = []
-    for gpu, counters in chosen.items():
-        aligner = None
+
+    operations = timeline.timed_operations
+
+    def told(gpu: int) -> tuple[list[DirectionSummary], list[tuple[int, Alignment | None]]]:
+        counters, aligner = chosen[gpu], None
         if counters is not None and _traced(timeline):
-            aligner = Aligner(counters, timeline.timed_operations)
-        directions += _directions(timeline, gpu, counters, aligner, machine, ceilings)
-        if aligner is not None:
-            aligned.append((gpu, aligner.found()))
+            aligner = Aligner(counters, operations)
+        directions = _directions(timeline, gpu, counters, aligner, machine, ceilings)
+        return directions, [(gpu, aligner.found())] if aligner else []
+
+    records = sum(map(len, timeline.counters))
+    own = isinstance(operations.start_ns, np.ndarray)  # else all read the same stored columns
+    by_gpu = each_in_a_thread(told, list(chosen), records if own else 0)
+    directions = [direction for found, _ in by_gpu for direction in found]
+    aligned = [alignment for _, found in by_gpu for alignment in found]
     probed = probed_directions(timeline.probes)
     nvlinks = nvlink_directions(timeline, machine, ceilings)
     notes = _notes(timeline, directions, nvlinks) + nvlink_notes(nvlinks, machine)

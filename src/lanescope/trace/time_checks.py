@@ -22,7 +22,7 @@ from lanescope.trace.codes import BoolArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.probe import Probe
 from lanescope.trace.side_tables import Managed
-from lanescope.trace.stored_columns import SortedRows, StoredColumn, pieces_of
+from lanescope.trace.stored_columns import SortedRows, StoredColumn, each_in_a_thread, pieces_of
 from lanescope.trace.timeline import Counters, Process, Ranges
 
 __all__ = ["FAR_NS", "TimeWindow", "impossible_note"]
@@ -91,6 +91,17 @@ class TimeWindow:
             return rows
         begins, ends = (np.where(wrong, 0, one) for one in (rows.call_start_ns, rows.call_end_ns))
         return dataclasses.replace(rows, call_start_ns=begins, call_end_ns=ends)
+
+    def all_counters(self, every: Sequence[Counters]) -> tuple[Counters, ...]:
+        """Return what `counters` does of several."""
+
+        def possible(one: Counters) -> tuple[Counters, int]:
+            own = dataclasses.replace(self, left_out=0)
+            return own.counters(one), own.left_out
+
+        found = each_in_a_thread(possible, every, sum(map(len, every)))
+        self.left_out += sum(left_out for _, left_out in found)
+        return tuple(one for one, _ in found)
 
     def counters(self, one: Counters) -> Counters:
         """Return the records that can be; raises `InputError` as `SortedRows` does.
