@@ -57,7 +57,9 @@ _APART = 1 << 10
 _HELD = 2
 #: Of more records series are worked on one after the other: that needs less memory, and can be
 #: interrupted.
-MOST_AT_ONCE = 1 << 25
+MOST_AT_ONCE = 1 << 24
+#: Threads that work on series; more of them win little and need 80 MB each.
+_MOST_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,7 +243,7 @@ def each_in_a_thread(
     records
         How many all of them have.
     """
-    threads = min(len(series), len(os.sched_getaffinity(0)))
+    threads = min(len(series), len(os.sched_getaffinity(0)), _MOST_THREADS)
     if threads < 2 or not MOST_IN_MEMORY < records <= MOST_AT_ONCE:
         return list(map(work, series))
     with ThreadPoolExecutor(threads, "work on records") as pool:
