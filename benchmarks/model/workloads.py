@@ -9,6 +9,8 @@ its loss is how much longer it takes than the fastest that was measured.
 With ``--measured OTHER.json --measured-parameters NAME|FILE|RUN`` a kernel's reads and writes of
 mapped memory are worked out from what Hybrid and Implicit with one stream took on another machine,
 with its parameters, as `model predict --measured` does: at each size, or at one (`--measured-mib`).
+``--measured-streams N`` takes Hybrid with the most streams up to N besides, which tells how much
+its writes hold up copies.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ from typing import Any
 import numpy as np
 
 from lanescope.prediction.parameters import LinkParameters
-from lanescope.prediction.predictor import MAPPED, Method, Workload, with_crossings
+from lanescope.prediction.predictor import (
+    MAPPED,
+    Method,
+    Workload,
+    with_contention,
+    with_crossings,
+)
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
@@ -78,16 +86,18 @@ def main() -> None:
     parser.add_argument("--measured", type=Path, metavar="OTHER.json")
     parser.add_argument("--measured-parameters", help="of that machine")
     parser.add_argument("--measured-mib", type=int, help="at that size; default: each at its own")
+    parser.add_argument("--measured-streams", type=int, default=1, help="of Hybrid, up to so many")
     given = parser.parse_args()
     known = named_parameters(given.parameters)
     crossings: Crossings = {}
     if given.measured is not None:
         other = json.loads(given.measured.read_text())
         by = named_parameters(given.measured_parameters or given.parameters)
-        crossings = crossings_of(other, given.measured_mib, by)
-        for (name, mib), (reads, writes) in crossings.items():
+        crossings = crossings_of(other, given.measured_mib, by, given.measured_streams)
+        for (name, mib), (reads, writes, held) in crossings.items():
             size = f" of {mib} MiB" if mib else ""
-            print(f"{name}{size}: each byte is read {reads:.3g} and written {writes:.3g} times")
+            text = f"{name}{size}: each byte is read {reads:.3g} and written {writes:.3g} times"
+            print(text if given.measured_streams == 1 else f"{text}, contention {held:.2f}")
     times = json.loads(given.times.read_text())
     wrong = [
         f"{case['workload']} {run['method']} {run['streams']}"
@@ -103,11 +113,14 @@ def main() -> None:
     print_choices([choose(case, work, known) for case, work in cases])
 
 
-#: By workload and MiB, or 0 for all sizes, how often a kernel reads and writes a mapped byte.
-Crossings = dict[tuple[str, int], tuple[float, float]]
+#: By workload and MiB, or 0 for all sizes, how often a kernel reads and writes a mapped byte, and
+#: its `Workload.mapped_contention`.
+Crossings = dict[tuple[str, int], tuple[float, float, float]]
 
 
-def crossings_of(times: dict[str, Any], mib: int | None, known: LinkParameters) -> Crossings:
+def crossings_of(
+    times: dict[str, Any], mib: int | None, known: LinkParameters, most_streams: int
+) -> Crossings:
     """Return what the times of rounds say of kernels, of all sizes or of about so many MiB."""
     found = {}
     for case in times["cases"]:
@@ -119,8 +132,16 @@ def crossings_of(times: dict[str, Any], mib: int | None, known: LinkParameters) 
                 if run["method"] in MAPPED and run["streams"] == 1
             }
             work = with_crossings(workload_of(case, {}), measured, known, Replay())
+            several = {
+                run["streams"]: median(run["seconds"])
+                for run in case["runs"]
+                if run["method"] == Method.HYBRID and 1 < run["streams"] <= most_streams
+            }
+            if several:
+                streams = max(several)
+                work = with_contention(work, streams, several[streams], known, Replay())
             key = case["workload"], size if mib is None else 0
-            found[key] = work.mapped_reads, work.mapped_writes
+            found[key] = work.mapped_reads, work.mapped_writes, work.mapped_contention
     return found
 
 
@@ -128,7 +149,7 @@ def workload_of(case: dict[str, Any], crossings: Crossings) -> Workload:
     """Return what a prediction gets of a case: bytes, arrays, times of its kernel, its reads."""
     name, size = case["workload"], round(case["h2d_bytes"] / MIB)
     known = crossings.get((name, 0), crossings.get((name, size)))
-    reads, writes = (case["mapped_reads"], 1.0) if known is None else known
+    reads, writes, held = (case["mapped_reads"], 1.0, 1.0) if known is None else known
     return Workload(
         case["h2d_bytes"],
         case["d2h_bytes"],
@@ -138,6 +159,7 @@ def workload_of(case: dict[str, Any], crossings: Crossings) -> Workload:
         most_streams=case["units"],
         mapped_reads=reads,
         mapped_writes=writes,
+        mapped_contention=held,
         mapped_assumed=known is None,
         steps=case.get("steps"),
         kernel_parts=tuple(

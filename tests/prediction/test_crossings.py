@@ -1,11 +1,14 @@
-"""How often a kernel's mapped bytes cross the link, by what a round took."""
+"""How often a kernel's mapped bytes cross the link, and what they hold up, by measured rounds."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from lanescope.errors import InputError
-from lanescope.prediction.predictor import Method, Workload, with_crossings
+from lanescope.prediction.costs import at_contention
+from lanescope.prediction.equations import Equations
+from lanescope.prediction.predictor import Method, Workload, with_contention, with_crossings
 from lanescope.prediction.rank import rank
 from lanescope.prediction.replay import Replay
 from lanescope.prediction.stored_parameters import named_parameters
@@ -79,16 +82,91 @@ def test_hybrid_tells_nothing_where_nothing_goes_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [["explicit=2ms"], ["implicit"], ["hybrid="], ["=2ms"], ["implicit=0s"], [""]]
+    "given",
+    [
+        ["explicit=2ms"],
+        ["implicit"],
+        ["hybrid="],
+        ["=2ms"],
+        ["implicit=0s"],
+        [""],
+        ["implicit:8=2ms"],
+        ["hybrid:1=2ms"],
+        ["hybrid:=2ms"],
+        ["hybrid:-8=2ms"],
+        ["hybrid:8.5=2ms"],
+        ["hybrid:99999999999=2ms"],
+        ["hybrid:8=0s"],
+    ],
 )
 def test_what_is_no_method_and_time_is_refused(given: list[str]) -> None:
     with pytest.raises(InputError, match="measured"):
         measured_rounds(given)
 
 
-def test_a_method_is_measured_once() -> None:
-    with pytest.raises(InputError, match="there twice"):
+def test_a_method_is_measured_once_with_one_stream_and_once_with_several() -> None:
+    with pytest.raises(InputError, match="hybrid is there twice"):
         measured_rounds(["hybrid=1ms", "Hybrid=2ms"])
+    with pytest.raises(InputError, match="hybrid with several streams is there twice"):
+        measured_rounds({"hybrid:4": 1e-3, "hybrid:8": 1e-3})
+
+
+def hybrid(work: Workload, streams: int, by: Replay | Equations = BY) -> float:
+    return by.predict(work, Method.HYBRID, streams, H200).seconds.value
+
+
+@pytest.mark.parametrize("by", [BY, Equations()], ids=lambda by: by.name)
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0, 1.3])
+def test_what_hybrid_took_with_several_streams_tells_how_much_is_held_up(
+    share: float, by: Replay | Equations
+) -> None:
+    true = replace(WORK, mapped_contention=share)
+    found = with_contention(WORK, 8, hybrid(true, 8, by), H200, by)
+    assert found.mapped_contention == pytest.approx(share, abs=0.01)
+    for streams in (2, 4, 16):
+        assert hybrid(found, streams, by) == pytest.approx(hybrid(true, streams, by), rel=0.01)
+
+
+def test_a_kernel_that_holds_up_less_is_faster_with_several_streams_alone() -> None:
+    times = [hybrid(replace(WORK, mapped_contention=share), 8) for share in (0.0, 0.5, 1.0, 1.5)]
+    assert times == sorted(times)
+    assert times[2] > 1.2 * times[0]
+    gentle = replace(WORK, mapped_contention=0.0)
+    assert hybrid(gentle, 1) == hybrid(WORK, 1)
+    for method in (Method.IMPLICIT, Method.STREAMS):
+        assert BY.predict(gentle, method, 4, H200) == BY.predict(WORK, method, 4, H200)
+
+
+def test_parameters_without_that_contention_stay_as_they_are() -> None:
+    bare = replace(H200, explicit_mapped=None)
+    assert at_contention(bare, 0.5) is bare
+    assert at_contention(H200, 1.0) is H200
+
+
+@pytest.mark.parametrize(("times", "share"), [(0.8, 0.0), (1.2, 1.5)])
+def test_a_time_a_little_out_of_what_can_be_is_the_nearest(times: float, share: float) -> None:
+    seconds = times * hybrid(replace(WORK, mapped_contention=share), 8)
+    found = with_contention(WORK, 8, seconds, H200, BY)
+    assert found.mapped_contention == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.parametrize(("seconds", "what"), [(1e-5, "less"), (60.0, "more")])
+def test_a_time_that_no_hybrid_takes_is_refused(seconds: float, what: str) -> None:
+    with pytest.raises(InputError, match=f"is {what} than the .* that Hybrid with 8 streams takes"):
+        with_contention(WORK, 8, seconds, H200, BY)
+
+
+def test_predict_takes_hybrid_with_several_streams_and_says_so() -> None:
+    true = replace(WORK, mapped_contention=0.4)
+    times = {str(method.lower()): seconds for method, seconds in rounds_of(true).items()}
+    result = predict(measured=times | {"hybrid:8": hybrid(true, 8)}).result(Silent())
+    assert result.ranking.workload.mapped_contention == pytest.approx(0.4, abs=0.02)
+    said = r"its writes and copies to the GPU slow each other 0\.(39|4|41) times as much"
+    assert re.search(said, result.to_json())
+    with pytest.raises(InputError, match="bytes go one way alone"):
+        predict(h2d_bytes=0, measured={"hybrid:8": 2e-3}).result(Silent())
+    with pytest.raises(InputError, match="give implicit, too, or mapped_reads"):
+        predict(measured={"hybrid:8": 2e-3}).result(Silent())
 
 
 def predict(**more: object) -> Predict:

@@ -102,6 +102,31 @@ def _line(start: Estimate, slope: Estimate, size: float) -> Estimate:
     )
 
 
+def at_contention(parameters: LinkParameters, share: float) -> LinkParameters:
+    """Return the parameters for a kernel with such a `Workload.mapped_contention`."""
+    both, mapped, paced = parameters.explicit_mapped, parameters.mapped, parameters.paced
+    if share == 1 or both is None or mapped is None:
+        return parameters
+    both = replace(
+        both,
+        h2d_per_byte=_slowed_by(both.h2d_per_byte, parameters.h2d.per_byte.value, share),
+        d2h_per_byte=_slowed_by(both.d2h_per_byte, mapped.write_per_byte.value, share),
+    )
+    if paced is not None:
+        paced = replace(
+            paced,
+            h2d_factors=tuple(_slowed_by(one, 1.0, share) for one in paced.h2d_factors),
+            kernel_factors=tuple(_slowed_by(one, 1.0, share) for one in paced.kernel_factors),
+        )
+    return replace(parameters, explicit_mapped=both, paced=paced)
+
+
+def _slowed_by(both: Estimate, alone: float, share: float) -> Estimate:
+    """Return what takes a share of the additional time that `both` takes, its ends as far apart."""
+    value = alone + share * (both.value - alone)
+    return both.map(lambda end: end * value / both.value)
+
+
 def with_host_time(parameters: LinkParameters, seconds: float) -> LinkParameters:
     """Return the parameters for a program whose calls each take so many seconds more.
 

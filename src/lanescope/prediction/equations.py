@@ -20,7 +20,12 @@ from typing import TypeVar
 
 from lanescope.calls import checked
 from lanescope.errors import InputError, NotMeasuredError, command
-from lanescope.prediction.costs import mapped_seconds, next_seconds, single_seconds
+from lanescope.prediction.costs import (
+    at_contention,
+    mapped_seconds,
+    next_seconds,
+    single_seconds,
+)
 from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
 from lanescope.prediction.predictor import (
     STREAMED,
@@ -317,7 +322,8 @@ class Equations:
         if streams < 1:
             raise InputError("a workload is not cut into 0 parts; give 1 stream or more")
         streams = streams if method in STREAMED else 1
-        cut = Cut(workload, parameters, streams)
+        known = at_contention(parameters, workload.mapped_contention)
+        cut = Cut(workload, known, streams)
         here, low, high = (self._parts(cut, method, pick) for pick in PICKS)
         down, up = error_band(parameters, workload, method, streams)
         seconds = Estimate(

@@ -135,6 +135,11 @@ def _assumed(ranking: Ranking) -> list[str]:
         f"Mapped memory is predicted for a kernel that reads each byte {_times(work.mapped_reads)} "
         f"over the link and writes it {_times(work.mapped_writes)}, in whole lines and {steps}"
     )
+    if work.mapped_contention != 1:
+        sentence += (
+            f"; its writes and copies to the GPU slow each other {work.mapped_contention:.2g} "
+            "times as much as those of the fit's kernel"
+        )
     if chosen is ranking.winner:
         return [f"{sentence}."]
     return [

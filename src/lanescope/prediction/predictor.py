@@ -82,6 +82,9 @@ class Workload:
     mapped_reads, mapped_writes
         How often each byte crosses the link when the kernel reads and writes the host's memory in
         place: 1, more where it does so again, less where it skips some.
+    mapped_contention
+        By how much copies to the GPU and the kernel's writes of mapped memory slow each other, as a
+        share of what a fit's kernel does, which writes as fast as it can: 0, not at all.
     mapped_assumed
         True where nobody has said how often that is: `Ranking.chosen` is then no such method.
     steps
@@ -108,6 +111,7 @@ class Workload:
     returns_later: int = 0
     mapped_reads: float = 1.0
     mapped_writes: float = 1.0
+    mapped_contention: float = 1.0
     flops: float | None = None
     device_bytes: float | None = None
     mapped_assumed: bool = False
@@ -310,6 +314,54 @@ def _crossings(taken: Callable[[float], float], seconds: float) -> float:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if taken(middle) < seconds else (low, middle)
     return high
+
+
+#: Rounds in many short parts take longer than copies and writes that slow each other explain.
+_MOST_CONTENTION = 1.5
+
+
+def with_contention(
+    workload: Workload,
+    streams: int,
+    seconds: float,
+    parameters: LinkParameters,
+    predictor: Predictor,
+) -> Workload:
+    """Return a workload that knows its `Workload.mapped_contention`.
+
+    So much that a round by Hybrid is predicted to take what was measured, or the least or the most
+    that comes near. How densely a kernel writes neither its bytes nor its time alone tells. As
+    `with_crossings`, it is the kernel's own.
+
+    Parameters
+    ----------
+    streams, seconds
+        Of a round by Hybrid with two or more streams.
+
+    Raises
+    ------
+    InputError
+        If a round cannot take nearly as long.
+    """
+
+    def at(share: float) -> Workload:
+        return replace(workload, mapped_contention=share)
+
+    def taken(share: float) -> float:
+        return predictor.value(at(share), Method.HYBRID, streams, parameters)
+
+    low, high = 0.0, _MOST_CONTENTION
+    least, most = taken(low), taken(high)
+    if not (1 - _NEAR) * least <= seconds <= (1 + _NEAR) * most:
+        raise InputError(
+            f"a round of {time_text(seconds)} is {'less' if seconds < least else 'more'} than the "
+            f"{time_text(least)} to {time_text(most)} that Hybrid with {streams} streams takes by "
+            "these parameters; measure it on their machine, with that number of streams"
+        )
+    while high - low > 0.001:
+        middle = (low + high) / 2
+        low, high = (middle, high) if taken(middle) < seconds else (low, middle)
+    return at(high)
 
 
 #: The largest errors of the paper's own predictions (van Werkhoven et al. 2014, section VII), as

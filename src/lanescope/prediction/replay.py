@@ -15,7 +15,14 @@ from lanescope.calls import checked
 from lanescope.errors import InputError, argument
 from lanescope.machine import HostBandwidth, Machine
 from lanescope.machine.part_names import part_name
-from lanescope.prediction.costs import Flow, IntervalPart, ParameterValues, Rules, TaskCost
+from lanescope.prediction.costs import (
+    Flow,
+    IntervalPart,
+    ParameterValues,
+    Rules,
+    TaskCost,
+    at_contention,
+)
 from lanescope.prediction.flows import Flows, Going, Server, SharedLinks, shared_links
 from lanescope.prediction.graphs import (
     Cause,
@@ -140,6 +147,7 @@ class Replay:
         used = streams if method in STREAMED else 1
         graph = graph_for(workload, method, used, order=order_for(parameters))
         band = error_band(parameters, workload, method, used)
+        parameters = at_contention(parameters, workload.mapped_contention)
         seconds, middle = interval(graph, parameters, band, rules=self.rules)
         return Prediction(method, used, seconds, self.name, middle.busiest)
 
@@ -149,6 +157,7 @@ class Replay:
         """Return the time of one round alone; see `Predictor.value`."""
         used = streams if method in STREAMED else 1
         graph = graph_for(workload, method, used, order=order_for(parameters))
+        parameters = at_contention(parameters, workload.mapped_contention)
         return Simulation(
             graph, ParameterValues(parameters, IntervalPart.VALUE, self.rules), None
         ).seconds()
@@ -247,6 +256,7 @@ def _of_gpus(
     known, work = ranking.parameters, ranking.workload
     graph = graph_for(work, best.method, best.streams, order=order_for(known))
     band = error_band(known, work, best.method, best.streams)
+    known = at_contention(known, work.mapped_contention)
     seconds, replayed = interval(on_gpus(graph, gpus), known, band, links=links)
     return Prediction(best.method, best.streams, seconds, "replay", replayed.busiest)
 

@@ -33,6 +33,7 @@ from lanescope.prediction.predictor import (
     Workload,
     predictor_for,
     predictor_named,
+    with_contention,
     with_crossings,
 )
 from lanescope.prediction.rank import Ranking, rank, require_possible
@@ -103,7 +104,9 @@ class Predict(Analysis):
         What a round took on the machine of the parameters by Hybrid and by Implicit with one
         stream, such as ``{"hybrid": "1.9ms", "implicit": "2.3ms"}``: from these it is worked out
         how often the kernel writes and reads a mapped byte, see `with_crossings`. Where bytes go
-        both ways both are needed, or one and the count that the other would tell.
+        both ways both are needed, or one and the count that the other would tell. One more by
+        Hybrid with several streams, such as ``{"hybrid:8": "1.4ms"}``, tells how much its writes
+        hold up copies, see `with_contention`.
     steps
         Waves of the kernel's thread blocks, times the passes of a loop in each: so often it reads,
         computes and writes one after the other where its memory is mapped.
@@ -187,7 +190,8 @@ class Predict(Analysis):
         Option(
             Value("--measured"),
             "What a round took with one stream by hybrid or implicit, such as implicit=2.3ms: it "
-            "tells how often mapped bytes cross; may be repeated.",
+            "tells how often mapped bytes cross; hybrid:8=1.4ms, with 8 streams, how much writes "
+            "hold up copies; may be repeated.",
             None,
             True,
             metavar="METHOD=TIME",
@@ -344,9 +348,11 @@ class Predict(Analysis):
             kernel_parts=self._parts(watched),
         )
         require_possible(work)
-        times = measured_rounds(self.measured)
+        rounds = measured_rounds(self.measured)
+        times = {method: seconds for (method, streams), seconds in rounds.items() if streams == 1}
+        several = {n: seconds for (_, n), seconds in rounds.items() if n > 1}
         one_way = not (work.h2d_bytes and work.d2h_bytes)
-        if times and self._gpu_name is not None:
+        if rounds and self._gpu_name is not None:
             raise InputError(
                 f"{argument.measured} is of the machine whose parameters predict; predict that "
                 f"one first, then give {argument.machine} with the {argument.mapped_reads} and "
@@ -361,12 +367,20 @@ class Predict(Analysis):
                     f"{argument.measured} {method.lower()} tells what {option} does; give one of "
                     "them"
                 )
-            if times and method not in times and count is None and size and not one_way:
+            if rounds and method not in times and count is None and size and not one_way:
                 raise InputError(
-                    f"{argument.measured} {next(iter(times)).lower()} alone does not tell reads "
-                    f"from writes; give {method.lower()}, too, or {option}"
+                    f"{argument.measured} {next(iter(rounds))[0].lower()} alone does not tell "
+                    f"reads from writes; give {method.lower()}, too, or {option}"
                 )
-        return with_crossings(work, times, known, by) if times else work
+        if several and one_way:
+            raise InputError(
+                f"{argument.measured} hybrid with several streams tells how much writes hold up "
+                "copies, and bytes go one way alone; leave it out"
+            )
+        work = with_crossings(work, times, known, by) if times else work
+        for streams, seconds in several.items():
+            work = with_contention(work, streams, seconds, known, by)
+        return work
 
     def _parts(self, watched: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
         """Return what is given of parts, and of other numbers of parts what was watched."""
@@ -477,38 +491,53 @@ def kernel_parts(given: Sequence[str] | Mapping[int, str | float]) -> tuple[tupl
     return tuple(sorted(found.items()))
 
 
-def measured_rounds(given: Sequence[str] | Mapping[str, str | float]) -> dict[Method, float]:
-    """Return seconds of a round by method, from ``hybrid=1.9ms`` or a mapping.
+def measured_rounds(
+    given: Sequence[str] | Mapping[str, str | float],
+) -> dict[tuple[Method, int], float]:
+    """Return seconds of a round by method and number of streams, from texts or a mapping.
 
     Raises
     ------
     InputError
         If a text is none of that kind, or a method is another one or there twice.
 
-    >>> measured_rounds(["hybrid=1.9ms"])
-    {<Method.HYBRID: 'Hybrid'>: 0.0019}
+    >>> measured_rounds(["hybrid=1.9ms", "hybrid:8=1.4ms"])
+    {(<Method.HYBRID: 'Hybrid'>, 1): 0.0019, (<Method.HYBRID: 'Hybrid'>, 8): 0.0014}
     """
     pairs: list[tuple[str, str | float]]
     if isinstance(given, Mapping):
         pairs = list(given.items())
     else:
         pairs = [(left, right) for left, _, right in (one.partition("=") for one in given)]
-    found: dict[Method, float] = {}
+    found: dict[tuple[Method, int], float] = {}
     for name, seconds in pairs:
-        method = next((one for one in MAPPED if one.lower() == name.strip().lower()), None)
+        method, streams = _method_and_streams(name)
         if method is None or seconds == "":
             raise InputError(
                 f"{argument.measured} {shown(f'{name}={seconds}' if seconds else name)} is no "
-                "method with mapped memory and a time; write hybrid=1.9ms or implicit=2.3ms"
+                "method with mapped memory and a time; write hybrid=1.9ms, implicit=2.3ms or, "
+                "with 8 streams, hybrid:8=1.4ms"
             )
         if isinstance(seconds, str):
             seconds = words.parse_seconds(seconds, argument.measured)
         if not isinstance(seconds, int | float) or not 0 < seconds < _MOST_SECONDS:
             raise InputError(f"{argument.measured} {name} is no time above 0 and up to a day")
-        if method in found:
-            raise InputError(f"{argument.measured}: {method.lower()} is there twice")
-        found[method] = seconds
+        if any(one is method and (n > 1) == (streams > 1) for one, n in found):
+            several = " with several streams" if streams > 1 else ""
+            raise InputError(f"{argument.measured}: {method.lower()}{several} is there twice")
+        found[method, streams] = seconds
     return found
+
+
+def _method_and_streams(name: str) -> tuple[Method | None, int]:
+    """Return what ``hybrid:8`` names; no method where it names none."""
+    text, colon, number = name.strip().lower().partition(":")
+    method = next((one for one in MAPPED if one.lower() == text), None)
+    if not colon:
+        return method, 1
+    several = number.isdecimal() and len(number) <= len(str(_MOST_STREAMS))
+    streams = int(number) if several else 0
+    return method if method is Method.HYBRID and 1 < streams <= _MOST_STREAMS else None, streams
 
 
 def _names_machine(name: str) -> bool:
