@@ -344,7 +344,7 @@ RIGHT: dict[str, Right] = {
     **dict.fromkeys(("h2d_arrays", "d2h_arrays", "returns_later"), whole()),
     "most_streams": maybe(whole()),
     "needs_previous": flag,
-    **dict.fromkeys(("mapped_reads", "mapped_writes"), number),
+    **dict.fromkeys(("mapped_reads", "mapped_writes", "mapped_contention"), number),
     **dict.fromkeys(("predict.mapped_reads", "predict.mapped_writes"), maybe(number)),
     **dict.fromkeys(("mapped_assumed", "fresh_output"), flag),
     "steps": maybe(number),
