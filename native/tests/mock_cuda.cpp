@@ -154,6 +154,17 @@ API int cuGraphLaunch(void*, void*) {
   return kSuccess;
 }
 
+/// What is not recorded.
+API int cuLaunchKernel() {
+  return kSuccess;
+}
+API int cuEventRecord() {
+  return kSuccess;
+}
+API int cuStreamSynchronize() {
+  return kSuccess;
+}
+
 API int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
                             void*) {
   const struct {
@@ -162,6 +173,9 @@ API int cuGetProcAddress_v2(const char* name, void** function, int version, std:
   } known[] = {
       {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress_v2)},
       {"cuInit", reinterpret_cast<void*>(&cuInit)},
+      {"cuLaunchKernel", reinterpret_cast<void*>(&cuLaunchKernel)},
+      {"cuEventRecord", reinterpret_cast<void*>(&cuEventRecord)},
+      {"cuStreamSynchronize", reinterpret_cast<void*>(&cuStreamSynchronize)},
       {"cuMemcpyHtoD", reinterpret_cast<void*>(&cuMemcpyHtoD_v2)},
       {"cuMemcpyHtoDAsync", reinterpret_cast<void*>(&cuMemcpyHtoDAsync_v2)},
       {"cuMemcpyBatchAsync", version < 13000 ? reinterpret_cast<void*>(&cuMemcpyBatchAsync)

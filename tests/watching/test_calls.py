@@ -226,6 +226,33 @@ print("fine")
     assert done.stdout == "fine\n"
 
 
+def test_launches_events_and_waits_are_the_drivers_own(run: Run) -> None:
+    """So a loop that only launches and waits costs as much as unwatched."""
+    done, _ = run(
+        """
+class Info(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("base", P), ("symbol", ctypes.c_char_p), ("at", P)]
+libc = ctypes.CDLL(None)
+libc.dladdr.argtypes = [P, P]
+libc.dlsym.restype, libc.dlsym.argtypes = P, [P, ctypes.c_char_p]
+def is_own(address):
+    info = Info()
+    assert libc.dladdr(address, ctypes.byref(info))
+    return os.path.samefile(info.file, os.environ["MOCK_CUDA"])
+def by_version(name):
+    function = P()
+    cuda.cuGetProcAddress_v2(name.encode(), ctypes.byref(function), 12000, U64(0), None)
+    return function.value
+for name in ("cuLaunchKernel", "cuEventRecord", "cuStreamSynchronize"):
+    assert is_own(by_version(name)) and is_own(libc.dlsym(cuda._handle, name.encode())), name
+assert not is_own(by_version("cuMemcpyHtoDAsync"))
+assert not is_own(libc.dlsym(cuda._handle, b"cuMemcpyHtoD_v2"))
+print("fine")
+"""
+    )
+    assert done.stdout == "fine\n", done.stderr
+
+
 def test_what_was_to_be_preloaded_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(injection, "_DRIVERS", (tmp_path,))
     source = CallsSource(tmp_path, {"LD_PRELOAD": "/opt/libother.so"})
