@@ -346,6 +346,8 @@ class ParameterValues:
         both = known.explicit_mapped if by_kernel else known.duplex
         if both is None or both.gap is None:
             return 0.0
+        if by_kernel and both.gaps is None and known.duplex is not None:
+            both = replace(both, gaps=known.duplex.gaps)  # of short copies no fit measures others
         if both.gaps is not None:
             return self._level.of(both.gaps.at(size))
         gap = self._level.of(both.gap)
