@@ -54,6 +54,10 @@ def ended(start, folder, end):
         (("--all", "--seconds", "nan"), "--seconds takes seconds above 0"),
         (("--all", "--source", "trace"), "only programs that lanescope runs can be traced"),
         (("--pid", "1", "--kernels"), "only programs that lanescope runs can be traced"),
+        (("--all", "--keep", "1h", "--", "true"), ONE_THING),
+        (("--all", "--keep", "1h", "--hash"), "only programs that lanescope runs can be traced"),
+        (("--all", "--keep", "1h", "--gentle"), "--gentle is of source probe"),
+        (("--all", "--keep", "1h", "--source", "probe"), "source probe counts nothing"),
     ],
     ids=str,
 )

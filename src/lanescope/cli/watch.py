@@ -261,7 +261,16 @@ def watch(given: WatchOptions) -> None:
 
 def _watch_continuously(given: WatchOptions, keep_ns: int) -> None:
     from lanescope.cli.live import watch_continuously
+    from lanescope.watching.launcher import waited_for
 
+    machine = waited_for(
+        given.program or (), everything=given.everything, pid=given.pid, seconds=None
+    )
+    _require_effect(given.names, _request(given, machine))
+    if "probe" in (given.names or ()):
+        raise InputError(
+            "--keep stores what counters count, and source probe counts nothing; leave it out"
+        )
     watch_continuously(
         keep_ns,
         given.names,
