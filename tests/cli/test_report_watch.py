@@ -140,6 +140,12 @@ def test_the_last_of_a_watch_without_an_end(lanescope_here, continuous, tmp_path
     assert 0 < summary["seconds"] < 3600
 
 
+def test_what_a_watch_without_an_end_shows_says_by_what_it_counted(lanescope_here, continuous):
+    shown = lanescope_here("show", continuous).stdout
+    assert "From pm, 1 ms" in shown
+    assert "No counters work here" not in shown
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

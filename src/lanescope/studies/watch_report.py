@@ -96,7 +96,8 @@ def watch_terminal(run: WatchRun, evaluation: Evaluation) -> list[Block]:
     sources = run.manifest.sources
     unfinished = state_sentence(run.manifest.state)
     lines = [source.sentence for source in sources]
-    if not sources and not unfinished:  # of one that did not finish they are not known
+    # of one that did not finish they are not known, nor of one without an end
+    if not (sources or unfinished or run.timeline.counters):
         lines = [_NO_SOURCE]
     return [
         *([Text(unfinished, Style.STRONG)] if unfinished else []),
