@@ -118,6 +118,25 @@ def test_a_link_is_full_where_more_than_half_of_the_last_looks_were() -> None:
     assert active(findings, FULL) is False
 
 
+@pytest.mark.parametrize("after", [[], [direction(None)]], ids=["gone", "silent"])
+def test_a_link_of_which_nothing_is_known_any_more_is_not_full(after: list[LiveDirection]) -> None:
+    findings, _ = states(*[BEST] * 100)
+    look(findings, np.arange(float(FULL_LOOKS)).tolist(), 0.95 * LIMIT_GBS)
+    assert active(findings, FULL) is True
+    for now in range(FULL_LOOKS):
+        findings.look(after, FULL_LOOKS + float(now))
+    assert active(findings, FULL) is False
+
+
+def test_a_gpu_that_is_not_counted_any_more_loses_no_samples() -> None:
+    findings, _ = states(*[BEST] * 100)
+    look(findings, [0.0, 1.0], 1.0)
+    look(findings, [2.0], 1.0, lost=3)
+    findings.begin(MACHINE)
+    findings.look([direction(1.0, gpu=1)], 3.0)
+    assert [active(findings, LOST, gpu) for gpu in (0, 1)] == [False, False]
+
+
 def test_errors_that_rise_are_a_finding_until_they_rest() -> None:
     findings = LiveFindings()
     findings.begin(MACHINE)

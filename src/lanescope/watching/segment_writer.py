@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import math
 import shutil
 import signal
 import threading
@@ -148,7 +149,8 @@ class LiveFindings:
         self._count_seconds(now)
         for one in directions:
             self._take_loss(one, now)
-            self._take_use(one)
+        self._note_losses(now)
+        self._take_use(directions)
         used = {one.gpu for one in directions if (one.share_of_limit or 0.0) >= USED_SHARE}
         due = self._states_at is None or now - self._states_at >= STATE_SECONDS
         if used and due and self._machine is not None:
@@ -179,17 +181,25 @@ class LiveFindings:
         if one.lost_samples > loss.count:
             loss.risen_at = now
         loss.count = one.lost_samples
-        times = [of.risen_at for (gpu, *_), of in self._lost.items() if gpu == one.gpu]
-        recent = any(at is not None and now - at < LOST_SECONDS for at in times)
-        self._active[one.gpu, LOST] = recent
 
-    def _take_use(self, one: LiveDirection) -> None:
-        if one.share_of_limit is None:
-            return
-        looks = self._full.setdefault((one.gpu, one.direction), deque(maxlen=FULL_LOOKS))
-        looks.append(bool(one.share_of_limit >= FULL_SHARE))
-        every = (of for (gpu, _), of in self._full.items() if gpu == one.gpu)
-        self._active[one.gpu, FULL] = any(2 * sum(looks) > FULL_LOOKS for looks in every)
+    def _note_losses(self, now: float) -> None:
+        """Tell which GPUs lost samples lately; those that are not counted any more did not."""
+        at = {gpu: -math.inf for gpu, kind in self._active if kind == LOST}
+        for (gpu, *_), of in self._lost.items():
+            risen_at = -math.inf if of.risen_at is None else of.risen_at
+            at[gpu] = max(at.get(gpu, -math.inf), risen_at)
+        self._active |= {(gpu, LOST): now - one < LOST_SECONDS for gpu, one in at.items()}
+
+    def _take_use(self, directions: Sequence[LiveDirection]) -> None:
+        """Note which directions are full; where that is not known any more, a look is of none."""
+        shares = {(one.gpu, one.direction): one.share_of_limit for one in directions}
+        known = {key for key, share in shares.items() if share is not None}
+        full: dict[int, bool] = {}
+        for key in known | self._full.keys():
+            looks = self._full.setdefault(key, deque(maxlen=FULL_LOOKS))
+            looks.append((shares.get(key) or 0.0) >= FULL_SHARE)
+            full[key[0]] = full.get(key[0], False) or 2 * sum(looks) > FULL_LOOKS
+        self._active |= {(gpu, FULL): one for gpu, one in full.items()}
 
     def _take_states(
         self, machine: Machine, gpus: Sequence[int], directions: Sequence[LiveDirection]
