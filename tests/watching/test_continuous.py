@@ -729,6 +729,30 @@ def test_errors_of_links_are_metrics(tmp_path: Path) -> None:
     assert int(line.split()[1]) >= 2
 
 
+def test_errors_are_read_by_the_minute_however_often_segments_are_written(tmp_path: Path) -> None:
+    """A finding lasts from one reading to the next: more of them would end it early."""
+    folder = tmp_path / "watch"
+    (folder / segments.SEGMENTS).mkdir(parents=True)
+    reads: list[Machine] = []
+
+    def read(machine: Machine) -> tuple[LinkErrors, ...]:
+        reads.append(machine)
+        return (LinkErrors(0, pcie_replays=1),)
+
+    writer = SegmentWriter(
+        folder, 3600 * 10**9, 64 << 10, look_seconds=0.05, segment_seconds=1e9, read_errors=read
+    )
+    eight = lambda spool: Simulated(spool, gpus=8)  # noqa: E731
+    begun: set[Path] = set()
+
+    def enough() -> bool:
+        begun.update(one.path for one in segments_in(folder))
+        return len(begun) >= 3
+
+    run_for(watch_of(folder, eight), writer, enough)
+    assert len(reads) < len(begun)
+
+
 def test_metrics_are_on_loopback_unless_an_address_is_given() -> None:
     assert address_of("9469") == address_of(":9469") == ("127.0.0.1", 9469)
     assert address_of("0.0.0.0:80") == ("0.0.0.0", 80)

@@ -151,6 +151,14 @@ def test_errors_that_rise_are_a_finding_until_they_rest() -> None:
     assert active(findings, ERRORS, gpu=1) is None  # its driver counts none
 
 
+def test_errors_of_a_gpu_that_is_gone_rise_no_more() -> None:
+    findings = LiveFindings()
+    for readings in ([LinkErrors(0, pcie_replays=5)], [LinkErrors(0, pcie_replays=6)], []):
+        findings.take_errors(readings)
+        findings.look([], 0.0)
+    assert active(findings, ERRORS) is False
+
+
 def test_lost_samples_are_a_finding_for_a_minute() -> None:
     findings, _ = states(*[BEST] * 100)
     look(findings, [0.0], 1.0)

@@ -163,6 +163,7 @@ class LiveFindings:
 
     def take_errors(self, readings: Sequence[LinkErrors]) -> None:
         """Take error counters as they are now; those that rose since the last time count."""
+        self._active |= {key: False for key in self._active if key[1] == ERRORS}
         for now in readings:
             if (before := self._errors.get(now.gpu)) is not None:
                 more = [getattr(risen(before, now), name) for name in FAULTS]
@@ -378,12 +379,15 @@ class SegmentWriter:
 
     def _run(self, watch: LiveWatch, machine: Machine, ended: threading.Event) -> None:
         self._take_errors(machine)
+        errors_at = time.monotonic()
         while not ended.wait(self._look_seconds):
             self._look(watch)
             late = time.monotonic() - self._begun > self._segment_seconds
             if late or self._count > MOST_PENDING or self._spools_are_large:
                 self._write(watch)
+            if time.monotonic() - errors_at > self._segment_seconds:
                 self._take_errors(machine)
+                errors_at = time.monotonic()
         self._look(watch)
         self._write(watch)
 
