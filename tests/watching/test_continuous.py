@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -694,6 +695,21 @@ def test_metrics_are_served_by_ipv6() -> None:
         address = f"http://{continuous.address_text('::1', port)}/metrics"
         with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
             assert answer.read() == b"some 1\n"
+
+
+def test_nothing_is_said_of_a_client_that_has_gone(capfd: pytest.CaptureFixture[str]) -> None:
+    text = lambda: "some 1\n" * 1_000_000  # noqa: E731 - more than sockets hold
+    with serving(("127.0.0.1", 0), text) as port:
+        for request in (b"GET /metrics HTTP/1.0\r\n\r\n", b"GET /met"):
+            client = socket.create_connection(("127.0.0.1", port))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(request)
+            client.close()  # by a reset
+        names = lambda: [one.name for one in threading.enumerate()]  # noqa: E731
+        until(lambda: not any("process_request" in name for name in names()))
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as answer:
+            assert answer.status == 200
+    assert capfd.readouterr().err == ""
 
 
 def test_the_histogram_counts_seconds_by_share() -> None:

@@ -6,12 +6,14 @@ import contextlib
 import dataclasses
 import shutil
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from lanescope._core import native
 from lanescope._version import __version__
@@ -312,6 +314,11 @@ def serving(address: tuple[str, int], text: Callable[[], str]) -> Iterator[int]:
 
     class MetricsServer(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Say nothing of a client that has gone."""
+            if not isinstance(sys.exc_info()[1], OSError):
+                super().handle_error(request, client_address)
 
     try:
         server = MetricsServer(address, Handler)
