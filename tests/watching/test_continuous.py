@@ -442,6 +442,26 @@ def test_the_oldest_go_by_age_and_by_size(tmp_path: Path) -> None:
     assert len(segments_in(tmp_path)) == 1
 
 
+def test_too_much_is_refused_before_all_of_it_is_read_and_what_fits_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / segments.SEGMENTS).mkdir()
+    for begin in range(-10_000_000, -9_990_000, 1000):
+        write_segment(tmp_path, [piece(begin, 1001)])
+    real, read = segments.read_counter_file, []
+
+    def noted(path: Path, inner: int) -> tuple[Counters, ...]:
+        read.append(path)
+        return real(path, inner)
+
+    monkeypatch.setattr(segments, "read_counter_file", noted)
+    monkeypatch.setattr(segments, "MOST_RECORDS", 3500)
+    with pytest.raises(InputError, match=r"more than 3,500 records.*; --last 3s can be read"):
+        read_last(tmp_path)
+    assert len(read) == 4
+    assert len(read_last(tmp_path, 3 * 10**9).counters[0]) == 3001
+
+
 def test_segments_and_what_becomes_one_take_no_more_than_they_may(tmp_path: Path) -> None:
     """A segment a minute would be larger: they are made earlier, and the oldest go."""
     folder, most = tmp_path / "watch", 96 << 10

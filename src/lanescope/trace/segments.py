@@ -178,23 +178,32 @@ def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
     if not end:
         raise InputError(f"{folder} holds nothing yet; look again in some seconds")
     begin = end - last_ns
-    pieces = [
-        one
-        for segment in segments
-        if segment.end_ns > begin
-        for one in _read_segment(segment, damage)
-    ]
-    if (count := sum(map(len, pieces))) > MOST_RECORDS:
-        raise InputError(
-            f"the last {last_ns // 10**9} s hold {count} records, more than can be read at once; "
-            "give a shorter --last"
-        )
+    pieces = _read_after(begin, end, segments, damage)
     whole = joined([*pieces, *tails])
     chosen = tuple(found for one in whole if len(found := _since(one, begin)) > 1)
     first = min((int(one.end_ns[0]) for one in chosen), default=begin)
     if past and ahead:
         damage.notes.append(_of_another_clock(len(ahead)))
     return Timeline(max(first, begin), end, chosen, damage=tuple(damage.notes))
+
+
+def _read_after(
+    begin_ns: int, end_ns: int, segments: Sequence[Segment], damage: Damage
+) -> list[Counters]:
+    """Return what segments hold that end after a time, in order; raises InputError at too much."""
+    found: list[list[Counters]] = []
+    count, whole_ns = 0, end_ns
+    for segment in reversed([one for one in segments if one.end_ns > begin_ns]):
+        found.append(_read_segment(segment, damage))
+        count += sum(map(len, found[-1]))
+        if count > MOST_RECORDS:
+            fits = f"--last {(end_ns - whole_ns) // 10**9}s" if whole_ns < end_ns else "less"
+            raise InputError(
+                f"the last {(end_ns - begin_ns) // 10**9} s hold more than {MOST_RECORDS:,} "
+                f"records, which are too many to be read at once; {fits} can be read"
+            )
+        whole_ns = segment.begin_ns
+    return [one for pieces in reversed(found) for one in pieces]
 
 
 def _of_another_clock(count: int) -> str:
