@@ -574,6 +574,24 @@ def test_a_clock_that_was_behind_costs_no_segment(tmp_path: Path) -> None:
     assert [len(read_last(tmp_path).counters[0]), len(segments_in(tmp_path))] == [2002, 2]
 
 
+def test_segments_of_a_clock_that_was_set_meanwhile_are_read_in_order(tmp_path: Path) -> None:
+    """The GPU's records of the second segment lie within those of the first."""
+    (tmp_path / segments.SEGMENTS).mkdir()
+    other = dataclasses.replace(piece(-2000, 1001), gpu=1)
+    write_segment(tmp_path, [piece(-3000, 1501)])
+    write_segment(tmp_path, [piece(-2500, 501), other])
+    write_segment(tmp_path, [piece(-1800, 1001)])
+    own = read_last(tmp_path).counters[0]
+    assert (np.diff(own.end_ns) > 0).all()
+    assert len(own) == 1501 + 700
+
+
+def test_a_shift_that_cannot_be_is_none(tmp_path: Path) -> None:
+    folder = killed_in(tmp_path)
+    (folder / segments.SESSION / "spool" / segments.SHIFT).write_bytes(b"9" * 31)
+    assert [len(one) for one in read_last(folder).counters] == [5000, 5000]
+
+
 def test_what_waits_is_read_by_the_clock_that_was_set_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -27,6 +28,7 @@ import numpy as np
 from lanescope.codec.files import open_file, opened_folder, replace_when_written
 from lanescope.errors import InputError
 from lanescope.store.folder import read_manifest
+from lanescope.trace.codes import LATEST_NS
 from lanescope.trace.columns import read_counter_file, write_counter_file
 from lanescope.trace.counter_spool import behind, counters_in, with_both_directions
 from lanescope.trace.spool_records import Damage
@@ -234,7 +236,8 @@ def joined(pieces: Iterable[Counters]) -> tuple[Counters, ...]:
 
 def _joined(pieces: Sequence[Counters]) -> Counters:
     columns: dict[str, list[Any]] = {}
-    ends = [0, *(int(piece.end_ns[-1]) for piece in pieces)]
+    last = (int(piece.end_ns[-1]) for piece in pieces)
+    ends = itertools.accumulate(last, max, initial=0)  # those of a clock that was set overlap
     for end, piece in zip(ends, pieces, strict=False):
         new = piece.end_ns > end
         for name in ("end_ns", "rx_bytes", "tx_bytes", "known"):
@@ -284,12 +287,13 @@ def write_shift(spool: Path, shift_ns: int) -> None:
 
 
 def read_shift(spool: Path) -> int:
-    """Return what `write_shift` noted; 0 where it did not."""
+    """Return what `write_shift` noted; 0 where it did not, or that cannot be."""
     try:
         with open_file(spool / SHIFT, inner=3) as file:
-            return int(file.read(32))
+            shift_ns = int(file.read(32))
     except (OSError, ValueError, InputError):
         return 0
+    return shift_ns if abs(shift_ns) < LATEST_NS else 0
 
 
 def _session_start(folder: Path) -> int | None:
