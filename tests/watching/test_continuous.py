@@ -232,6 +232,17 @@ def test_what_a_killed_watch_had_counted_is_stored_when_the_next_begins(tmp_path
         assert np.count_nonzero(~after[key].known) == 2  # the beginnings of both
 
 
+def test_the_part_of_a_segment_whose_writer_was_killed_goes(tmp_path: Path) -> None:
+    """Each would take room that nothing counts, for ever."""
+    folder = tmp_path / "watch"
+    (folder / segments.SEGMENTS).mkdir(parents=True)
+    write_segment(folder, [piece(0, 1001)])
+    before = sorted((folder / segments.SEGMENTS).iterdir())
+    (folder / segments.SEGMENTS / ".0123456789abcdef.part").write_bytes(b"PAR1")
+    quick(folder).recover()
+    assert sorted((folder / segments.SEGMENTS).iterdir()) == before
+
+
 def test_a_segment_and_what_came_after_it_are_stored_once(tmp_path: Path) -> None:
     folder = tmp_path / "watch"
     with subprocess.Popen([sys.executable, "-c", VICTIM, str(folder)]) as victim:

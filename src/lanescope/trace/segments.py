@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lanescope.codec.files import open_file, opened_folder, replace_when_written
+from lanescope.codec.files import PART, open_file, opened_folder, replace_when_written
 from lanescope.errors import InputError
 from lanescope.store.folder import read_manifest
 from lanescope.trace.codes import LATEST_NS
@@ -130,6 +130,14 @@ def prune(folder: Path, keep_ns: int, most_bytes: int) -> int:
             os.unlink(one.path.name, dir_fd=place)
             left -= size
     return left
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what segments leave whose writer was killed; none may be written meanwhile."""
+    with contextlib.suppress(OSError, InputError), opened_folder(folder / SEGMENTS, 1) as place:
+        for name in os.listdir(place):
+            if name.startswith(".") and name.endswith(PART):
+                os.unlink(name, dir_fd=place)
 
 
 def by_clock(segments: Sequence[Segment]) -> tuple[list[Segment], list[Segment]]:

@@ -38,6 +38,7 @@ from lanescope.trace.segments import (
     prune,
     recover,
     release,
+    remove_parts,
     stored_bytes,
     write_segment,
     write_shift,
@@ -345,6 +346,7 @@ class SegmentWriter:
 
     def recover(self) -> None:
         """Make a segment of what a watch before this one had counted when it was killed."""
+        remove_parts(self._folder)
         self._written(lambda: recover(self._folder), "the end of the watch before is lost")
         self.stored_bytes = prune(self._folder, self._keep_ns, self._most_bytes)
 
