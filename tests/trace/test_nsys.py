@@ -259,6 +259,14 @@ def test_one_sentence_says_what_is_wrong(tmp_path):
         assert path.name in str(caught.value)
 
 
+def test_a_gpu_of_an_absurd_number_is_read_as_any_other(tmp_path):
+    copies = [copy(1, 1, 64, 1, (1, 2), 1, device=number) for number in (-(2**63), 1)]
+    none = {table: [] for table in TABLES if table.startswith("CUPTI")}
+    run = read_nsys(capture(tmp_path / "far.sqlite", **none | {MEMCPY: copies}))
+    directions = evaluate_watch(run).summary.directions
+    assert sum(one.traced_bytes or 0 for one in directions) == 128
+
+
 def test_an_export_is_left_as_it_was(tmp_path):
     path = capture(tmp_path / "capture.sqlite")
     before = path.read_bytes()

@@ -280,7 +280,7 @@ def _distinct(values: IntArray) -> list[int]:
     """Return which values there are; sorting or hashing all takes longer than a look at them."""
     if not values.size or values.max() == (first := values.min()):
         found = values[:1]
-    elif values.max() - first < values.size:
+    elif int(values.max()) - int(first) < values.size:
         found = np.flatnonzero(np.bincount(values - first)) + first
     else:
         found = np.unique(values)
