@@ -746,6 +746,14 @@ def test_metrics_are_served_by_ipv6() -> None:
             assert answer.read() == b"some 1\n"
 
 
+def test_metrics_are_served_without_a_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(socket, "getfqdn", asked.append)
+    with serving(("0.0.0.0", 0), str) as port:
+        socket.create_connection(("127.0.0.1", port)).close()
+    assert asked == []
+
+
 def test_nothing_is_said_of_a_client_that_has_gone(capfd: pytest.CaptureFixture[str]) -> None:
     text = lambda: "some 1\n" * 1_000_000  # noqa: E731 - more than sockets hold
     with serving(("127.0.0.1", 0), text) as port:

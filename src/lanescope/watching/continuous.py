@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from typing import Any
 
 from lanescope._core import native
@@ -314,6 +315,10 @@ def serving(address: tuple[str, int], text: Callable[[], str]) -> Iterator[int]:
 
     class MetricsServer(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
+        def server_bind(self) -> None:
+            """Ask no name server for this machine's name: one that is down takes long."""
+            TCPServer.server_bind(self)
 
         def handle_error(self, request: Any, client_address: Any) -> None:
             """Say nothing of a client that has gone."""
