@@ -340,16 +340,18 @@ class ParameterValues:
         """Return how much longer a copy holds its engine while bytes go the other way.
 
         `by_kernel` tells whether only a kernel moves those, in mapped memory; the copy has so many
-        bytes, which take so many seconds.
+        bytes, which take so many seconds. Of short copies beside a kernel no fit measures it: they
+        wait as beside copies.
         """
         known = self.parameters
         both = known.explicit_mapped if by_kernel else known.duplex
         if both is None or both.gap is None:
             return 0.0
-        if by_kernel and both.gaps is None and known.duplex is not None:
-            both = replace(both, gaps=known.duplex.gaps)  # of short copies no fit measures others
-        if both.gaps is not None:
-            return self._level.of(both.gaps.at(size))
+        gaps = both.gaps
+        if by_kernel and gaps is None and known.duplex is not None:
+            gaps = known.duplex.gaps
+        if gaps is not None:
+            return self._level.of(gaps.at(size))
         gap = self._level.of(both.gap)
         return gap if by_kernel else min(gap, _MOST_GAP_SHARE * flowing)
 
