@@ -136,6 +136,12 @@ def test_the_last_of_a_watch_without_an_end(lanescope_here, continuous, tmp_path
         assert "s are stored so far" in done.stderr
     done = lanescope_here("report", f"{continuous}/", "--out", page, "-q")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = lanescope_here("report", continuous, "--last", "10m", "--until", "1s", "--out", page)
+    assert done.returncode in (0, 2)  # all that is stored may be newer
+    assert "of that time are stored" in done.stderr or "nothing is stored of before" in done.stderr
+    done = lanescope_here("report", continuous, "--until", "2001-01-01", "--out", page)
+    assert done.returncode == 2
+    assert "nothing is stored of before 2001-01-01 00:00:00; the oldest record is of" in done.stderr
     summary = json.loads(lanescope_here("report", continuous, "--json").stdout)
     assert 0 < summary["seconds"] < 3600
 

@@ -18,6 +18,7 @@ from lanescope.units.values import (
     File,
     Folder,
     InFile,
+    Moment,
     Numbers,
     OneOf,
     Percent,
@@ -83,6 +84,8 @@ def wrong_values(value: Value) -> list[str]:
         return wrong if getattr(value, "zero", False) else [*wrong, "0"]
     if isinstance(value, Duration):
         return ["x", "", "5", "-1ms", "1 fortnight", "999999999s", "e3us", HUGE, *ODD]
+    if isinstance(value, Moment):
+        return ["x", "", "5", "25:00", "03:60", "2026-13-01", "1900-01-01T00:00", "now", HUGE, *ODD]
     if isinstance(value, Numbers):
         beyond = f"{value.least},{value.most + 1}"
         return ["x", "", ",", "1,", "1;2", "3-1", "-1", beyond, HUGE, *ODD]
@@ -108,7 +111,15 @@ def right_value(value: Value) -> str:
         return next(iter(map(str, value.known())))
     if isinstance(value, File):
         return f"new{value.endings[0] if value.endings else ''}"
-    kinds = {Real: "1", Percent: "1%", Sizes: "1MB", Duration: "1ms", Folder: "new", InFile: "in"}
+    kinds = {
+        Real: "1",
+        Percent: "1%",
+        Sizes: "1MB",
+        Duration: "1ms",
+        Moment: "8h",
+        Folder: "new",
+        InFile: "in",
+    }
     return kinds.get(type(value), "h200-x2")
 
 

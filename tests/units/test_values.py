@@ -1,10 +1,14 @@
 """Values of options with their units, in the forms that people write."""
 
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
 import pytest
 
 from lanescope.errors import InputError
 from lanescope.units.sizes import parse_size
-from lanescope.units.values import File, Scaled, Seconds, Size
+from lanescope.units.values import File, Moment, Scaled, Seconds, Size
 
 GBS = Scaled("--rate", "GB/s", 1e6, "")
 OPERATIONS = Scaled("--flops", "FLOP/s", 1e21, "", word="(?:FLOPS?|FLOP/s)?", scale=1.0)
@@ -73,3 +77,26 @@ def test_a_file_in_a_folder_that_is_gone_is_refused(tmp_path, monkeypatch):
     folder.rmdir()
     with pytest.raises(InputError, match=r"no file can be made in '\.'; name another place"):
         File("--json", (".json",)).read("summary.json")
+
+
+@pytest.fixture
+def in_utc() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_utc")
+def test_a_moment_is_a_time_of_day_a_date_or_how_long_ago() -> None:
+    when = Moment("--until")
+    at = datetime(2026, 11, 28, 3, 20, tzinfo=UTC).timestamp() * 1e9
+    for text in ("2026-11-28T03:20", "2026-11-28 03:20:00", "2026-11-28T05:20+02:00"):
+        assert when.read(text) == at
+    now = time.time_ns()
+    assert 0 <= when.read("8h") - (now - 8 * 3600 * 10**9) < 60 * 10**9
+    for text in ("00:00", "23:59", "3:20", "03:20:15"):
+        found = when.read(text)
+        assert 0 <= time.time_ns() - found <= 24 * 3600 * 10**9
+        assert time.strftime("%H:%M:%S", time.gmtime(found // 10**9)).startswith(text.zfill(5))

@@ -473,6 +473,26 @@ def test_too_much_is_refused_before_all_of_it_is_read_and_what_fits_is_named(
     assert len(read_last(tmp_path, 3 * 10**9).counters[0]) == 3001
 
 
+def test_what_is_stored_is_read_up_to_a_time(tmp_path: Path) -> None:
+    (tmp_path / segments.SEGMENTS).mkdir()
+    begin = -10_000_000
+    for number in range(10):
+        write_segment(tmp_path, [piece(begin + 1000 * number, 1001)])
+    first = segments_in(tmp_path)[0].begin_ns
+    until = first + 4_500 * MS
+    found = read_last(tmp_path, 2 * 10**9, until)
+    assert (found.start_ns, found.end_ns) == (until - 2 * 10**9, until)
+    (one,) = found.counters
+    assert (int(one.end_ns[0]), int(one.end_ns[-1])) == (until - 2001 * MS, until)
+    whole = read_last(tmp_path, 3600 * 10**9, first + 10**18)
+    assert len(whole.counters[0]) == len(read_last(tmp_path).counters[0])
+    assert read_last(tmp_path, 10**9, segments_in(tmp_path)[3].end_ns + 1).seconds == 1
+    with pytest.raises(
+        InputError, match=r"nothing is stored of before .*; the oldest record is of"
+    ):
+        read_last(tmp_path, 10**9, first)
+
+
 def test_segments_and_what_becomes_one_take_no_more_than_they_may(tmp_path: Path) -> None:
     """A segment a minute would be larger: they are made earlier, and the oldest go."""
     folder, most = tmp_path / "watch", 96 << 10

@@ -21,7 +21,7 @@ from lanescope.cli.options import (
     option,
 )
 from lanescope.errors import InputError
-from lanescope.units.values import Duration, File, Folder, InFile, OneOf
+from lanescope.units.values import Duration, File, Folder, InFile, Moment, OneOf
 from lanescope.units.words import duration_text
 
 if TYPE_CHECKING:
@@ -84,8 +84,18 @@ def report(
         int | None,
         option(
             Duration("--last", 1_000_000_000, 400 * 86_400 * 10**9, "from 1s to 400d"),
-            "Of a watch without an end: only so much before its newest record, such as 10min.",
+            "Of a watch without an end: only so much before its newest record, or before --until, "
+            "such as 10min.",
             shown="1h",
+        ),
+    ] = None,
+    until: Annotated[
+        int | None,
+        option(
+            Moment("--until"),
+            "Of a watch without an end: up to that time of day or date and time, or so long ago, "
+            "such as 03:20, 2026-11-28T03:20 or 8h.",
+            shown="its newest record",
         ),
     ] = None,
     json: JsonOption = False,
@@ -94,7 +104,7 @@ def report(
 ) -> None:
     """Write a stored run as one self-contained HTML page, or print it as JSON or CSV."""
     with contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
-        _report(run, out, export, plots, last, static=static, json=json, csv=csv)
+        _report(run, out, export, plots, (last, until), static=static, json=json, csv=csv)
 
 
 def _report(
@@ -102,7 +112,7 @@ def _report(
     out: Path | None,
     export: str | None,
     plots: Path | None,
-    last: int | None,
+    part: tuple[int | None, int | None],
     *,
     static: bool,
     json: bool,
@@ -110,13 +120,14 @@ def _report(
 ) -> None:
     if out is not None and export != "csv":
         File("--out", TRACES if export else PAGES)(str(out))
-    if last is not None and is_capture(run):
-        raise InputError("--last is of a watch without an end, and a capture of nsys is none")
+    if part != (None, None) and is_capture(run):
+        name = "--until" if part[0] is None else "--last"
+        raise InputError(f"{name} is of a watch without an end, and a capture of nsys is none")
     if _report_reproduction(run, out, others=json or csv or bool(export or plots), static=static):
         return
     if _report_analysis(run, out, plots, json=json, static=static, others=csv or bool(export)):
         return
-    watch = _watch(run, out, last, page=not (json or csv or plots or export))
+    watch = _watch(run, out, *part, page=not (json or csv or plots or export))
     if watch is None:
         if export is not None:
             raise InputError("--export is for watches; other runs have --json and --csv")
@@ -188,7 +199,7 @@ def result_path(folder: Path, name: str, here: str | None = None) -> Path:
 
 
 def _watch(
-    name: str, out: Path | None, last_ns: int | None, *, page: bool
+    name: str, out: Path | None, last_ns: int | None, until_ns: int | None, *, page: bool
 ) -> tuple[WatchRun, Path | None] | None:
     """Return a watch and where its page goes, if it shall have one; None for other runs."""
     from lanescope.store.folder import find_run
@@ -200,23 +211,25 @@ def _watch(
         run, place = read_nsys(Path(name)), f"{Path(name).stem}.{PAGE}"
         return run, out or (result_path(Path(name).parent, place, place) if page else None)
     folder = find_run(name)
-    if last_ns is not None:
+    if last_ns is not None or until_ns is not None:
         from lanescope.trace.segments import require_continuous
 
-        require_continuous(folder)
+        require_continuous(folder, "--until" if last_ns is None else "--last")
     if not is_watch(folder):
         return None
-    run = read_watch(folder, last_ns)
-    if last_ns is not None and (shorter := _shorter(run, last_ns)):
+    run = read_watch(folder, last_ns, until_ns)
+    if last_ns is not None and (shorter := _shorter(run, last_ns, until_ns)):
         print(f"note: {shorter}", file=sys.stderr)
     return run, out or (result_path(folder, PAGE) if page else None)
 
 
-def _shorter(run: WatchRun, last_ns: int) -> str | None:
+def _shorter(run: WatchRun, last_ns: int, until_ns: int | None) -> str | None:
     """Return that less is stored than was requested, if it is."""
     stored_ns = run.timeline.end_ns - run.timeline.start_ns
     if stored_ns >= last_ns - _SHORT_NS:
         return None
+    if until_ns is not None:
+        return f"only {duration_text(stored_ns)} of that time are stored"
     return f"only the last {duration_text(stored_ns)} are stored so far"
 
 

@@ -65,10 +65,10 @@ def is_continuous(folder: Path) -> bool:
     return (folder / SEGMENTS).is_dir()
 
 
-def require_continuous(folder: Path) -> None:
-    """Refuse a folder that is not of a watch without an end; raises InputError."""
+def require_continuous(folder: Path, option: str) -> None:
+    """Refuse an option for a folder that is not of a watch without an end; raises InputError."""
     if not is_continuous(folder):
-        raise InputError(f"{folder} is no watch that keeps the last of it; leave --last out")
+        raise InputError(f"{folder} is no watch that keeps the last of it; leave {option} out")
 
 
 def was_killed(folder: Path) -> bool:
@@ -168,10 +168,17 @@ def _size(path: Path) -> int:
         return 0
 
 
-def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
+def read_last(
+    folder: Path, last_ns: int = DEFAULT_LAST_NS, until_ns: int | None = None
+) -> Timeline:
     """Return the last of what is stored, up to what was counted a second ago.
 
     What is damaged is left out and noted.
+
+    Parameters
+    ----------
+    until_ns
+        The last of what was counted up to then, nanoseconds since 1970.
 
     Raises
     ------
@@ -180,6 +187,14 @@ def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
     """
     (ahead, past), damage = by_clock(segments_in(folder)), Damage()
     segments = past or ahead
+    oldest = min((one.begin_ns for one in segments), default=None)
+    if until_ns is not None and oldest is not None:
+        if until_ns <= oldest:
+            raise InputError(
+                f"nothing is stored of before {time_of(until_ns)}; the oldest record is of "
+                f"{time_of(oldest)}"
+            )
+        segments = [one for one in segments if one.begin_ns < until_ns]
     newest = segments[-1].end_ns if segments else 0
     tails = waiting_in(folder, segments, damage)
     end = max([newest, *(int(one.end_ns[-1]) for one in tails)])
@@ -187,10 +202,11 @@ def read_last(folder: Path, last_ns: int = DEFAULT_LAST_NS) -> Timeline:
         raise InputError(f"{folder} is damaged: {damage.notes[0].rstrip('.')}")
     if not end:
         raise InputError(f"{folder} holds nothing yet; look again in some seconds")
+    end = min(end, until_ns or end)
     begin = end - last_ns
     pieces = _read_after(begin, end, segments, damage)
     whole = joined([*pieces, *tails])
-    chosen = tuple(found for one in whole if len(found := _since(one, begin)) > 1)
+    chosen = tuple(found for one in whole if len(found := _between(one, begin, end)) > 1)
     first = min((int(one.end_ns[0]) for one in chosen), default=begin)
     if past and ahead:
         damage.notes.append(_of_another_clock(len(ahead)))
@@ -260,9 +276,15 @@ def _joined(pieces: Sequence[Counters]) -> Counters:
     )
 
 
-def _since(counters: Counters, begin_ns: int) -> Counters:
+def _between(counters: Counters, begin_ns: int, end_ns: int) -> Counters:
     first = int(np.searchsorted(counters.end_ns, begin_ns))
-    return counters.rows(slice(max(first - 1, 0), None))
+    after = int(np.searchsorted(counters.end_ns, end_ns, "right"))
+    return counters.rows(slice(max(first - 1, 0), after))
+
+
+def time_of(ns: int) -> str:
+    """Return the local date and time of nanoseconds since 1970."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ns // 10**9))
 
 
 def waiting_in(folder: Path, segments: Sequence[Segment], damage: Damage) -> list[Counters]:

@@ -118,13 +118,15 @@ def _lengths(timeline: Timeline) -> list[int]:
     return [*map(len, timeline.counters), *map(len, timeline.probes), len(timeline.operations)]
 
 
-def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
+def read_watch(folder: Path, last_ns: int | None = None, until_ns: int | None = None) -> WatchRun:
     """Read the folder of a watch, finished or not.
 
     Parameters
     ----------
     last_ns
-        Of a watch without an end: how much of it; None: the last hour.
+        Of a watch without an end: how much of it; None: an hour.
+    until_ns
+        Of such a watch: up to when, nanoseconds since 1970; None: the newest record.
 
     Raises
     ------
@@ -135,7 +137,7 @@ def read_watch(folder: Path, last_ns: int | None = None) -> WatchRun:
         raise InputError(f"{folder} is a run of {shown(verb)} and no watch; name another")
     manifest = read_manifest(WatchManifest, folder)
     if is_continuous(folder):
-        timeline = read_last(folder, last_ns or DEFAULT_LAST_NS)
+        timeline = read_last(folder, last_ns or DEFAULT_LAST_NS, until_ns)
         manifest = dataclasses.replace(
             manifest,
             start_ns=timeline.start_ns,

@@ -6,9 +6,11 @@ by a sentence that names the option, what it takes, and what was given.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -304,6 +306,47 @@ class Duration(Value):
             bounds = self.bounds + ", with its unit" * bare
             self.refuse(text, f"a time {bounds}{_such_as(within)}")
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Moment(Value):
+    """Nanoseconds since 1970 of ``03:20``, ``2026-11-28T03:20``, or ``8h``, so long ago.
+
+    Without an offset from UTC it is local time; a time of day the last such time that has passed.
+    """
+
+    called: ClassVar[str] = "WHEN"
+
+    def read(self, text: str) -> int:
+        """Return them."""
+        found = -1
+        with contextlib.suppress(ValueError, OverflowError, OSError):  # InputError, too
+            found = _moment_ns(text.strip(), self.option)
+        if found < 0:
+            self.refuse(
+                text,
+                "a time of day, a date with a time, or how long ago, such as 03:20, "
+                "2026-11-28T03:20 or 8h",
+            )
+        return found
+
+
+def _moment_ns(text: str, option: str) -> int:
+    """Return a moment; raises ValueError, or what the system has against a time."""
+    from datetime import datetime, timedelta
+    from datetime import time as time_of_day
+
+    from lanescope.units.words import parse_ns
+
+    if re.fullmatch(r"\d\d?:\d\d(:\d\d)?", text):
+        now = datetime.now()
+        found = datetime.combine(now, time_of_day.fromisoformat(text.zfill(5)))
+        found -= timedelta(days=found > now)
+    elif re.match(r"\d{4}-\d\d-\d\d", text):
+        found = datetime.fromisoformat(text)
+    else:
+        return time.time_ns() - parse_ns(text, option)
+    return round(found.timestamp()) * 10**9
 
 
 @dataclass(frozen=True, slots=True)
