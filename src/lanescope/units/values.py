@@ -320,7 +320,7 @@ class Moment(Value):
     def read(self, text: str) -> int:
         """Return them."""
         found = -1
-        with contextlib.suppress(ValueError, OverflowError, OSError):  # InputError, too
+        with contextlib.suppress(InputError, ValueError, OverflowError, OSError):
             found = _moment_ns(text.strip(), self.option)
         if found < 0:
             self.refuse(
@@ -332,7 +332,7 @@ class Moment(Value):
 
 
 def _moment_ns(text: str, option: str) -> int:
-    """Return a moment; raises ValueError, or what the system has against a time."""
+    """Return a moment; raises InputError, ValueError, or what the system has against a time."""
     from datetime import datetime, timedelta
     from datetime import time as time_of_day
 
