@@ -1,8 +1,11 @@
 #include "compress/choosing.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "compress/candidates.hpp"
@@ -57,7 +60,8 @@ bool is_constant(Bytes data, std::size_t value_bytes) {
 /// How long the payloads of pieces become.
 class Scale {
  public:
-  explicit Scale(Dtype dtype) : dtype_(dtype), out_(kMostPayloadBytes) {}
+  explicit Scale(Dtype dtype)
+      : dtype_(dtype), out_(std::make_unique_for_overwrite<std::byte[]>(kMostPayloadBytes)) {}
 
   std::size_t bytes(Codec codec, int dimensionality, std::span<const Bytes> pieces) {
     std::size_t sum = 0;
@@ -72,7 +76,7 @@ class Scale {
     if (whole.empty()) return padded(piece.size());
     std::memcpy(in_.bytes, whole.data(), whole.size());
     const StripKind kind{codec, dtype_, dimensionality};
-    const std::size_t used = host_strips().encode(kind, in_.bytes, whole.size(), out_.data());
+    const std::size_t used = host_strips().encode(kind, in_.bytes, whole.size(), out_.get());
     return std::min(padded(used), padded(piece.size()));
   }
 
@@ -80,7 +84,7 @@ class Scale {
     std::byte bytes[kBlockBytes];
   } in_;
   Dtype dtype_;
-  std::vector<std::byte> out_;
+  std::unique_ptr<std::byte[]> out_;
 };
 
 /// The piece whose bytes differ most often from those eight before: it tells most.
@@ -99,24 +103,35 @@ Bytes least_even(std::span<const Bytes> pieces) {
   return best;
 }
 
-/// Bytes that GFC takes for some rows of a piece.
+/// By one more than the highest bit of a magnitude, 0 for none: the bytes that GFC takes.
 template <typename Word>
-std::size_t gfc_bytes(Bytes piece, int dimensionality) {
+constexpr auto kGfcBytes = [] {
+  std::array<std::uint8_t, 8 * sizeof(Word) + 1> found{};
+  for (std::size_t bits = 1; bits < found.size(); ++bits)
+    found[bits] = static_cast<std::uint8_t>(
+        GfcResidual<Word>::bytes_of(GfcResidual<Word>::code_of(Word{1} << (bits - 1))));
+  return found;
+}();
+
+/// Bytes that GFC takes for some rows of a piece; `most` or more where it is not less.
+template <typename Word>
+std::size_t gfc_bytes(Bytes piece, int dimensionality, std::size_t most) {
   const std::size_t rows = piece.size() >> 10;
   const std::size_t there = piece.size() / (kLanes * sizeof(Word));
   std::size_t sum = 0;
-  for (std::size_t i = 0; i < std::min(rows, there); ++i) {
+  for (std::size_t i = 0; i < std::min(rows, there) && sum < most; ++i) {
     const std::size_t row = there <= rows ? i : i * there / rows;
     Word words[2 * kLanes]{};  // the row, and the one before it
     const std::size_t before = row > 0 ? kLanes : 0;
     std::memcpy(words + kLanes - before, piece.data() + (row * kLanes - before) * sizeof(Word),
                 (kLanes + before) * sizeof(Word));
-    for (int lane = 0, source = kLanes - dimensionality; lane < kLanes; ++lane) {
-      const Word residual = words[kLanes + lane] - words[source];
-      const Word magnitude = residual >> (8 * sizeof(Word) - 1) ? 0 - residual : residual;
-      sum += GfcResidual<Word>::bytes_of(GfcResidual<Word>::code_of(magnitude));
-      if (++source == kLanes) source = kLanes - dimensionality;
-    }
+    const Word *own = words + kLanes, *last = own - dimensionality;
+    for (int begin = 0; begin < kLanes; begin += dimensionality)
+      for (int lane = begin; lane < std::min(begin + dimensionality, kLanes); ++lane) {
+        const Word residual = own[lane] - last[lane - begin];
+        const Word magnitude = residual >> (8 * sizeof(Word) - 1) ? 0 - residual : residual;
+        sum += kGfcBytes<Word>[static_cast<std::size_t>(std::bit_width(magnitude))];
+      }
   }
   return sum;
 }
@@ -124,9 +139,9 @@ std::size_t gfc_bytes(Bytes piece, int dimensionality) {
 int best_dimensionality(Dtype dtype, Bytes piece) {
   const auto bytes = dtype == Dtype::float64 ? gfc_bytes<std::uint64_t> : gfc_bytes<std::uint32_t>;
   int best = 1;
-  std::size_t least = bytes(piece, 1);
+  std::size_t least = bytes(piece, 1, piece.size() + 1);
   for (int one = 2; one <= kMostDimensionality; ++one) {
-    const std::size_t found = bytes(piece, one);
+    const std::size_t found = bytes(piece, one, least);
     if (found < least) {
       least = found;
       best = one;
@@ -156,9 +171,14 @@ std::vector<std::byte> sample_of(Bytes array, const CopyPart& copy) {
   return got;
 }
 
-std::vector<std::byte> sample_on_host(Bytes array) {
-  return sample_of(array,
-                   [](std::byte* to, Bytes part) { std::memcpy(to, part.data(), part.size()); });
+HostSample::HostSample(Bytes array) : array_(array) {
+  if (parts_of(array).size() > 1)
+    own_ = sample_of(array,
+                     [](std::byte* to, Bytes part) { std::memcpy(to, part.data(), part.size()); });
+}
+
+HostSample sample_on_host(Bytes array) {
+  return HostSample(array);
 }
 
 std::vector<Sized> sizes_of(Dtype dtype, Bytes sample, std::span<const Codec> codecs) {

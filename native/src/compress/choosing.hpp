@@ -26,8 +26,19 @@ void copy_sample(std::span<const std::byte> array, std::byte* to, const CopyPart
 /// The same into memory of their own.
 std::vector<std::byte> sample_of(std::span<const std::byte> array, const CopyPart& copy);
 
-/// The sample of an array in the host's memory.
-std::vector<std::byte> sample_on_host(std::span<const std::byte> array);
+/// The sample of an array in the host's memory: a short one itself.
+class HostSample {
+ public:
+  explicit HostSample(std::span<const std::byte> array);
+  operator std::span<const std::byte>() const noexcept {
+    return own_.empty() ? array_ : std::span<const std::byte>(own_);
+  }
+
+ private:
+  std::span<const std::byte> array_;
+  std::vector<std::byte> own_;
+};
+HostSample sample_on_host(std::span<const std::byte> array);
 
 /// What a sample becomes by a codec: found by pieces of it.
 struct Sized {
