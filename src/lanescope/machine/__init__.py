@@ -34,6 +34,8 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
+__all__ = sorted(_MODULE_OF)
+
 
 def __getattr__(name: str) -> Any:
     # A verb that looks at no machine, or at a stored one, loads as little of this as it needs.
@@ -42,3 +44,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return __all__
