@@ -339,8 +339,8 @@ def _moment_ns(text: str, option: str) -> int:
     from lanescope.units.words import parse_ns
 
     if re.fullmatch(r"\d\d?:\d\d(:\d\d)?", text):
-        now = datetime.now()
-        found = datetime.combine(now, time_of_day.fromisoformat(text.zfill(5)))
+        now, padded = datetime.now(), text if text[2] == ":" else f"0{text}"
+        found = datetime.combine(now, time_of_day.fromisoformat(padded))
         found -= timedelta(days=found > now)
     elif re.match(r"\d{4}-\d\d-\d\d", text):
         found = datetime.fromisoformat(text)
