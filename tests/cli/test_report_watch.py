@@ -139,6 +139,9 @@ def test_the_last_of_a_watch_without_an_end(lanescope_here, continuous, tmp_path
     done = lanescope_here("report", continuous, "--last", "10m", "--until", "1s", "--out", page)
     assert done.returncode in (0, 2)  # all that is stored may be newer
     assert "of that time are stored" in done.stderr or "nothing is stored of before" in done.stderr
+    done = lanescope_here("report", continuous, "--until", "9999-01-01", "--out", page)
+    assert (done.returncode, done.stdout) == (0, f"{page}\n")
+    assert "note: the newest record before --until is of 2" in done.stderr
     done = lanescope_here("report", continuous, "--until", "2001-01-01", "--out", page)
     assert done.returncode == 2
     assert "nothing is stored of before 2001-01-01 00:00:00; the oldest record is of" in done.stderr

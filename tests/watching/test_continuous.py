@@ -493,6 +493,20 @@ def test_what_is_stored_is_read_up_to_a_time(tmp_path: Path) -> None:
         read_last(tmp_path, 10**9, first)
 
 
+def test_up_to_a_time_at_which_nothing_was_counted_is_up_to_the_record_before(
+    tmp_path: Path,
+) -> None:
+    """What has been counted since, and is in no segment yet, is not of that time."""
+    folder = killed_in(tmp_path)
+    with pytest.raises(InputError, match=r"nothing is stored of before .*; the oldest record"):
+        read_last(folder, 10**9, 10**9)
+    write_segment(folder, [piece(-10_000_000, 1001)])
+    end = segments_in(folder)[0].end_ns
+    found = read_last(folder, 10**9, end + 3600 * 10**9)
+    assert (found.end_ns, [len(one) for one in found.counters]) == (end, [1001])
+    assert len(read_last(folder, 10**9).counters) == 2
+
+
 def test_segments_and_what_becomes_one_take_no_more_than_they_may(tmp_path: Path) -> None:
     """A segment a minute would be larger: they are made earlier, and the oldest go."""
     folder, most = tmp_path / "watch", 96 << 10

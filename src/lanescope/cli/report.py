@@ -218,6 +218,11 @@ def _watch(
     if not is_watch(folder):
         return None
     run = read_watch(folder, last_ns, until_ns)
+    if until_ns is not None and run.timeline.end_ns < until_ns - _SHORT_NS:
+        from lanescope.trace.segments import time_of
+
+        newest = time_of(run.timeline.end_ns)
+        print(f"note: the newest record before --until is of {newest}", file=sys.stderr)
     if last_ns is not None and (shorter := _shorter(run, last_ns, until_ns)):
         print(f"note: {shorter}", file=sys.stderr)
     return run, out or (result_path(folder, PAGE) if page else None)

@@ -187,22 +187,16 @@ def read_last(
     """
     (ahead, past), damage = by_clock(segments_in(folder)), Damage()
     segments = past or ahead
-    oldest = min((one.begin_ns for one in segments), default=None)
-    if until_ns is not None and oldest is not None:
-        if until_ns <= oldest:
-            raise InputError(
-                f"nothing is stored of before {time_of(until_ns)}; the oldest record is of "
-                f"{time_of(oldest)}"
-            )
-        segments = [one for one in segments if one.begin_ns < until_ns]
-    newest = segments[-1].end_ns if segments else 0
     tails = waiting_in(folder, segments, damage)
+    if until_ns is not None:
+        segments, tails = _before(until_ns, segments, tails)
+    newest = segments[-1].end_ns if segments else 0
     end = max([newest, *(int(one.end_ns[-1]) for one in tails)])
     if not end and damage.notes:
         raise InputError(f"{folder} is damaged: {damage.notes[0].rstrip('.')}")
     if not end:
         raise InputError(f"{folder} holds nothing yet; look again in some seconds")
-    end = min(end, until_ns or end)
+    end = end if until_ns is None else min(end, until_ns)
     begin = end - last_ns
     pieces = _read_after(begin, end, segments, damage)
     whole = joined([*pieces, *tails])
@@ -211,6 +205,20 @@ def read_last(
     if past and ahead:
         damage.notes.append(_of_another_clock(len(ahead)))
     return Timeline(max(first, begin), end, chosen, damage=tuple(damage.notes))
+
+
+def _before(
+    until_ns: int, segments: Sequence[Segment], tails: Sequence[Counters]
+) -> tuple[list[Segment], list[Counters]]:
+    """Return what begins before a time, of tails no more than that; raises InputError if none."""
+    begins = [*(one.begin_ns for one in segments), *(int(one.end_ns[0]) for one in tails)]
+    if begins and until_ns <= min(begins):
+        raise InputError(
+            f"nothing is stored of before {time_of(until_ns)}; the oldest record is of "
+            f"{time_of(min(begins))}"
+        )
+    cut = (_between(one, 0, until_ns) for one in tails)
+    return [one for one in segments if one.begin_ns < until_ns], [one for one in cut if len(one)]
 
 
 def _read_after(
