@@ -165,7 +165,9 @@ def test_predict_takes_hybrid_with_several_streams_and_says_so() -> None:
     assert re.search(said, result.to_json())
     with pytest.raises(InputError, match="bytes go one way alone"):
         predict(h2d_bytes=0, measured={"hybrid:8": 2e-3}).result(Silent())
-    with pytest.raises(InputError, match="give implicit, too, or mapped_reads"):
+    with pytest.raises(
+        InputError, match="of implicit with one stream; give that, too, or mapped_reads"
+    ):
         predict(measured={"hybrid:8": 2e-3}).result(Silent())
 
 
@@ -186,8 +188,9 @@ def test_predict_takes_both_and_says_how_often() -> None:
     ("more", "what"),
     [
         ({"mapped_reads": 2.0}, "measured implicit tells what mapped_reads does"),
-        ({}, "measured implicit alone does not tell reads from writes; give hybrid, too, or"),
-        ({"measured": {"hybrid": 2e-3}}, "give implicit, too, or mapped_reads"),
+        ({}, "without a time of hybrid with one stream; give that, too, or mapped_writes"),
+        ({"measured": {"hybrid": 2e-3}}, "of implicit with one stream; give that, too, or"),
+        ({"measured": {"implicit": 3e-3, "hybrid:8": 2e-3}}, "without a time of hybrid with one"),
         ({"measured": {"implicit": None}}, "is no time above 0"),
         ({"parameters": None, "machine": "a100-sxm"}, "predict that one first"),
     ],

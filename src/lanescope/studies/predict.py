@@ -369,8 +369,8 @@ class Predict(Analysis):
                 )
             if rounds and method not in times and count is None and size and not one_way:
                 raise InputError(
-                    f"{argument.measured} {next(iter(rounds))[0].lower()} alone does not tell "
-                    f"reads from writes; give {method.lower()}, too, or {option}"
+                    f"{argument.measured} does not tell reads from writes without a time of "
+                    f"{method.lower()} with one stream; give that, too, or {option}"
                 )
         if several and one_way:
             raise InputError(
