@@ -110,7 +110,9 @@ def write_groups(
 ) -> None:
     """Write tables of one schema, each as row groups, into an empty file; raises OSError.
 
-    What is written is what one `pyarrow.parquet.ParquetWriter` with these options writes.
+    What is written is what one `pyarrow.parquet.ParquetWriter` with these options writes. Old
+    versions of pyarrow repeat the metadata of a column behind it, which no reader uses: those
+    copies keep the offsets of files of their own.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
