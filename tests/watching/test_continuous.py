@@ -781,11 +781,11 @@ def test_metrics_are_served_by_ipv6() -> None:
 
 
 def test_metrics_are_served_without_a_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(socket, "getfqdn", asked.append)
+    names: list[str] = []
+    monkeypatch.setattr(socket, "getfqdn", names.append)
     with serving(("0.0.0.0", 0), str) as port:
         socket.create_connection(("127.0.0.1", port)).close()
-    assert asked == []
+    assert names == []
 
 
 def test_nothing_is_said_of_a_client_that_has_gone(capfd: pytest.CaptureFixture[str]) -> None:

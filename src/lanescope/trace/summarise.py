@@ -162,7 +162,7 @@ def summarise(
 
     operations = timeline.timed_operations
 
-    def told(gpu: int) -> tuple[list[DirectionSummary], list[tuple[int, Alignment | None]]]:
+    def of_gpu(gpu: int) -> tuple[list[DirectionSummary], list[tuple[int, Alignment | None]]]:
         counters, aligner = chosen[gpu], None
         if counters is not None and _traced(timeline):
             aligner = Aligner(counters, operations)
@@ -171,7 +171,7 @@ def summarise(
 
     records = sum(map(len, timeline.counters))
     own = isinstance(operations.start_ns, np.ndarray)  # else all read the same stored columns
-    by_gpu = each_in_a_thread(told, list(chosen), records if own else 0)
+    by_gpu = each_in_a_thread(of_gpu, list(chosen), records if own else 0)
     directions = [direction for found, _ in by_gpu for direction in found]
     aligned = [alignment for _, found in by_gpu for alignment in found]
     probed = probed_directions(timeline.probes)
