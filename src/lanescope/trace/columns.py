@@ -330,7 +330,8 @@ def _read_series(
             for name, span in layout.records.items()
             if name in there
         }
-        if found and begin < end and records.rows <= MOST_AT_ONCE:  # for a thread of its own
+        # for a thread of its own, also where so many are damaged that few enough are left
+        if found and begin < end and records.rows <= 2 * MOST_AT_ONCE:
             records = ParquetRecords(path, wanted, optional=(_OWN,), inner=inner, ahead=True)
         one = with_stored(kind(**layout.description_of(about), **none), records, begin, end)
         short = kind is Probe or records.rows <= MOST_IN_MEMORY  # probes are worked on whole
