@@ -163,6 +163,10 @@ def test_predict_takes_hybrid_with_several_streams_and_says_so() -> None:
     assert result.ranking.workload.mapped_contention == pytest.approx(0.4, abs=0.02)
     said = r"its writes and copies to the GPU slow each other 0\.(39|4|41) times as much"
     assert re.search(said, result.to_json())
+    other = predict(mapped_reads=1.0, mapped_writes=1.0, mapped_contention=0.4).result(Silent())
+    assert other.ranking.workload.mapped_contention == 0.4
+    with pytest.raises(InputError, match="tells what mapped_contention does; give one of them"):
+        predict(mapped_contention=0.4, measured={"hybrid:8": 2e-3, **times}).result(Silent())
     with pytest.raises(InputError, match="bytes go one way alone"):
         predict(h2d_bytes=0, measured={"hybrid:8": 2e-3}).result(Silent())
     with pytest.raises(

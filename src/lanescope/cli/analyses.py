@@ -40,6 +40,7 @@ _RULES: dict[str, tuple[OptionRule, ...]] = {
     "predict": (
         Needs(("--arrays-in", "--mapped-reads"), ("--h2d",), "is of the bytes to the GPU"),
         Needs(("--arrays-out", "--mapped-writes"), ("--d2h",), "is of the bytes back"),
+        Needs(("--mapped-contention",), ("--mapped-writes", "--measured"), "is of mapped writes"),
         Needs(("--peak-flops",), ("--memory-bandwidth",), "makes a roofline with another limit"),
         Needs(("--memory-bandwidth",), ("--peak-flops",), "makes a roofline with another limit"),
     ),

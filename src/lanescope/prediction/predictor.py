@@ -317,7 +317,7 @@ def _crossings(taken: Callable[[float], float], seconds: float) -> float:
 
 
 #: Rounds in many short parts take longer than copies and writes that slow each other explain.
-_MOST_CONTENTION = 1.5
+MOST_CONTENTION = 1.5
 
 
 def with_contention(
@@ -350,7 +350,7 @@ def with_contention(
     def taken(share: float) -> float:
         return predictor.value(at(share), Method.HYBRID, streams, parameters)
 
-    low, high = 0.0, _MOST_CONTENTION
+    low, high = 0.0, MOST_CONTENTION
     least, most = taken(low), taken(high)
     if not (1 - _NEAR) * least <= seconds <= (1 + _NEAR) * most:
         raise InputError(

@@ -28,6 +28,7 @@ from lanescope.prediction.other_links import (
 from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import (
     MAPPED,
+    MOST_CONTENTION,
     Method,
     Predictor,
     Workload,
@@ -100,6 +101,9 @@ class Predict(Analysis):
     mapped_reads, mapped_writes
         How often the kernel reads and writes a mapped byte over the link, in whole lines. None: it
         is assumed to be once, and methods with mapped memory are not `Ranking.chosen`.
+    mapped_contention
+        How much copies to the GPU and the kernel's writes of mapped memory slow each other, as a
+        share of what the fit's kernel does; None: as much.
     measured
         What a round took on the machine of the parameters by Hybrid and by Implicit with one
         stream, such as ``{"hybrid": "1.9ms", "implicit": "2.3ms"}``: from these it is worked out
@@ -184,6 +188,15 @@ class Predict(Analysis):
     ] = None
     mapped_writes: Annotated[
         float | None, _times("--mapped-writes", "How often a mapped byte is written over it.")
+    ] = None
+    mapped_contention: Annotated[
+        float | None,
+        Option(
+            Real("--mapped-contention", "a share", MOST_CONTENTION, "", least=0),
+            "How much the kernel's writes hold up copies, 0 to 1.5; what --measured hybrid:8 tells",
+            "1, as the fit's kernel",
+            metavar="SHARE",
+        ),
     ] = None
     measured: Annotated[
         Sequence[str] | Mapping[str, str | float],
@@ -344,6 +357,7 @@ class Predict(Analysis):
             kernel_seconds=whole,
             mapped_reads=1.0 if reads is None else reads,
             mapped_writes=1.0 if writes is None else writes,
+            mapped_contention=1.0 if self.mapped_contention is None else self.mapped_contention,
             mapped_assumed=reads is None and writes is None,
             kernel_parts=self._parts(watched),
         )
@@ -355,8 +369,8 @@ class Predict(Analysis):
         if rounds and self._gpu_name is not None:
             raise InputError(
                 f"{argument.measured} is of the machine whose parameters predict; predict that "
-                f"one first, then give {argument.machine} with the {argument.mapped_reads} and "
-                f"{argument.mapped_writes} that it prints"
+                f"one first, then give {argument.machine} with the {argument.mapped_reads}, "
+                f"{argument.mapped_writes} and {argument.mapped_contention} that it prints"
             )
         for method, count, option, size in (
             (Method.IMPLICIT, reads, argument.mapped_reads, work.h2d_bytes),
@@ -372,6 +386,11 @@ class Predict(Analysis):
                     f"{argument.measured} does not tell reads from writes without a time of "
                     f"{method.lower()} with one stream; give that, too, or {option}"
                 )
+        if several and self.mapped_contention is not None:
+            raise InputError(
+                f"{argument.measured} hybrid with several streams tells what "
+                f"{argument.mapped_contention} does; give one of them"
+            )
         if several and one_way:
             raise InputError(
                 f"{argument.measured} hybrid with several streams tells how much writes hold up "

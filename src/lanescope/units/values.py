@@ -137,7 +137,8 @@ class Real(Value):
     def wanted(self) -> str:
         """The bounds."""
         low = "above 0 and up to" if self.least is None else f"from {self.least:g} to"
-        most = f"{self.most:.0f}" if self.most < 1e9 else f"{self.most:g}"
+        whole = self.most < 1e9 and self.most == int(self.most)
+        most = f"{self.most:.0f}" if whole else f"{self.most:g}"
         what = f"{self.unit} {low} {most}"
         return f"{what} ({self.why})" if self.why else what
 
