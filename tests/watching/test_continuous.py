@@ -491,6 +491,8 @@ def test_what_is_stored_is_read_up_to_a_time(tmp_path: Path) -> None:
         InputError, match=r"nothing is stored of before .*; the oldest record is of"
     ):
         read_last(tmp_path, 10**9, first)
+    with pytest.raises(InputError, match=r"nothing is stored of before"):  # within a record
+        read_last(tmp_path, 10**9, first + MS // 2)
 
 
 def test_up_to_a_time_at_which_nothing_was_counted_is_up_to_the_record_before(

@@ -201,6 +201,9 @@ def read_last(
     pieces = _read_after(begin, end, segments, damage)
     whole = joined([*pieces, *tails])
     chosen = tuple(found for one in whole if len(found := _between(one, begin, end)) > 1)
+    if not chosen and until_ns is not None and not damage.notes:  # less than a record
+        oldest = min((int(one.end_ns[0]) for one in whole), default=until_ns)
+        raise _nothing_before(until_ns, oldest)
     first = min((int(one.end_ns[0]) for one in chosen), default=begin)
     if past and ahead:
         damage.notes.append(_of_another_clock(len(ahead)))
@@ -213,12 +216,16 @@ def _before(
     """Return what begins before a time, of tails no more than that; raises InputError if none."""
     begins = [*(one.begin_ns for one in segments), *(int(one.end_ns[0]) for one in tails)]
     if begins and until_ns <= min(begins):
-        raise InputError(
-            f"nothing is stored of before {time_of(until_ns)}; the oldest record is of "
-            f"{time_of(min(begins))}"
-        )
+        raise _nothing_before(until_ns, min(begins))
     cut = (_between(one, 0, until_ns) for one in tails)
     return [one for one in segments if one.begin_ns < until_ns], [one for one in cut if len(one)]
+
+
+def _nothing_before(until_ns: int, oldest_ns: int) -> InputError:
+    return InputError(
+        f"nothing is stored of before {time_of(until_ns)}; the oldest record is of "
+        f"{time_of(oldest_ns)}"
+    )
 
 
 def _read_after(
