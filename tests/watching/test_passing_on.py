@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lanescope.watching import signals
 from lanescope.watching.signals import passing_on
 from tests.patience import PATIENCE_S, until
 from tests.terminals import AT_TERMINAL
@@ -246,3 +248,20 @@ def test_a_handler_of_another_thread_may_write_after_the_end() -> None:
     os.write(pipe, bytes([signal.SIGTERM]))  # it had looked for the pipe before the end
     with passing_on() as signals:
         assert signals._arrived() == []
+
+
+def test_the_signal_of_the_end_is_awaited_where_another_thread_takes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(signals, "_SETTLED_SECONDS", PATIENCE_S)
+    with passing_on() as passing, subprocess.Popen(["sleep", "60"]) as program:
+        try:
+            monkeypatch.setattr(passing, "_look", lambda one: setattr(one, "returncode", 0))
+            _, pipe = signals._pipe(os.getpid())
+            late = threading.Timer(0.05, os.write, (pipe, bytes([signal.SIGCHLD])))
+            late.start()
+            assert passing.wait(program) == 0
+            assert passing._arrived() == [signal.SIGCHLD]
+        finally:
+            program.returncode = None
+            program.kill()

@@ -291,7 +291,7 @@ def _write_series(
         for number, one in enumerate(series)
         for piece in one.pieces
     )
-    # many long tables, so that several are encoded at once
+    # several are encoded at once, which takes more memory than operations have (`write_tables`)
     replace_when_written(
         path, lambda file: write_groups(file, schema, tables, **_encoding(schema)), inner
     )

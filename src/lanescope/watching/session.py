@@ -49,8 +49,6 @@ _AFTERWARDS_SECONDS = 0.02
 _READY = "ready"
 #: Names the file to the program; as in native/src/inject/ready.hpp.
 _VARIABLE = "LANESCOPE_READY"
-#: Modules that load for the counters would hold up the end of a program that runs for less.
-_HEAD_START_SECONDS = 0.05
 #: Of the thread, which a process that is in a hurry leaves behind.
 _THREAD = "lanescope-startup"
 _LOADING_THREAD = "lanescope-loading"
@@ -212,7 +210,6 @@ class _Starting:
             source.stop()
 
     def _run(self) -> None:
-        time.sleep(_HEAD_START_SECONDS)
         self._begin()
         self._thread.name = _LOADING_THREAD
         for name in self._startup.needed_later:

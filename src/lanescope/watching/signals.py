@@ -132,6 +132,7 @@ class PassingOn:
             for descriptor in (self._pipe, *ended):
                 ready.register(descriptor, select.POLLIN)
             self._look(program)
+            numbers: list[int] = []
             while program.returncode is None:
                 ready.poll()
                 numbers = self._arrived()
@@ -139,7 +140,18 @@ class PassingOn:
                     time.sleep(_SETTLED_SECONDS)
                     self._hand_on(program, numbers + self._arrived())
                 self._look(program)
+            if signal.SIGCHLD not in numbers:
+                self._await_signal_of_end()
             return program.returncode
+
+    def _await_signal_of_end(self) -> None:
+        """Wait for the signal of the program's end, which another thread may be about to take.
+
+        Python prints an error where a signal has no handler any more when its turn comes.
+        """
+        assert self._pipe is not None
+        if signal.getsignal(signal.SIGCHLD) is _nothing and signal.SIGCHLD not in self._arrived():
+            select.select([self._pipe], [], [], _SETTLED_SECONDS)
 
     def _arrived(self) -> list[int]:
         assert self._pipe is not None
