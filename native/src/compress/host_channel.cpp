@@ -18,8 +18,9 @@ namespace lanescope::compress {
 /// Room for the payloads and the entries of a slab on the device. A kernel that read entries where
 /// they lie on the host would wait for each while the link is full of payloads.
 struct Slot {
-  Slot(int gpu, std::size_t bytes, std::size_t blocks)
-      : memory(gpu, bytes),
+  Slot(int gpu, std::size_t size, std::size_t blocks)
+      : bytes(size),
+        memory(gpu, bytes),
         entry_memory(gpu, blocks * sizeof(Entry)),
         full(event_on(gpu, Timing::none)),
         free(event_on(gpu, Timing::none)) {}
@@ -27,6 +28,7 @@ struct Slot {
   std::byte* data() const { return static_cast<std::byte*>(memory.data()); }
   Entry* entries() const { return static_cast<Entry*>(entry_memory.data()); }
 
+  std::size_t bytes;
   DeviceMemory memory, entry_memory;
   Event full, free;
 };
@@ -38,9 +40,9 @@ constexpr std::size_t kSlabBytesAlone = 8 << 20;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
 constexpr const char* kNoMemory = "the GPU has no memory left";
 
-/// Room for a slab, and for what was coded at the same time as its first and last blocks and lies
-/// among them.
-std::size_t slot_bytes_for(int gpu, const ChannelOptions& options) {
+/// Of a slab's payloads, and of what was coded at the same time as its first and last blocks and
+/// lies among them.
+std::size_t most_piece_bytes(int gpu, const ChannelOptions& options) {
   const int sms = options.sms > 0 ? sms_of(gpu, options) : kMostSmsOfHost;
   const int at_once = sms * kMostGroups;
   return options.slab_bytes + 2 * static_cast<std::size_t>(at_once) * kBlockBytes;
@@ -76,7 +78,7 @@ struct HostChannel::State {
   void copy(Ticket& ticket, const Parcel& parcel, const std::byte* source);
   void copy_back(Ticket& ticket, const Parcel& parcel, std::byte* target);
   bool can_stage(Parcel& parcel);
-  bool has_slots();
+  bool have_slots_room(std::size_t bytes);
   void decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target,
                      const std::byte* base);
   void decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target, const std::byte* base);
@@ -99,7 +101,7 @@ struct HostChannel::State {
   std::mutex mutex;
   int gpu;
   HostChannelOptions given;
-  std::size_t slot_bytes;
+  std::size_t most_slot_bytes;
   EncodeLanes out;
   std::shared_ptr<Ticket> last_out;
   Stream copying, in;  // `in` has the priority of the lanes
@@ -119,7 +121,7 @@ struct HostChannel::State {
 HostChannel::State::State(int device, const HostChannelOptions& options)
     : gpu(device),
       given(options),
-      slot_bytes(slot_bytes_for(device, options.channel)),
+      most_slot_bytes(most_piece_bytes(device, options.channel)),
       out(gpu),
       copying(gpu),
       in(gpu, Priority::highest),
@@ -242,18 +244,24 @@ void HostChannel::State::encode_update(Ticket& ticket, const Parcel& parcel,
 bool HostChannel::State::can_stage(Parcel& parcel) {
   const std::size_t most = options().slab_bytes * (parcel.is_update() ? kUpdateSlabs : 1);
   if (given.restore_by != RestoreBy::staged || parcel.slab_bytes_ > most) return false;
-  if (!has_slots()) return false;
-  const auto& pieces = parcel.pieces();
-  return std::all_of(pieces.begin(), pieces.end(),
-                     [&](const Piece& piece) { return piece.end - piece.begin <= slot_bytes; });
+  std::size_t largest = 0;
+  for (const Piece& piece : parcel.pieces()) largest = std::max(largest, piece.end - piece.begin);
+  return largest <= most_slot_bytes && have_slots_room(largest);
 }
 
-/// Asked for once: what failed would fail again, and cost time.
-bool HostChannel::State::has_slots() {
-  if (!slots.empty() || no_memory) return !no_memory;
+/// Gives the slots so much room. They grow to what parcels turn out to need, which is far less than
+/// the most; what uses them is waited for then. Memory that the device did not have is not asked for
+/// again: that would take time.
+bool HostChannel::State::have_slots_room(std::size_t bytes) {
+  if (no_memory) return false;
+  if (!slots.empty() && bytes <= slots.front().bytes) return true;
+  const std::size_t size = std::clamp(bytes + bytes / 16, kBlockBytes, most_slot_bytes);
   try {
+    if (!slots.empty()) check(cudaStreamSynchronize(in.get()), "cudaStreamSynchronize");
+    slots.clear();
+    next_slot = 0;
     for (int i = 0; i < std::max(kLeastSlots, options().slots); ++i)
-      slots.emplace_back(gpu, slot_bytes, kUpdateSlabs * options().slab_bytes / kBlockBytes);
+      slots.emplace_back(gpu, size, kUpdateSlabs * options().slab_bytes / kBlockBytes);
   } catch (const Error& error) {
     slots.clear();
     no_memory = error.code() == cudaErrorMemoryAllocation;

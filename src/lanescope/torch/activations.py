@@ -279,20 +279,25 @@ class Windows:
         eighth = ahead_bytes // 8
         return cls(ahead_bytes - 3 * eighth, 2 * eighth, eighth)
 
-    def early_with(self, held: int, left: float) -> int:
+    def early_with(self, held: int, in_use: int, left: float) -> int:
         """Return how many bytes may come back ahead of their use, amid a backward pass.
 
         What was saved last is used first, and leaves its room to them. Gradients take it from them
-        again, of which no more is known than that there are more and more of them.
+        again, of which no more is known than that there are more and more of them. When most are
+        there, a program's memory is fullest, and what is in use takes room, too.
 
         Parameters
         ----------
         held
             Bytes that are waiting or leaving.
+        in_use
+            Bytes that came back and are in use.
         left
             The share of the pass's tensors that are to be used yet.
         """
-        most = self.early + max(0.0, left - _LAST_SHARE) * (self.waiting + self.leaving)
+        if left < _LAST_SHARE:
+            return self.early - in_use
+        most = self.early + (left - _LAST_SHARE) * (self.waiting + self.leaving)
         return max(self.early, int(most) - held)
 
 
@@ -522,10 +527,10 @@ class Pool:
         """Bring back what is used next, as much as there is room for, and one at least."""
         held = self.bytes[Where.WAITING] + self.bytes[Where.LEAVING]
         left = (number - self._first) / (self._number - self._first + 1)
-        most = self._windows.early_with(held, left)
+        most = self._windows.early_with(held, self.bytes[Where.BACK], left)
         for before in range(number - 1, max(number - 1 - MOST_LOOKED_AT, 0), -1):
             early = self.bytes[Where.EARLY]
-            if early >= most:
+            if early > 0 and early >= most:
                 return
             saved = self._there.get(before, _nobody)()
             if saved is None or saved.where is not Where.AWAY or saved.users <= 0:
