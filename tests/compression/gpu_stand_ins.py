@@ -111,6 +111,7 @@ class Core:
     def __init__(self, *options):
         self.options, self.calls, self.tickets, self.closed = options, [], [], False
         self.loaded = []
+        self.joins, self.joined = [], []
 
     def load(self, *given):
         self.loaded.append(given)
@@ -118,15 +119,20 @@ class Core:
     def send(self, *given):
         return self._ticket(given, given[2], given[3])
 
-    def offload(self, *given):
+    def offload(self, *given, joins=True):
+        self.joins.append(joins)
         ticket = self._ticket(given, given[1], given[2])
         held = SimpleNamespace(
             bytes=given[1], compressed=given[2] is not None, stored_bytes=lambda: given[1] // 2
         )
         return held, ticket
 
-    def restore(self, *given):
+    def restore(self, *given, joins=True):
+        self.joins.append(joins)
         return self._ticket(given, given[0].bytes, given[0].compressed or None)
+
+    def join(self, ticket, stream):
+        self.joined.append((ticket, stream))
 
     def close(self):
         self.closed = True

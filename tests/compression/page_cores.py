@@ -120,7 +120,7 @@ class HostCore:
             self._later[ticket] = lambda: held.values.__setitem__(slice(None), gathered())
         return held, ticket
 
-    def restore(self, held, target, stream, joins=True):
+    def restore(self, held, target, stream, base=0, joins=True):
         ticket = self._ticket("restore", held.bytes)
         if joins:
             held_values(held, memory(target, held.bytes))

@@ -226,6 +226,21 @@ def test_arrays_go_to_the_host_and_back(cores):
     assert channel.restore(parcel, out=out) is out
 
 
+def test_a_stream_goes_on_until_it_is_joined(cores):
+    channel = lanescope.Channel(0, "host", compression="off")
+    parcel, left = channel.begin_offload(Tensor(VALUES), "kv")
+    back = channel.begin_restore(parcel, Tensor(np.empty_like(VALUES)))
+    channel.restore(parcel, out=Tensor(np.empty_like(VALUES)))
+    assert cores[0].joins == [False, False, True]
+    assert cores[0].joined == []
+    channel.join(left, 7)
+    channel.join(back, 0)
+    assert cores[0].joined == [(left.ticket, 7), (back.ticket, 0)]
+    assert [left.transfer.path, back.transfer.path] == ["g0>host", "host>g0"]
+    with pytest.raises(lanescope.InputError, match="goes to a GPU"):
+        lanescope.Channel(0, 1).join(left, 0)
+
+
 def test_damage_is_told_once_and_the_channel_goes_on(cores):
     decider = Noting(codec="delta")
     channel = lanescope.Channel(0, 1, compression=decider)

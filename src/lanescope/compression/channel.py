@@ -254,6 +254,34 @@ class Channel(PageTransfers):
         InputError
             If the array cannot be sent, or the channel goes to a GPU, or is closed.
         """
+        return self._offload(values, tag, base, joins=True)[0]
+
+    def begin_offload(self, values: Any, tag: str | None = None) -> tuple[Parcel, Record]:
+        """Begin to bring an array to pinned memory, while the current stream goes on.
+
+        As `offload`, but only `join` lets a stream wait for the end: until then the array has to
+        stay as it is.
+
+        Parameters
+        ----------
+        values, tag
+            As of `offload`.
+
+        Returns
+        -------
+        tuple
+            The parcel, and the record of the transfer for `join`.
+
+        Raises
+        ------
+        InputError
+            As of `offload`.
+        """
+        return self._offload(values, tag, None, joins=False)
+
+    def _offload(
+        self, values: Any, tag: str | None, base: Any, *, joins: bool
+    ) -> tuple[Parcel, Record]:
         self._require_host()
         array = self._begin(values, "the array to offload")
         old = base_array(base, self._source, array)
@@ -264,13 +292,15 @@ class Channel(PageTransfers):
         with core_errors():
             held, ticket = self._core.offload(
                 array.pointer, array.bytes, *coded(decision, array.dtype), stream,
-                *self._differing(transfer, decision, old),
+                *self._differing(transfer, decision, old), joins=joins,
             )  # fmt: skip
-        self._log.add(Record(transfer, decision, ticket), learns=True)
-        return Parcel(
+        record = Record(transfer, decision, ticket)
+        self._log.add(record, learns=True)
+        parcel = Parcel(
             array.shape, values.dtype, array.framework, tag or "", decision, array.dtype, held,
             has_base=old is not None,
         )  # fmt: skip
+        return parcel, record
 
     def restore(self, parcel: Parcel, out: Any = None, base: Any = None) -> Any:
         """Bring an array back, as often as wanted; another channel's too.
@@ -298,6 +328,32 @@ class Channel(PageTransfers):
         LanescopeError
             If a transfer before came in damaged.
         """
+        return self._restore(parcel, out, base, joins=True)[0]
+
+    def begin_restore(self, parcel: Parcel, out: Any) -> Record:
+        """Begin to bring an array back, while the current stream goes on.
+
+        As `restore`, but only `join` lets a stream wait for the end: until then `out` has to be
+        left alone.
+
+        Parameters
+        ----------
+        parcel, out
+            As of `restore`.
+
+        Returns
+        -------
+        Record
+            Of the transfer, for `join`.
+
+        Raises
+        ------
+        InputError, LanescopeError
+            As of `restore`.
+        """
+        return self._restore(parcel, out, None, joins=False)[1]
+
+    def _restore(self, parcel: Parcel, out: Any, base: Any, *, joins: bool) -> tuple[Any, Record]:
         self._require_host()
         if not isinstance(parcel, Parcel):
             raise InputError("restore takes a parcel, which offload returns")
@@ -315,18 +371,32 @@ class Channel(PageTransfers):
         transfer = Transfer(parcel.tag, f"host>g{self._source}", parcel.kind, parcel.bytes)
         with core_errors():
             ticket = self._core.restore(
-                parcel.held, where.pointer, stream, *(() if old is None else (old.pointer,))
+                parcel.held, where.pointer, stream, 0 if old is None else old.pointer, joins=joins
             )
-        self._log.add(
-            Record(
-                transfer,
-                parcel.decision,
-                ticket,
-                has_base=old is not None and parcel.held.compressed,
-            ),
-            learns=False,
-        )
-        return out
+        has_base = old is not None and parcel.held.compressed
+        record = Record(transfer, parcel.decision, ticket, has_base=has_base)
+        self._log.add(record, learns=False)
+        return out, record
+
+    def join(self, record: Record, stream: int) -> None:
+        """Let what is put on a stream later wait for the end of a transfer.
+
+        Parameters
+        ----------
+        record
+            As `begin_offload` and `begin_restore` returned it.
+        stream
+            A CUDA stream of this channel's GPU, such as PyTorch's
+            ``torch.cuda.current_stream().cuda_stream``.
+
+        Raises
+        ------
+        InputError
+            If the channel goes to a GPU.
+        """
+        self._require_host()
+        with core_errors():
+            self._core.join(record.ticket, stream)
 
     @property
     def shape(self) -> Shape:

@@ -94,9 +94,11 @@ class Record:
         How it was to travel, with the times that were predicted.
     has_base
         Whether it was sent as an update, unless it had to travel as it is.
+    ticket
+        The native channel's.
     """
 
-    __slots__ = ("_outcome", "_ticket", "_told", "decision", "has_base", "transfer")
+    __slots__ = ("_outcome", "_told", "decision", "has_base", "ticket", "transfer")
 
     def __init__(
         self, transfer: Transfer, decision: Decision, ticket: Ticket, *, has_base: bool = False
@@ -104,7 +106,7 @@ class Record:
         self.transfer = transfer
         self.decision = decision
         self.has_base = has_base
-        self._ticket = ticket
+        self.ticket = ticket
         self._told = False
         self._outcome: TransferOutcome | None = None
 
@@ -112,18 +114,18 @@ class Record:
     def done(self) -> bool:
         """Whether it has ended, well or not."""
         with core_errors():
-            return self._ticket.done()
+            return self.ticket.done()
 
     @property
     def why_raw(self) -> str:
         """Why it had to travel as it is although it was to be compressed; empty otherwise."""
-        return self._ticket.why_raw
+        return self.ticket.why_raw
 
     @property
     def outcome(self) -> TransferOutcome | None:
         """What became of it, or None while it is under way."""
         if self._outcome is None and self.done:
-            one = self._ticket
+            one = self.ticket
             self._outcome = TransferOutcome(one.seconds, one.bytes, one.wire_bytes, one.compressed)
         return self._outcome
 
@@ -151,7 +153,7 @@ class Record:
         require_patience(patience_seconds)
         try:
             with core_errors():
-                self._ticket.wait(patience_seconds)
+                self.ticket.wait(patience_seconds)
         finally:  # what comes too late may come in damaged yet
             self._told = self._told or self.damaged
         outcome = self.outcome
@@ -161,11 +163,11 @@ class Record:
     @property
     def damaged(self) -> bool:
         """Whether it has ended, and a block came in damaged."""
-        return bool(self._ticket.damage())
+        return bool(self.ticket.damage())
 
     def untold_damage(self) -> str:
         """Return what came in damaged, once, and unless `wait` told it; empty if nothing did."""
-        damage = "" if self._told else self._ticket.damage()
+        damage = "" if self._told else self.ticket.damage()
         self._told = True
         return f"{damage}; {_REMEDIES['bad update' if self.has_base else 'bad block']}" * bool(
             damage

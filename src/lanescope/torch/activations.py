@@ -30,7 +30,7 @@ MOST_LOOKED_AT = 1024
 #: Any tensor of PyTorch, which is not imported here.
 Tensor = Any
 #: Of the tensors of a pass, when all but a few gradients are there.
-_LAST_SHARE = 0.1
+_LAST_SHARE = 0.05
 
 
 @checked
@@ -283,8 +283,8 @@ class Windows:
         """Return how many bytes may come back ahead of their use, amid a backward pass.
 
         What was saved last is used first, and leaves its room to them. Gradients take it from them
-        again, of which no more is known than that there are more and more of them. When most are
-        there, a program's memory is fullest, and what is in use takes room, too.
+        again, of which no more is known than that there are more and more of them. What is in use
+        takes room, too: an operation that uses much makes as much.
 
         Parameters
         ----------
@@ -295,10 +295,8 @@ class Windows:
         left
             The share of the pass's tensors that are to be used yet.
         """
-        if left < _LAST_SHARE:
-            return self.early - in_use
-        most = self.early + (left - _LAST_SHARE) * (self.waiting + self.leaving)
-        return max(self.early, int(most) - held)
+        most = self.early + max(0.0, left - _LAST_SHARE) * (self.waiting + self.leaving)
+        return max(self.early, int(most) - held) - in_use
 
 
 class Saved:
