@@ -642,6 +642,40 @@ void bring_to_host_and_back() {
   pretended::let_all_happen();
 }
 
+/// Restores that begin when all are on their streams, of arrays that are many slabs: the memory for
+/// these is used again and again.
+void bring_many_slabs_back() {
+  pretended::limit_device_memory(std::size_t{1} << 40);
+  const ChannelOptions options{(4 + bits() % 12) * kBlockBytes, static_cast<int>(2 + bits() % 4),
+                               1};
+  bool may_begin = false;
+  std::vector<std::unique_ptr<Sending>> all;
+  HostChannel channel(0, {options, 64 * kBlockBytes, RestoreBy::staged});
+  const Stream caller(0);
+  const Choice choice{Codec::exponent, Dtype::bfloat16, 1};
+  std::vector<HostChannel::Offload> offloads;
+  for (int arrays = 0; arrays < 2; ++arrays) {
+    Array values(96 * kBlockBytes);
+    for (std::size_t i = 0; i < values.size(); i += 8) {
+      const std::uint64_t word = bits() | 1;
+      std::memcpy(values.data() + i, &word, 8);
+    }
+    offloads.push_back(channel.offload(values.data(), values.size(), choice, caller.get()));
+    offloads.back().ticket->wait(10);
+    all.push_back(std::make_unique<Sending>());
+    all.back()->expected = std::move(values);
+  }
+  pretended::put_when(caller.get(), [&] { return may_begin; }, [] {});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i]->target.assign(all[i]->expected.size(), std::byte{0x55});
+    all[i]->ticket = channel.restore(offloads[i].parcel, all[i]->target.data(), caller.get(),
+                                     nullptr, Join::later);
+  }
+  may_begin = true;
+  for (const auto& one : all) require_same(*one, false);
+  pretended::let_all_happen();
+}
+
 /// A parcel's stream, its payloads in the order of blocks.
 Array stream_of(Parcel& parcel) {
   Array stream = parcel.stream_front(Dtype::bytes);
@@ -950,6 +984,7 @@ int main(int count, char** words) {
       bring_updates_back();
       send_from_what_fails();
       bring_to_host_and_back();
+      bring_many_slabs_back();
       bring_pages();
       send_across_processes(0, 1);
       send_across_processes(0, 0);

@@ -64,6 +64,14 @@ def test_a_payload_outside_stays_outside():
     assert min(rebased[1], rebased[2]) >= 1 << 60
 
 
+def test_a_payload_that_is_not_aligned_is_no_part_of_its_piece():
+    """Those behind it would lie where a GPU cannot read them."""
+    pieces, rebased = native.testing.payload_pieces([(3, 16), (16, 16), (32, 16)], 48, 2)
+    assert pieces == [(16, 16, 32), (32, 32, 48)]
+    assert rebased[0] >= 1 << 60
+    assert rebased[1:] == [0, 0]
+
+
 def test_memory_that_is_taken_is_nobody_elses():
     arena = native.testing.RangeArena()
     assert arena.take(1) is None

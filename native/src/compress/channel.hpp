@@ -35,7 +35,8 @@ inline constexpr ChannelOptions kOverHost{32 << 20, 4};
 int sms_that_fill(Via link, const Choice& choice);
 
 /// The most that `sms_that_fill` says; a GPU that has fewer uses all. And what is usual.
-inline constexpr int kUsualSmsOfPeer = 80, kMostSmsOfPeer = 256, kMostSmsOfHost = 48;
+inline constexpr int kUsualSmsOfPeer = 80, kMostSmsOfPeer = 256;
+inline constexpr int kUsualSmsOfHost = 32, kMostSmsOfHost = 48;
 
 /// How much is coded before all parts of the pipeline are at work, at most.
 inline constexpr std::size_t kPeerFill = std::size_t{kUsualSmsOfPeer} * kMostGroups * kBlockBytes;

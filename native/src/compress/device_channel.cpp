@@ -66,7 +66,7 @@ int sms_that_fill(Via link, const Choice& choice) {
   if (link == Via::peer) return choice.codec == Codec::exponent ? 64 : kUsualSmsOfPeer;
   if (update) return kUsualSmsOfPeer;
   if (choice.codec == Codec::exponent || choice.codec == Codec::raw) return 16;
-  return bytes_of(choice.dtype) == 8 ? kMostSmsOfHost : 32;
+  return bytes_of(choice.dtype) == 8 ? kMostSmsOfHost : kUsualSmsOfHost;
 }
 
 struct DeviceChannel::State {

@@ -15,37 +15,51 @@
 
 namespace lanescope::compress {
 
-/// Room for the payloads and the entries of a slab on the device. A kernel that read entries where
-/// they lie on the host would wait for each while the link is full of payloads.
+/// A slab that is on the device: its entries, and where in the ring its payloads lie. A kernel that
+/// read entries where they lie on the host would wait for each while the link is full of payloads.
 struct Slot {
-  Slot(int gpu, std::size_t size, std::size_t blocks)
-      : bytes(size),
-        memory(gpu, bytes),
-        entry_memory(gpu, blocks * sizeof(Entry)),
+  Slot(int gpu, std::size_t blocks)
+      : entry_memory(gpu, blocks * sizeof(Entry)),
         full(event_on(gpu, Timing::none)),
         free(event_on(gpu, Timing::none)) {}
 
-  std::byte* data() const { return static_cast<std::byte*>(memory.data()); }
   Entry* entries() const { return static_cast<Entry*>(entry_memory.data()); }
+  bool overlaps(std::size_t from, std::size_t to) const { return begin < to && from < end; }
+
+  DeviceMemory entry_memory;
+  Event full, free;
+  std::size_t begin = 0, end = 0;
+};
+
+/// Payloads on the device, those of one slab behind those of the one before as on the host: what
+/// two of them share lies there once.
+struct StagingRing {
+  StagingRing(int gpu, std::size_t size) : bytes(size), memory(gpu, size) {}
+
+  std::byte* at(std::size_t offset) const {
+    return static_cast<std::byte*>(memory.data()) + offset;
+  }
 
   std::size_t bytes;
-  DeviceMemory memory, entry_memory;
-  Event full, free;
+  DeviceMemory memory;
 };
 
 namespace {
 
-constexpr int kLeastSlots = 2;
+constexpr std::size_t kLeastSlots = 2;
 constexpr std::size_t kSlabBytesAlone = 8 << 20;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
 constexpr const char* kNoMemory = "the GPU has no memory left";
 
-/// Of a slab's payloads, and of what was coded at the same time as its first and last blocks and
-/// lies among them.
-std::size_t most_piece_bytes(int gpu, const ChannelOptions& options) {
-  const int sms = options.sms > 0 ? sms_of(gpu, options) : kMostSmsOfHost;
-  const int at_once = sms * kMostGroups;
-  return options.slab_bytes + 2 * static_cast<std::size_t>(at_once) * kBlockBytes;
+/// Room for three quarters of the slabs' payloads, which become smaller, and at least twice for
+/// what a part of a slab and all that was coded at the same time as its first and last blocks
+/// takes.
+std::size_t ring_bytes_for(int gpu, const ChannelOptions& options) {
+  const std::size_t slots = std::max<std::size_t>(kLeastSlots, options.slots);
+  const int at_once = (options.sms > 0 ? sms_of(gpu, options) : kUsualSmsOfHost) * kMostGroups;
+  const std::size_t piece =
+      options.slab_bytes / kMostCuts + 2 * static_cast<std::size_t>(at_once) * kBlockBytes;
+  return std::max(slots * options.slab_bytes / 4 * 3, 2 * piece);
 }
 
 std::string not_aligned(const std::byte* base) {
@@ -78,10 +92,12 @@ struct HostChannel::State {
   void copy(Ticket& ticket, const Parcel& parcel, const std::byte* source);
   void copy_back(Ticket& ticket, const Parcel& parcel, std::byte* target);
   bool can_stage(Parcel& parcel);
-  bool have_slots_room(std::size_t bytes);
+  bool has_ring();
   void decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target,
                      const std::byte* base);
   void decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target, const std::byte* base);
+  std::optional<std::size_t> place(Slot& slot, const Slot& before, const Parcel& parcel,
+                                   std::size_t part);
   void stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part, std::byte* target,
              const std::byte* base);
   std::size_t mapped_slab_bytes(const Parcel& parcel) const;
@@ -101,14 +117,14 @@ struct HostChannel::State {
   std::mutex mutex;
   int gpu;
   HostChannelOptions given;
-  std::size_t most_slot_bytes;
   EncodeLanes out;
   std::shared_ptr<Ticket> last_out;
   Stream copying, in;  // `in` has the priority of the lanes
   Event caller_ready, ended;
+  std::optional<StagingRing> ring;
   std::vector<Slot> slots;
   std::size_t next_slot = 0;
-  bool no_memory = false;  // for slots
+  bool no_memory = false;  // for the ring and slots
   UpdateLanes taking, putting;
   std::shared_ptr<PinnedArena> arena;
   ReportPool reports;
@@ -121,7 +137,6 @@ struct HostChannel::State {
 HostChannel::State::State(int device, const HostChannelOptions& options)
     : gpu(device),
       given(options),
-      most_slot_bytes(most_piece_bytes(device, options.channel)),
       out(gpu),
       copying(gpu),
       in(gpu, Priority::highest),
@@ -244,24 +259,17 @@ void HostChannel::State::encode_update(Ticket& ticket, const Parcel& parcel,
 bool HostChannel::State::can_stage(Parcel& parcel) {
   const std::size_t most = options().slab_bytes * (parcel.is_update() ? kUpdateSlabs : 1);
   if (given.restore_by != RestoreBy::staged || parcel.slab_bytes_ > most) return false;
-  std::size_t largest = 0;
-  for (const Piece& piece : parcel.pieces()) largest = std::max(largest, piece.end - piece.begin);
-  return largest <= most_slot_bytes && have_slots_room(largest);
+  if (!has_ring()) return false;
+  return largest_of(parcel.pieces(ring->bytes / 2)) <= ring->bytes / 2;
 }
 
-/// Gives the slots so much room. They grow to what parcels turn out to need, which is far less than
-/// the most; what uses them is waited for then. Memory that the device did not have is not asked for
-/// again: that would take time.
-bool HostChannel::State::have_slots_room(std::size_t bytes) {
-  if (no_memory) return false;
-  if (!slots.empty() && bytes <= slots.front().bytes) return true;
-  const std::size_t size = std::clamp(bytes + bytes / 16, kBlockBytes, most_slot_bytes);
+/// Asked for once: what failed would fail again, and cost time.
+bool HostChannel::State::has_ring() {
+  if (ring || no_memory) return !no_memory;
   try {
-    if (!slots.empty()) check(cudaStreamSynchronize(in.get()), "cudaStreamSynchronize");
-    slots.clear();
-    next_slot = 0;
-    for (int i = 0; i < std::max(kLeastSlots, options().slots); ++i)
-      slots.emplace_back(gpu, size, kUpdateSlabs * options().slab_bytes / kBlockBytes);
+    while (slots.size() < std::max<std::size_t>(kLeastSlots, options().slots))
+      slots.emplace_back(gpu, kUpdateSlabs * options().slab_bytes / kBlockBytes);
+    ring.emplace(gpu, ring_bytes_for(gpu, options()));
   } catch (const Error& error) {
     slots.clear();
     no_memory = error.code() == cudaErrorMemoryAllocation;
@@ -319,37 +327,55 @@ void HostChannel::State::decode_staged(Ticket& ticket, Parcel& parcel, std::byte
   report.bring_faults(ticket.facts().reported_parts(), in.get());
 }
 
-/// Brings over what the slot before does not hold of a slab's payloads, and carries over what it
-/// holds: it is free only then.
+/// Chooses where a slab's payloads lie: behind those of the slab before, or at the ring's begin.
+/// Returns from where those that both have are to be carried there, if they are.
+std::optional<std::size_t> HostChannel::State::place(Slot& slot, const Slot& before,
+                                                     const Parcel& parcel, std::size_t part) {
+  const Piece& piece = parcel.pieces_[part];
+  const std::size_t size = piece.end - piece.begin;
+  const std::size_t next =
+      part == 0 ? padded(before.end) : before.begin + piece.begin - parcel.pieces_[part - 1].begin;
+  const bool fits = next + size <= ring->bytes;
+  slot.begin = fits ? next : 0;
+  slot.end = slot.begin + size;
+  if (fits || piece.carried_end == piece.begin) return std::nullopt;
+  return next;
+}
+
+/// Brings over what the slab before does not have of a slab's payloads, to where nothing is read.
 void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part,
                                std::byte* target, const std::byte* base) {
   const Piece& piece = parcel.pieces_[part];
-  const Slot& slot = slots[next_slot];
-  const Slot& before = slots[(next_slot + slots.size() - 1) % slots.size()];
+  Slot& slot = slots[next_slot];
+  Slot& before = slots[(next_slot + slots.size() - 1) % slots.size()];
   next_slot = (next_slot + 1) % slots.size();
   const std::size_t carried = piece.carried_end - piece.begin;
   let_wait(copying.get(), slot.free);
+  const std::optional<std::size_t> carried_from = place(slot, before, parcel, part);
+  for (const Slot& other : slots)
+    if (&other != &slot && other.overlaps(slot.begin + carried, slot.end))
+      let_wait(copying.get(), other.free);
   check(cudaMemcpyAsync(slot.entries(), parcel.rebased() + slab.first_block,
                         slab.blocks * sizeof(Entry), cudaMemcpyHostToDevice, copying.get()),
         "cudaMemcpyAsync");
   if (piece.end > piece.carried_end)
-    check(cudaMemcpyAsync(slot.data() + carried, parcel.payloads() + piece.carried_end,
+    check(cudaMemcpyAsync(ring->at(slot.begin + carried), parcel.payloads() + piece.carried_end,
                           piece.end - piece.carried_end, cudaMemcpyHostToDevice, copying.get()),
           "cudaMemcpyAsync");
   record(slot.full, copying.get());
   let_wait(in.get(), slot.full);
-  if (carried > 0) {
-    const std::size_t at = piece.begin - parcel.pieces_[part - 1].begin;
-    check(cudaMemcpyAsync(slot.data(), before.data() + at, carried, cudaMemcpyDeviceToDevice,
-                          in.get()),
+  if (carried_from) {
+    check(cudaMemcpyAsync(ring->at(slot.begin), ring->at(*carried_from), carried,
+                          cudaMemcpyDeviceToDevice, in.get()),
           "cudaMemcpyAsync");
+    record(before.free, in.get());
   }
-  if (part > 0) record(before.free, in.get());
-  decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block}, slot.entries(), slot.data(),
-                piece.end - piece.begin, parcel.is_update() ? putting.room(0) : target + slab.begin,
-                slab.bytes, ticket.report().fault(part), decoding_sms(*parcel.choice_), in.get());
+  decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block}, slot.entries(),
+                ring->at(slot.begin), piece.end - piece.begin,
+                parcel.is_update() ? putting.room(0) : target + slab.begin, slab.bytes,
+                ticket.report().fault(part), decoding_sms(*parcel.choice_), in.get());
   if (parcel.is_update()) put(ticket, parcel, slab, part, target, base);
-  if (part + 1 == ticket.facts().parts) record(slot.free, in.get());
+  record(slot.free, in.get());
 }
 
 void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream_t caller,

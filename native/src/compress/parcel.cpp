@@ -120,13 +120,18 @@ void Parcel::cut_into(std::size_t most_bytes) {
   is_cut_ = true;
 }
 
-const std::vector<Piece>& Parcel::pieces() {
+const std::vector<Piece>& Parcel::pieces(std::size_t most_bytes) {
   const std::lock_guard lock(mutex_);
   if (!pieces_.empty()) return pieces_;
   const std::span<const Entry> found(entries(), blocks());
-  const std::size_t slab_blocks = slab_bytes_ / kBlockBytes;
-  pieces_ = pieces_of(found, room_, slab_blocks);
-  rebase(found, pieces_, slab_blocks, {rebased(), blocks()});
+  const std::size_t least = std::max(slab_bytes_ / kMostCuts, kBlockBytes);
+  for (;;) {
+    pieces_ = pieces_of(found, room_, slab_bytes_ / kBlockBytes);
+    const std::size_t half = slab_bytes_ / 2 / kBlockBytes * kBlockBytes;
+    if (is_update() || half < least || largest_of(pieces_) <= most_bytes) break;
+    slab_bytes_ = half;
+  }
+  rebase(found, pieces_, slab_bytes_ / kBlockBytes, {rebased(), blocks()});
   return pieces_;
 }
 

@@ -17,6 +17,9 @@
 
 namespace lanescope::compress {
 
+/// A slab is cut into so many at most.
+inline constexpr std::size_t kMostCuts = 4;
+
 /// An array that lies in pinned memory of the host, as it is or compressed: entries for each block,
 /// and payloads one behind another. Stays when its channel goes.
 class Parcel {
@@ -87,8 +90,9 @@ class Parcel {
   /// large they are at most. Not those of an update.
   void cut_into(std::size_t most_bytes);
 
-  /// Where the payloads of each slab lie, with entries rebased to that. Made once.
-  const std::vector<Piece>& pieces();
+  /// Where the payloads of each slab lie, with entries rebased to that. Made once: by the first
+  /// channel, which cuts slabs smaller where those of one reach over more than so many bytes.
+  const std::vector<Piece>& pieces(std::size_t most_bytes);
 
   /// Its descriptors, in the order of blocks. Throws `Error` where a payload does not lie in it.
   std::vector<Descriptor> descriptors(const Binding& binding) const;

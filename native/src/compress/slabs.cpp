@@ -13,8 +13,10 @@ namespace {
 /// No payload lies there: a multiple of 16, as far away as can be without running over.
 constexpr std::uint64_t kNowhere = std::uint64_t{1} << 62;
 
+/// As decoders want it: they refuse what is not aligned, too.
 bool lies_within(const Entry& entry, std::size_t begin, std::size_t end) {
   const std::size_t size = padded(entry.descriptor.payload_bytes());
+  if (entry.offset % kPayloadAlignment != 0) return false;
   return entry.offset >= begin && entry.offset <= end && size <= end - entry.offset;
 }
 
@@ -59,6 +61,12 @@ std::vector<Piece> pieces_of(std::span<const Entry> entries, std::size_t used,
     reached = piece.end;
   }
   return pieces;
+}
+
+std::size_t largest_of(std::span<const Piece> pieces) {
+  std::size_t bytes = 0;
+  for (const Piece& piece : pieces) bytes = std::max(bytes, piece.end - piece.begin);
+  return bytes;
 }
 
 void rebase(std::span<const Entry> entries, std::span<const Piece> pieces, std::size_t slab_blocks,

@@ -41,6 +41,9 @@ struct Piece {
 std::vector<Piece> pieces_of(std::span<const Entry> entries, std::size_t used,
                              std::size_t slab_blocks);
 
+/// Of them.
+std::size_t largest_of(std::span<const Piece> pieces);
+
 /// Entries as from the begin of their slab's piece on. One that points outside of it does so
 /// afterwards.
 void rebase(std::span<const Entry> entries, std::span<const Piece> pieces, std::size_t slab_blocks,
