@@ -32,7 +32,8 @@ paths_of(channel_sources cuda/peer.cpp cuda/shared_memory.cpp cuda/stream_values
   compress/page_copier.cpp compress/parcel.cpp compress/parcel_stream.cpp
   compress/peer_receiver.cpp compress/peer_sender.cpp compress/peer_slots.cpp
   compress/pinned_arena.cpp compress/range_arena.cpp compress/report.cpp compress/room.cpp
-  compress/slabs.cpp compress/table_pool.cpp compress/ticket.cpp compress/update_lanes.cpp)
+  compress/slab_ring.cpp compress/slabs.cpp compress/table_pool.cpp compress/ticket.cpp
+  compress/update_lanes.cpp)
 paths_of(runtime_sources cuda/missing_code.cpp watch/library.cpp)
 folder_of(gpu_codec_sources compress/*.cpp compress/*.cu
   LESS ${host_strip_sources} ${host_codec_sources} ${channel_sources})

@@ -642,8 +642,8 @@ void bring_to_host_and_back() {
   pretended::let_all_happen();
 }
 
-/// Restores that begin when all are on their streams, of arrays that are many slabs: the memory for
-/// these is used again and again.
+/// Restores that begin when all are on their streams, of arrays that are many slabs and of some
+/// that are one: the memory for these is used again and again.
 void bring_many_slabs_back() {
   pretended::limit_device_memory(std::size_t{1} << 40);
   const ChannelOptions options{(4 + bits() % 12) * kBlockBytes, static_cast<int>(2 + bits() % 4),
@@ -654,8 +654,8 @@ void bring_many_slabs_back() {
   const Stream caller(0);
   const Choice choice{Codec::exponent, Dtype::bfloat16, 1};
   std::vector<HostChannel::Offload> offloads;
-  for (int arrays = 0; arrays < 2; ++arrays) {
-    Array values(96 * kBlockBytes);
+  for (int arrays = 0; arrays < 10; ++arrays) {
+    Array values((arrays < 2 ? 96 : 1 + bits() % 4) * kBlockBytes);
     for (std::size_t i = 0; i < values.size(); i += 8) {
       const std::uint64_t word = bits() | 1;
       std::memcpy(values.data() + i, &word, 8);

@@ -8,6 +8,7 @@
 #include "compress/encode_lanes.hpp"
 #include "compress/in_flight.hpp"
 #include "compress/page_copier.hpp"
+#include "compress/slab_ring.hpp"
 #include "compress/slabs.hpp"
 #include "compress/stream_order.hpp"
 #include "compress/table_pool.hpp"
@@ -15,52 +16,11 @@
 
 namespace lanescope::compress {
 
-/// A slab that is on the device: its entries, and where in the ring its payloads lie. A kernel that
-/// read entries where they lie on the host would wait for each while the link is full of payloads.
-struct Slot {
-  Slot(int gpu, std::size_t blocks)
-      : entry_memory(gpu, blocks * sizeof(Entry)),
-        full(event_on(gpu, Timing::none)),
-        free(event_on(gpu, Timing::none)) {}
-
-  Entry* entries() const { return static_cast<Entry*>(entry_memory.data()); }
-  bool overlaps(std::size_t from, std::size_t to) const { return begin < to && from < end; }
-
-  DeviceMemory entry_memory;
-  Event full, free;
-  std::size_t begin = 0, end = 0;
-};
-
-/// Payloads on the device, those of one slab behind those of the one before as on the host: what
-/// two of them share lies there once.
-struct StagingRing {
-  StagingRing(int gpu, std::size_t size) : bytes(size), memory(gpu, size) {}
-
-  std::byte* at(std::size_t offset) const {
-    return static_cast<std::byte*>(memory.data()) + offset;
-  }
-
-  std::size_t bytes;
-  DeviceMemory memory;
-};
-
 namespace {
 
-constexpr std::size_t kLeastSlots = 2;
 constexpr std::size_t kSlabBytesAlone = 8 << 20;
 constexpr std::size_t kMostPieceBytes = std::size_t{1} << 40;
 constexpr const char* kNoMemory = "the GPU has no memory left";
-
-/// Room for three quarters of the slabs' payloads, which become smaller, and at least twice for
-/// what a part of a slab and all that was coded at the same time as its first and last blocks
-/// takes.
-std::size_t ring_bytes_for(int gpu, const ChannelOptions& options) {
-  const std::size_t slots = std::max<std::size_t>(kLeastSlots, options.slots);
-  const int at_once = (options.sms > 0 ? sms_of(gpu, options) : kUsualSmsOfHost) * kMostGroups;
-  const std::size_t piece =
-      options.slab_bytes / kMostCuts + 2 * static_cast<std::size_t>(at_once) * kBlockBytes;
-  return std::max(slots * options.slab_bytes / 4 * 3, 2 * piece);
-}
 
 std::string not_aligned(const std::byte* base) {
   return base == nullptr ? "the array is not aligned to 16 bytes"
@@ -96,10 +56,6 @@ struct HostChannel::State {
   void decode_mapped(Ticket& ticket, const Parcel& parcel, std::byte* target,
                      const std::byte* base);
   void decode_staged(Ticket& ticket, Parcel& parcel, std::byte* target, const std::byte* base);
-  std::optional<std::size_t> place(Slot& slot, const Slot& before, const Parcel& parcel,
-                                   std::size_t part);
-  void stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part, std::byte* target,
-             const std::byte* base);
   std::size_t mapped_slab_bytes(const Parcel& parcel) const;
   void put(const Ticket& ticket, const Parcel& parcel, const Slab& slab, std::size_t part,
            std::byte* target, const std::byte* base);
@@ -121,10 +77,8 @@ struct HostChannel::State {
   std::shared_ptr<Ticket> last_out;
   Stream copying, in;  // `in` has the priority of the lanes
   Event caller_ready, ended;
-  std::optional<StagingRing> ring;
-  std::vector<Slot> slots;
-  std::size_t next_slot = 0;
-  bool no_memory = false;  // for the ring and slots
+  std::optional<SlabRing> ring;
+  bool no_memory = false;  // for it
   UpdateLanes taking, putting;
   std::shared_ptr<PinnedArena> arena;
   ReportPool reports;
@@ -255,23 +209,21 @@ void HostChannel::State::encode_update(Ticket& ticket, const Parcel& parcel,
   end_out(ticket);
 }
 
-/// Entries of a parcel of another channel, or of an update, may be more than a slot has room for.
+/// Slabs of a parcel of another channel may be larger than the ring has room for.
 bool HostChannel::State::can_stage(Parcel& parcel) {
   const std::size_t most = options().slab_bytes * (parcel.is_update() ? kUpdateSlabs : 1);
   if (given.restore_by != RestoreBy::staged || parcel.slab_bytes_ > most) return false;
   if (!has_ring()) return false;
-  return largest_of(parcel.pieces(ring->bytes / 2)) <= ring->bytes / 2;
+  const std::size_t largest = ring->most_piece_bytes();
+  return largest_of(parcel.pieces(largest)) <= largest;
 }
 
 /// Asked for once: what failed would fail again, and cost time.
 bool HostChannel::State::has_ring() {
   if (ring || no_memory) return !no_memory;
   try {
-    while (slots.size() < std::max<std::size_t>(kLeastSlots, options().slots))
-      slots.emplace_back(gpu, kUpdateSlabs * options().slab_bytes / kBlockBytes);
-    ring.emplace(gpu, ring_bytes_for(gpu, options()));
+    ring.emplace(gpu, options(), kUpdateSlabs * options().slab_bytes);
   } catch (const Error& error) {
-    slots.clear();
     no_memory = error.code() == cudaErrorMemoryAllocation;
     if (!no_memory) throw;
   }
@@ -321,61 +273,19 @@ void HostChannel::State::decode_staged(Ticket& ticket, Parcel& parcel, std::byte
   ticket.begin(copying.get());
   if (parcel.is_update()) sum_base(base, parcel.bytes_, report.held_sum(), in.get());
   const auto slabs = cut(parcel.bytes_, parcel.slab_bytes_);
-  for (std::size_t part = 0; part < slabs.size(); ++part)
-    stage(ticket, parcel, slabs[part], part, target, base);
+  const StoredSlabs stored{slabs, parcel.pieces_, parcel.rebased(), parcel.payloads()};
+  for (std::size_t part = 0; part < slabs.size(); ++part) {
+    const Slab& slab = slabs[part];
+    const SlabRing::There there = ring->bring(stored, part, copying.get(), in.get());
+    decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block}, there.entries,
+                  there.payloads, there.bytes,
+                  parcel.is_update() ? putting.room(0) : target + slab.begin, slab.bytes,
+                  report.fault(part), decoding_sms(*parcel.choice_), in.get());
+    if (parcel.is_update()) put(ticket, parcel, slab, part, target, base);
+    ring->release(in.get());
+  }
   ticket.end(in.get());
   report.bring_faults(ticket.facts().reported_parts(), in.get());
-}
-
-/// Chooses where a slab's payloads lie: behind those of the slab before, or at the ring's begin.
-/// Returns from where those that both have are to be carried there, if they are.
-std::optional<std::size_t> HostChannel::State::place(Slot& slot, const Slot& before,
-                                                     const Parcel& parcel, std::size_t part) {
-  const Piece& piece = parcel.pieces_[part];
-  const std::size_t size = piece.end - piece.begin;
-  const std::size_t next =
-      part == 0 ? padded(before.end) : before.begin + piece.begin - parcel.pieces_[part - 1].begin;
-  const bool fits = next + size <= ring->bytes;
-  slot.begin = fits ? next : 0;
-  slot.end = slot.begin + size;
-  if (fits || piece.carried_end == piece.begin) return std::nullopt;
-  return next;
-}
-
-/// Brings over what the slab before does not have of a slab's payloads, to where nothing is read.
-void HostChannel::State::stage(Ticket& ticket, Parcel& parcel, const Slab& slab, std::size_t part,
-                               std::byte* target, const std::byte* base) {
-  const Piece& piece = parcel.pieces_[part];
-  Slot& slot = slots[next_slot];
-  Slot& before = slots[(next_slot + slots.size() - 1) % slots.size()];
-  next_slot = (next_slot + 1) % slots.size();
-  const std::size_t carried = piece.carried_end - piece.begin;
-  let_wait(copying.get(), slot.free);
-  const std::optional<std::size_t> carried_from = place(slot, before, parcel, part);
-  for (const Slot& other : slots)
-    if (&other != &slot && other.overlaps(slot.begin + carried, slot.end))
-      let_wait(copying.get(), other.free);
-  check(cudaMemcpyAsync(slot.entries(), parcel.rebased() + slab.first_block,
-                        slab.blocks * sizeof(Entry), cudaMemcpyHostToDevice, copying.get()),
-        "cudaMemcpyAsync");
-  if (piece.end > piece.carried_end)
-    check(cudaMemcpyAsync(ring->at(slot.begin + carried), parcel.payloads() + piece.carried_end,
-                          piece.end - piece.carried_end, cudaMemcpyHostToDevice, copying.get()),
-          "cudaMemcpyAsync");
-  record(slot.full, copying.get());
-  let_wait(in.get(), slot.full);
-  if (carried_from) {
-    check(cudaMemcpyAsync(ring->at(slot.begin), ring->at(*carried_from), carried,
-                          cudaMemcpyDeviceToDevice, in.get()),
-          "cudaMemcpyAsync");
-    record(before.free, in.get());
-  }
-  decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block}, slot.entries(),
-                ring->at(slot.begin), piece.end - piece.begin,
-                parcel.is_update() ? putting.room(0) : target + slab.begin, slab.bytes,
-                ticket.report().fault(part), decoding_sms(*parcel.choice_), in.get());
-  if (parcel.is_update()) put(ticket, parcel, slab, part, target, base);
-  record(slot.free, in.get());
 }
 
 void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream_t caller,
