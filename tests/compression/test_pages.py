@@ -380,6 +380,46 @@ def test_what_has_begun_is_joined_where_places_do_not_fit(gpus, short_edges):
     assert gpus.cores[0].is_joined
 
 
+@pytest.fixture
+def looks(monkeypatch):
+    """Tensors have a table, as those of PyTorch do; how many were looked at each time."""
+    looks = []
+
+    def table(api, arrays, gpu, pointers, sizes, begins):
+        looks.append(len(arrays))
+        pointers[:] = [one.data_ptr() for one in arrays]
+        sizes[:] = [one.nbytes for one in arrays]
+        begins[0] = 0
+        return 1, *(int(np.bitwise_or.reduce(bits)) for bits in (pointers, sizes))
+
+    monkeypatch.setattr(pages_module, "_table_of", lambda kind: kind)
+    monkeypatch.setattr(pages_module.native, "tensor_table", table)
+    return looks
+
+
+@pytest.mark.parametrize(
+    ("kib", "count", "expected"),
+    [
+        (64, 8, [1, 7]),
+        (16, 32, [4, 16, 12]),
+        (4, 70, [16, 16, 16, 16, 6]),
+        (1, 300, [64, 64, 64, 64, 44]),
+        (16, 2, [2]),
+        (64, 1, [1]),
+    ],
+)
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_larger_tensors_are_looked_at_in_fewer_parts(
+    short_edges, looks, kib, count, expected, kind
+):
+    given = made_up([kib * KIB] * count)
+    channel = host()
+    parcel = channel.offload_many(kind(given))
+    assert looks == expected
+    assert [run.count for run in parcel.runs] == [count]
+    same(channel.restore_many(parcel), given)
+
+
 def test_the_first_of_a_long_list_leave_while_others_are_looked_at(gpus):
     given = made_up([1600] * 700)
     channel = host()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import attrgetter
+from itertools import accumulate, groupby, repeat
+from operator import attrgetter, mul
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -31,6 +31,8 @@ _MOST_NUMBERS = 1 << 24
 #: Arrays of a long list that leave before the others are looked at one by one, which takes about
 #: as long as they do on the link.
 _FIRST_PARTS = (128, 320)
+#: What crosses the link, about, while one more tensor of a list is looked at in C.
+_LOOK_BYTES = 4 << 10
 #: Of the first pages, which leave before the others are looked at and gathered, and of the last
 #: ones, which come back while those before are put to their places: as much as is on the link
 #: meanwhile, and of few pages a quarter.
@@ -60,7 +62,7 @@ class PageRun:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen ones take a microsecond more to make: each call has some
 class PageList:
     """Pages in one GPU's memory.
 
@@ -279,22 +281,31 @@ def collect_in_parts(
         yield from _slices_in_parts(arrays, pages, gpu, what)
         return
     _require_list(arrays, pages, what)
+    given = arrays if type(arrays) is list else list(arrays)
     first = 0
-    for count in (*_first_parts(arrays), len(arrays)):
-        some = list(arrays[first : first + count])
-        if some:
-            yield _of_list(some, gpu, what, first), first + count >= len(arrays)
-        first += count
+    for last in _ends_of_parts(given):
+        if first < last:
+            yield _of_list(given[first:last], gpu, what, first), last >= len(given)
+        first = last
 
 
-def _first_parts(arrays: Sequence[Any]) -> tuple[int, ...]:
-    """Return how many arrays of a list to look at first, and then, before all others."""
-    if not arrays or _table_of(type(arrays[0])) is None:
-        return _FIRST_PARTS
-    size = _bytes_of(arrays[0])  # as the others', mostly
-    lead = _lead_of(size * len(arrays)) // size if size > 0 else 0
-    first = 5 * lead // 8  # each takes as long to look at as the one before on the link
-    return (first, first, 2 * first) if first else ()
+def _ends_of_parts(arrays: list[Any]) -> Iterator[int]:
+    """Return up to which arrays of a list to look, each time while those before travel.
+
+    Few parts: each is a transfer of its own, which takes time on the GPU and the host.
+    """
+    parts: Iterable[int] = _FIRST_PARTS
+    if arrays and _table_of(type(arrays[0])) is not None:
+        size = _bytes_of(arrays[0])  # as the others', mostly
+        count = _lead_of(size * len(arrays)) // size if size > 0 else 0
+        parts = accumulate(repeat(max(1, size // _LOOK_BYTES)), mul, initial=count)
+    end = 0
+    for part in parts:
+        end += part
+        if part == 0 or end >= len(arrays):
+            break
+        yield end
+    yield len(arrays)
 
 
 def joined(runs: Sequence[PageRun]) -> tuple[PageRun, ...]:
