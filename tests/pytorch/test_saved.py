@@ -106,15 +106,17 @@ def test_what_comes_next_is_brought_before_its_use() -> None:
         own.use(saved.pop())
     link.events.clear()
     own.use(saved[5])
-    # 6 to 4 were brought before; now there is room for two more, which wait for none of them
-    assert link.events == [("bring", 3), ("bring", 2), ("wait", 6), ("wait", 6)]
+    # 6 to 3 were brought before; beside one in use there is room for no more
+    assert link.events == [("wait", 6), ("wait", 6)]
     saved.pop()
     link.events.clear()
     own.use(saved.pop())
+    assert link.events == [("bring", 2), ("wait", 5), ("wait", 5)]  # it waits for none of them
     own.use(saved.pop())
-    assert link.of("bring") == []  # near the end there is room for two again
     own.use(saved.pop())
-    assert link.of("bring") == [1]
+    assert link.of("bring") == [2]  # near the end there is room for one besides
+    own.use(saved.pop())
+    assert link.of("bring") == [2, 1]
 
 
 def test_one_that_is_larger_than_the_room_is_brought_early() -> None:
