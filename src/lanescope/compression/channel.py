@@ -107,7 +107,8 @@ class Channel(PageTransfers):
         32 MiB between them over the host, 16 MiB to the host: of arrays that come back from there
         one by one 8.
     slots
-        Slabs that the receiving side keeps room for; by default 2, and 4 with the host.
+        Slabs that the receiving side keeps room for; by default 2, and 4 with the host, for three
+        quarters of whose bytes it has memory.
     restore_by
         ``staged``: the copy engine brings slabs to the GPU; ``mapped``: kernels read the host's
         memory.
