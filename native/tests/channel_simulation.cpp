@@ -41,6 +41,9 @@ void require(bool holds, const std::string& what) {
 /// smaller. Else as what they begin with, if zeros follow, which is sooner done.
 bool as_in_streams = false;
 
+/// How far blocks overtake each other, at most.
+std::size_t most_overtaken = 40;
+
 /// A payload and how it is stored.
 std::pair<std::vector<std::byte>, BlockMode> payload_of(const std::byte* data, std::size_t bytes) {
   std::vector<std::byte> made(data, data + bytes);
@@ -153,7 +156,7 @@ void encode_blocks(const Choice& choice, const Values& values, std::size_t bytes
           "a kernel has no memory for differences");
   std::vector<std::size_t> order(blocks_of(bytes));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const std::size_t window = 1 + pretended::draw() % 40;  // how far blocks overtake each other
+  const std::size_t window = 1 + pretended::draw() % most_overtaken;
   for (std::size_t i = 0; i < order.size(); ++i)
     std::swap(order[i], order[std::min(order.size() - 1, i + pretended::draw() % window)]);
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -642,38 +645,121 @@ void bring_to_host_and_back() {
   pretended::let_all_happen();
 }
 
-/// Restores that begin when all are on their streams, of arrays that are many slabs and of some
-/// that are one: the memory for these is used again and again.
+/// Parcels of arrays that are many slabs, and of some that are one; some blocks have no payload.
+struct ManySlabs {
+  explicit ManySlabs(std::size_t large, std::size_t small = 0) : values(large + small) {
+    most_overtaken = 1 + bits() % 12;
+    const Choice choice{Codec::exponent, Dtype::bfloat16, 1};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      Array& array = values[i];
+      array = full(i < large ? 96 : 1 + bits() % 4);
+      for (std::size_t begin = 0; begin < array.size(); begin += kBlockBytes)
+        if (bits() % 8 == 0) std::fill_n(array.data() + begin, kBlockBytes, std::byte{0});
+      offloads.push_back(channel.offload(array.data(), array.size(), choice, callers[0].get()));
+      offloads.back().ticket->wait(10);
+    }
+    most_overtaken = 40;
+  }
+
+  static Array full(std::size_t blocks) {
+    Array array(blocks * kBlockBytes);
+    for (std::size_t i = 0; i < array.size(); i += 8) {
+      const std::uint64_t word = bits() | std::uint64_t{1} << 56;
+      std::memcpy(array.data() + i, &word, 8);
+    }
+    return array;
+  }
+
+  Parcel& parcel(std::size_t i) const { return *offloads[i].parcel; }
+
+  void restore(std::size_t i, std::size_t stream) {
+    auto& one = *all.emplace_back(std::make_unique<Sending>());
+    one.expected = values[i];
+    one.target.assign(one.expected.size(), std::byte{0x55});
+    one.ticket = channel.restore(offloads[i].parcel, one.target.data(), callers[stream].get(),
+                                 nullptr, Join::later);
+  }
+
+  std::vector<Array> values;
+  std::vector<std::unique_ptr<Sending>> all;
+  HostChannel channel{0,
+                      {{(4 + bits() % 12) * kBlockBytes, static_cast<int>(2 + bits() % 4), 1},
+                       64 * kBlockBytes,
+                       RestoreBy::staged}};
+  Stream callers[2] = {Stream(0), Stream(0)};
+  std::vector<HostChannel::Offload> offloads;
+};
+
+/// Restores that begin when all are on their streams: the memory for slabs is used again and again.
 void bring_many_slabs_back() {
   pretended::limit_device_memory(std::size_t{1} << 40);
-  const ChannelOptions options{(4 + bits() % 12) * kBlockBytes, static_cast<int>(2 + bits() % 4),
-                               1};
+  ManySlabs some(2, 8);
   bool may_begin = false;
-  std::vector<std::unique_ptr<Sending>> all;
-  HostChannel channel(0, {options, 64 * kBlockBytes, RestoreBy::staged});
-  const Stream caller(0);
-  const Choice choice{Codec::exponent, Dtype::bfloat16, 1};
-  std::vector<HostChannel::Offload> offloads;
-  for (int arrays = 0; arrays < 10; ++arrays) {
-    Array values((arrays < 2 ? 96 : 1 + bits() % 4) * kBlockBytes);
-    for (std::size_t i = 0; i < values.size(); i += 8) {
-      const std::uint64_t word = bits() | 1;
-      std::memcpy(values.data() + i, &word, 8);
-    }
-    offloads.push_back(channel.offload(values.data(), values.size(), choice, caller.get()));
-    offloads.back().ticket->wait(10);
-    all.push_back(std::make_unique<Sending>());
-    all.back()->expected = std::move(values);
-  }
-  pretended::put_when(caller.get(), [&] { return may_begin; }, [] {});
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i]->target.assign(all[i]->expected.size(), std::byte{0x55});
-    all[i]->ticket = channel.restore(offloads[i].parcel, all[i]->target.data(), caller.get(),
-                                     nullptr, Join::later);
-  }
+  pretended::put_when(some.callers[0].get(), [&] { return may_begin; }, [] {});
+  for (std::size_t i = 0; i < some.values.size(); ++i) some.restore(i, 0);
   may_begin = true;
-  for (const auto& one : all) require_same(*one, false);
+  for (const auto& one : some.all) require_same(*one, false);
   pretended::let_all_happen();
+}
+
+/// One call fails amid a restore, whose values nobody uses; those that come back by another stream
+/// are right.
+void bring_back_where_a_call_fails() {
+  const LostOnPurpose lost;  // what a channel keeps where the end of a transfer is not known
+  pretended::limit_device_memory(std::size_t{1} << 40);
+  ManySlabs some(2, 4);
+  bool may_begin = false;
+  pretended::put_when(some.callers[0].get(), [&] { return may_begin; }, [] {});
+  const auto restore = [&](std::size_t i, std::size_t stream) {
+    try {
+      some.restore(i, stream);
+    } catch (const Error& error) {
+      require(pretended::has_failed_one(), error.what());
+    }
+  };
+  restore(0, 0);
+  pretended::fail_one_after(bits() % 120);
+  restore(1, 0);
+  for (std::size_t i = 0; i < some.values.size(); ++i) restore(i, 1);
+  pretended::fail_one_after(std::size_t{1} << 40);
+  may_begin = true;
+  for (const auto& one : some.all)
+    if (one->ticket) require_same(*one, false);
+  pretended::let_all_happen();
+}
+
+/// Entries of some blocks point anywhere, as none that a kernel wrote does: these blocks are told,
+/// the others come back, and the sanitizer finds nothing that is read or written outside.
+void bring_back_what_points_anywhere() {
+  pretended::limit_device_memory(std::size_t{1} << 40);
+  ManySlabs some(1);
+  const std::size_t blocks = blocks_of(some.values[0].size());
+  const std::size_t front = (2 * blocks * sizeof(Entry) + 255) / 256 * 256;
+  const auto payloads = some.parcel(0).payload_room();
+  auto* entries = reinterpret_cast<Entry*>(payloads.data() - front);
+  std::vector<bool> is_damaged(blocks);
+  for (auto count = 1 + bits() % 3; count > 0; --count) {
+    const std::size_t block = bits() % blocks;
+    Entry& entry = entries[block];
+    const std::size_t offsets[] = {entry.offset ^ 8,     0,      payloads.size(),
+                                   payloads.size() - 16, bits(), bits() % payloads.size()};
+    entry.offset = offsets[bits() % std::size(offsets)];
+    entry.descriptor =
+        Descriptor::of(BlockMode::coded, bits() % (kBlockBytes + 1), entry.descriptor.checksum ^ 1);
+    is_damaged[block] = true;
+  }
+  some.restore(0, 0);
+  Sending& one = *some.all[0];
+  one.damaged = std::ranges::find(is_damaged, true) - is_damaged.begin();
+  require_same(one, false);
+  pretended::let_all_happen();
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const auto at = static_cast<std::ptrdiff_t>(block * kBlockBytes);
+    require(is_damaged[block] ||
+                std::equal(one.target.begin() + at, one.target.begin() + at + kBlockBytes,
+                           one.expected.begin() + at),
+            "a block beside one that is damaged came out different");
+  }
 }
 
 /// A parcel's stream, its payloads in the order of blocks.
@@ -985,6 +1071,8 @@ int main(int count, char** words) {
       send_from_what_fails();
       bring_to_host_and_back();
       bring_many_slabs_back();
+      bring_back_where_a_call_fails();
+      bring_back_what_points_anywhere();
       bring_pages();
       send_across_processes(0, 1);
       send_across_processes(0, 0);

@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -47,6 +48,7 @@ std::map<int, std::size_t> calls_until_failure;
 std::size_t calls_until_one_fails = 0;  // which is the last of them; 0 where none does
 Calls calls_that_fail = Calls::all;
 bool streams_wait_for_words = true;
+CUstream_st* last_stream = nullptr;  // that went on
 std::size_t most_device_bytes = std::size_t{1} << 40;
 thread_local int current_device = 0;
 
@@ -66,7 +68,8 @@ bool fails_now(Calls kind) {
   return --calls_until_one_fails == 0;
 }
 
-/// Lets one thing happen; false where nothing can.
+/// Lets one thing happen, mostly on the stream that went on last, as some are far ahead of others;
+/// false where nothing can.
 bool happen() {
   std::vector<CUstream_st*> able;
   const auto look = [&](CUstream_st& stream) {
@@ -78,7 +81,9 @@ bool happen() {
   for (CUstream_st* stream : streams) look(*stream);
   for (auto& [device, stream] : default_streams) look(stream);
   if (able.empty()) return false;
-  CUstream_st& chosen = *able[random_bits() % able.size()];
+  if (random_bits() % 8 == 0 || std::ranges::find(able, last_stream) == able.end())
+    last_stream = able[random_bits() % able.size()];
+  CUstream_st& chosen = *last_stream;
   const auto step = std::move(chosen.steps.front());
   chosen.steps.pop_front();
   if (step.action) step.action();

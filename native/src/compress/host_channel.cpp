@@ -69,6 +69,7 @@ struct HostChannel::State {
   std::shared_ptr<Ticket> restore_some(const std::shared_ptr<Parcel>& parcel,
                                        const TransferFacts& moved, cudaStream_t caller, Work work);
   void settle(Ticket& ticket, const Stream& stream, cudaStream_t caller, Join join = Join::now);
+  void settle_failed_restore(Ticket& ticket, cudaStream_t caller);
 
   std::mutex mutex;
   int gpu;
@@ -212,7 +213,7 @@ void HostChannel::State::encode_update(Ticket& ticket, const Parcel& parcel,
 /// Slabs of a parcel of another channel may be larger than the ring has room for.
 bool HostChannel::State::can_stage(Parcel& parcel) {
   const std::size_t most = options().slab_bytes * (parcel.is_update() ? kUpdateSlabs : 1);
-  if (given.restore_by != RestoreBy::staged || parcel.slab_bytes_ > most) return false;
+  if (given.restore_by != RestoreBy::staged || parcel.slab_bytes() > most) return false;
   if (!has_ring()) return false;
   const std::size_t largest = ring->most_piece_bytes();
   return largest_of(parcel.pieces(largest)) <= largest;
@@ -298,6 +299,19 @@ void HostChannel::State::settle(Ticket& ticket, const Stream& stream, cudaStream
     throw;
   }
   if (join == Join::now) let_wait(caller, ended);
+}
+
+/// Events of slots may not be recorded: all that is on either stream comes before what comes next.
+void HostChannel::State::settle_failed_restore(Ticket& ticket, cudaStream_t caller) {
+  try {
+    record(ended, copying.get());
+    let_wait(in.get(), ended);
+  } catch (const Error& error) {
+    ticket.fail(error);
+    throw;
+  }
+  settle(ticket, in, caller);
+  let_wait(copying.get(), ended);
 }
 
 /// A kernel reads the chosen blocks where they lie on the host.
@@ -495,7 +509,6 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
   ticket->when_done([parcel, memory](std::span<const unsigned long long>) {});
   state.in_flight.add(ticket);
   const ScopedDevice scope(state.gpu);
-  const Stream& last = parcel->choice_ ? state.in : state.copying;
   try {
     state.begin_in(target_stream);
     if (staged)
@@ -505,10 +518,10 @@ std::shared_ptr<Ticket> HostChannel::restore(const std::shared_ptr<Parcel>& parc
     else
       state.copy_back(*ticket, *parcel, target);
   } catch (const Error&) {
-    state.settle(*ticket, last, target_stream);
+    state.settle_failed_restore(*ticket, target_stream);
     throw;
   }
-  state.settle(*ticket, last, target_stream, join);
+  state.settle(*ticket, parcel->choice_ ? state.in : state.copying, target_stream, join);
   return ticket;
 }
 

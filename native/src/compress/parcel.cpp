@@ -120,6 +120,11 @@ void Parcel::cut_into(std::size_t most_bytes) {
   is_cut_ = true;
 }
 
+std::size_t Parcel::slab_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return slab_bytes_;
+}
+
 const std::vector<Piece>& Parcel::pieces(std::size_t most_bytes) {
   const std::lock_guard lock(mutex_);
   if (!pieces_.empty()) return pieces_;

@@ -90,6 +90,9 @@ class Parcel {
   /// large they are at most. Not those of an update.
   void cut_into(std::size_t most_bytes);
 
+  /// Bytes of the array in a slab; other threads may fix them meanwhile, until there are pieces.
+  std::size_t slab_bytes() const;
+
   /// Where the payloads of each slab lie, with entries rebased to that. Made once: by the first
   /// channel, which cuts slabs smaller where those of one reach over more than so many bytes.
   const std::vector<Piece>& pieces(std::size_t most_bytes);
