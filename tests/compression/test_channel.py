@@ -239,6 +239,18 @@ def test_a_stream_goes_on_until_it_is_joined(cores):
     assert [left.transfer.path, back.transfer.path] == ["g0>host", "host>g0"]
     with pytest.raises(lanescope.InputError, match="goes to a GPU"):
         lanescope.Channel(0, 1).join(left, 0)
+    channel.close()
+    with pytest.raises(lanescope.InputError, match="closed"):
+        channel.join(left, 7)
+
+
+def test_what_comes_back_by_and_by_has_an_array_of_the_callers(cores):
+    """A new one would be freed at once, and its memory be somebody else's while values come."""
+    channel = lanescope.Channel(0, "host", compression="off")
+    parcel = channel.offload(Tensor(VALUES))
+    with pytest.raises(lanescope.InputError, match="begin_restore makes no array; give one"):
+        channel.begin_restore(parcel, None)
+    assert len(cores[0].calls) == 1
 
 
 def test_damage_is_told_once_and_the_channel_goes_on(cores):

@@ -260,12 +260,14 @@ class Channel(PageTransfers):
     def begin_offload(self, values: Any, tag: str | None = None) -> tuple[Parcel, Record]:
         """Begin to bring an array to pinned memory, while the current stream goes on.
 
-        As `offload`, but only `join` lets a stream wait for the end: until then the array has to
-        stay as it is.
+        As `offload`, but only `join` lets a stream wait for the end: until then the array must be
+        neither changed nor freed. `restore` of the parcel needs no `join`.
 
         Parameters
         ----------
-        values, tag
+        values
+            As with `send`.
+        tag
             As of `offload`.
 
         Returns
@@ -334,13 +336,15 @@ class Channel(PageTransfers):
     def begin_restore(self, parcel: Parcel, out: Any) -> Record:
         """Begin to bring an array back, while the current stream goes on.
 
-        As `restore`, but only `join` lets a stream wait for the end: until then `out` has to be
-        left alone.
+        As `restore`, but only `join` lets a stream wait for the end: until then `out` must be
+        neither used nor freed.
 
         Parameters
         ----------
-        parcel, out
+        parcel
             As of `restore`.
+        out
+            An array on this channel's GPU that gets the values.
 
         Returns
         -------
@@ -350,8 +354,10 @@ class Channel(PageTransfers):
         Raises
         ------
         InputError, LanescopeError
-            As of `restore`.
+            As of `restore`, or if `out` is None or the parcel needs a base.
         """
+        if out is None:  # a new array would be freed while its values come
+            raise InputError("begin_restore makes no array; give one of the parcel's size as out=")
         return self._restore(parcel, out, None, joins=False)[1]
 
     def _restore(self, parcel: Parcel, out: Any, base: Any, *, joins: bool) -> tuple[Any, Record]:
@@ -393,9 +399,10 @@ class Channel(PageTransfers):
         Raises
         ------
         InputError
-            If the channel goes to a GPU.
+            If the channel goes to a GPU, or is closed, which waits for all transfers itself.
         """
         self._require_host()
+        self._require_open()
         with core_errors():
             self._core.join(record.ticket, stream)
 
