@@ -192,7 +192,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     _copy_nothing()
     how = {"workload": WORK, "method": Method.STREAMS, "streams": 2, "parameters": K20}
     peer, host = _channels()
-    parcel = host.offload(Tensor(np.arange(9.0)))
+    parcel, leaving = host.begin_offload(Tensor(np.arange(9.0)))
     pages = host.offload_many([])
     methods = {
         H200S.node: {"index": 0},
@@ -202,6 +202,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         peer.send: {"values": Tensor(np.arange(9.0)), "tag": "x"},
         host.offload: {"values": Tensor(np.arange(9.0))},
         host.restore: {"parcel": parcel},
+        host.begin_offload: {"values": Tensor(np.arange(9.0)), "tag": "x"},
+        host.begin_restore: {"parcel": parcel, "out": Tensor(np.arange(9.0))},
+        host.join: {"record": leaving, "stream": 0},
         host.prepare: {"size": 64},
         host.offload_many: {"arrays": [], "tag": "x"},
         host.restore_many: {"parcel": pages},

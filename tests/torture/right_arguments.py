@@ -15,7 +15,7 @@ import lanescope
 from lanescope import Engine, Memory, Operation, Timing
 from lanescope.compression.pages import PageParcel
 from lanescope.compression.rule import CodecCost, LinkCost
-from lanescope.compression.transfers import Parcel
+from lanescope.compression.transfers import Parcel, Record
 from lanescope.copies import Access, Caches, Pattern, Purpose, Route, Submission
 from lanescope.copies.experiment import Case, Cell, Matrix, Unit
 from lanescope.engine.base import Deadline
@@ -436,13 +436,20 @@ RIGHT: dict[str, Right] = {
     "Channel.source": whole(),
     "Channel.target": whole(),
     "patience_seconds": lambda value: number(value) and value <= 86400,
-    **dict.fromkeys(("Channel.send.values", "Channel.offload.values"), a(Tensor)),
+    **dict.fromkeys(
+        (f"Channel.{call}.values" for call in ("send", "offload", "begin_offload")), a(Tensor)
+    ),
+    "Channel.begin_restore.out": a(Tensor),
+    "Channel.join.record": a(Record),
+    "Channel.join.stream": whole(),
     **dict.fromkeys(("Channel.send.out", "Channel.restore.out"), lambda value: value is None),
     **dict.fromkeys(
         (f"Channel.{call}.base" for call in ("send", "offload", "restore")),
         lambda value: value is None,
     ),
-    **dict.fromkeys(("Channel.send.tag", "Channel.offload.tag"), maybe(text)),
+    **dict.fromkeys(
+        (f"Channel.{call}.tag" for call in ("send", "offload", "begin_offload")), maybe(text)
+    ),
     "parcel": a(Parcel),
     **dict.fromkeys(
         ("Channel.restore_many.out", "Channel.send_many.out", "Channel.restore_many.which"),
