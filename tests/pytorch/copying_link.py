@@ -45,7 +45,7 @@ class CopyingLink:
         self.events.append(("bring", number))
         return self._copy(tensor), number
 
-    def wait(self, end: int) -> None:
+    def wait(self, end: int, used: Any = None) -> None:
         self.events.append(("wait", end))
 
     def reserve(self, size: int) -> None:

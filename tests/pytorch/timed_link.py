@@ -82,5 +82,5 @@ class TimedLink:
     def reserve(self, size: int) -> None:
         pass
 
-    def wait(self, end: float) -> None:
+    def wait(self, end: float, used: Any = None) -> None:
         self.now = max(self.now, end)

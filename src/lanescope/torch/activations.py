@@ -205,8 +205,14 @@ class OffloadLink(Protocol):
     def bring(self, sent: Any) -> tuple[Tensor, Any]:
         """Begin to bring one back; return the tensor, and the end of it."""
 
-    def wait(self, end: Any) -> None:
-        """Let what comes later on the tensor's stream wait, and not the host."""
+    def wait(self, end: Any, used: Tensor | None = None) -> None:
+        """Let what comes later on the tensor's stream wait, and not the host.
+
+        Parameters
+        ----------
+        used
+            The tensor, where the current stream uses it: its memory stays for that long.
+        """
 
     def reserve(self, size: int) -> None:
         """Pin so much of the host's memory in all.
@@ -433,7 +439,7 @@ class Pool:
                     "saved; find the operation with torch.autograd.set_detect_anomaly(True)"
                 )
             if saved.where is Where.BACK:  # the others were on the GPU all the time
-                self.link.wait(saved.end)
+                self.link.wait(saved.end, saved.here)
             tensor = saved.here
             saved.users -= 1
             if saved.users <= 0:  # it may be used once more, by a graph that is retained

@@ -148,7 +148,9 @@ class HostLink:
             if isinstance(cause, native.NativeError) and cause.args[1] == _NO_MEMORY:
                 raise NoRoomError from error
             raise
-        return parcel, End(record, torch.cuda.current_stream(self._gpu))
+        own = torch.cuda.current_stream(self._gpu)
+        tensor.record_stream(own)  # it waits for the end, and the memory may be another's
+        return parcel, End(record, own)
 
     def bring(self, sent: Parcel) -> tuple[Any, End]:
         """Begin to bring one back, into new memory of the current stream."""
@@ -166,8 +168,10 @@ class HostLink:
         except LanescopeError as error:
             raise NoRoomError from error
 
-    def wait(self, end: End) -> None:
-        """Let the stream of the tensor's memory wait, and the current one."""
+    def wait(self, end: End, used: Any = None) -> None:
+        """Let the stream of the tensor's memory wait, and the current one, which may use it."""
         current = torch.cuda.current_stream(self._gpu)
         for stream in {end.stream, current}:
             self.channel.join(end.record, stream.cuda_stream)
+        if used is not None:
+            used.record_stream(current)
