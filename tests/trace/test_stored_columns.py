@@ -88,6 +88,7 @@ def all_on_disk(monkeypatch):
     monkeypatch.setattr(fit, "_BLOCK", 7)
     monkeypatch.setattr(fit, "_CHUNK", 999)
     monkeypatch.setattr(rectangles, "_CHUNK", 50)
+    monkeypatch.setattr(stored_columns, "MOST_AT_ONCE", 0)
     monkeypatch.setattr(stored_columns, "MOST_ROWS", 64)
     monkeypatch.setattr(stored_columns, "SLICE", 16)
     monkeypatch.setattr(stored_columns, "_APART", 4)

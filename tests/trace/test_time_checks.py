@@ -173,6 +173,7 @@ def test_long_counters_are_filtered_as_short_ones_are(from_spool, tmp_path, monk
         monkeypatch.setattr(module, "MOST_IN_MEMORY", 0)
     monkeypatch.setattr(time_checks, "_TIMES", 100)
     monkeypatch.setattr(stored_columns, "MOST_ROWS", 70)
+    monkeypatch.setattr(stored_columns, "MOST_AT_ONCE", 0)
     run = read_watch(folder)
     (long,) = run.timeline.counters
     assert isinstance(long.end_ns, StoredColumn)
@@ -180,6 +181,34 @@ def test_long_counters_are_filtered_as_short_ones_are(from_spool, tmp_path, monk
     for name in ("end_ns", "rx_bytes", "tx_bytes", "known", "own"):
         assert np.array_equal(getattr(short, name), np.asarray(getattr(long, name))), name
     assert np.all(np.diff(short.end_ns) >= 0)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["any time", "own times"])
+@pytest.mark.parametrize("wrong", [[], [0, 700]], ids=["right", "wrong"])
+def test_a_watch_ends_with_the_counters_that_are_stored(own, wrong, tmp_path, monkeypatch):
+    ends = START + np.arange(3000) * S // 300
+    ends[wrong] -= DAY
+    made = WatchFolder(tmp_path / "run", manifest_of(Timeline(START, START + 10 * S)))
+    records = np.zeros(ends.size, RECORD)
+    records["end_ns"] = ends.astype(np.uint64) | np.uint64(own << 63)
+    records["rx_bytes"] = np.arange(ends.size)
+    records["tx_bytes"][::97] = records["rx_bytes"][::97] = 0xFFFFFFFF
+    for gpu in (0, 1):
+        header = counter_header("pm", gpu, S, own=own).encode()
+        (made.spool / f"pm.g{gpu}.bin").write_bytes(header + records.tobytes())
+    for module in (columns, counter_spool):
+        monkeypatch.setattr(module, "MOST_IN_MEMORY", 0)
+    ended = made.finish(manifest_of(Timeline(START, START + 10 * S))).timeline
+    stored = read_watch(made.folder).timeline
+    assert ended.impossible == stored.impossible == 2 * len(wrong)
+    for one, other in zip(ended.counters, stored.counters, strict=True):
+        assert len(one) == len(other) == ends.size - len(wrong)
+        assert isinstance(one.end_ns, np.ndarray)  # it is not decoded again
+        assert isinstance(other.end_ns, StoredColumn)
+        for field in dataclasses.fields(Counters):
+            found, expected = getattr(one, field.name), getattr(other, field.name)
+            assert np.array_equal(found, np.asarray(expected)), field.name
+    assert not made.spool.exists()
 
 
 def test_long_counters_that_are_right_stay_in_their_file(tmp_path, monkeypatch):

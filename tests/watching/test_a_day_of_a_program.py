@@ -235,6 +235,7 @@ def take_little_at_once() -> None:
     for by_piece in (Counters.pieces, stored_columns.StoredColumn.__init__):
         by_piece.__defaults__ = (PIECE,)
     stored_columns.pieces_of.__defaults__ = (PIECE,)
+    stored_columns.PIECE = PIECE
     timeline_html.MOST_RECORDS = timeline_html.MOST_OPERATIONS = 1 << 13
 
 

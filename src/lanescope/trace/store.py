@@ -55,6 +55,7 @@ from lanescope.trace.run import WATCH, WatchManifest, WatchRun, read_boost, read
 from lanescope.trace.segments import DEFAULT_LAST_NS, is_continuous, read_last, was_killed
 from lanescope.trace.side_tables import HostCopies, Managed, PythonLines
 from lanescope.trace.spool_records import Damage
+from lanescope.trace.stored_columns import all_in_memory
 from lanescope.trace.time_checks import FAR_NS, TimeWindow
 from lanescope.trace.timeline import CALL_TIMES, Ranges, Timeline
 from lanescope.trace.trace_spool import Trace, read_trace_spool
@@ -101,7 +102,7 @@ def make_columns(
 
 
 def _read_back(folder: Path, written: Timeline) -> Timeline:
-    """Return what was written, from the disk.
+    """Return what was written, from the disk; of counters that are in memory, these.
 
     Raises
     ------
@@ -111,7 +112,16 @@ def _read_back(folder: Path, written: Timeline) -> Timeline:
     timeline = read_columns(folder, written.start_ns, written.end_ns)
     if _lengths(timeline) != _lengths(written):
         raise InputError(f"the columns in {folder} lack records that were written")
-    return dataclasses.replace(timeline, impossible=written.impossible, damage=written.damage)
+    counters = [
+        dataclasses.replace(one, own=one.maybe_own) if isinstance(one.end_ns, np.ndarray) else read
+        for one, read in zip(written.counters, timeline.counters, strict=True)
+    ]
+    return dataclasses.replace(
+        timeline,
+        counters=tuple(counters),
+        impossible=written.impossible,
+        damage=written.damage,
+    )
 
 
 def _lengths(timeline: Timeline) -> list[int]:
@@ -217,7 +227,7 @@ def read_spools(
     span = TimeWindow(start_ns, end_ns)
     if end_ns is None:
         span = TimeWindow.without_end(start_ns, folder.glob("*.bin"))
-    counters = span.all_counters(read_all_counters(folder, damage))
+    counters = span.all_counters(all_in_memory(read_all_counters(folder, damage)))
     probes = tuple(span.probe(one) for one in read_all_probes(folder, damage))
     traced = _traced(folder, machine, span, damage)
     operations = traced.operations

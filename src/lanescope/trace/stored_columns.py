@@ -295,11 +295,22 @@ def with_stored(empty: _Series, records: Records, begin: int, end: int) -> _Seri
 def in_memory(stored: _Series) -> _Series:
     """Return a dataclass of columns with all of its columns as arrays."""
     columns = {
-        field.name: np.array(column)
+        field.name: np.asarray(column)
         for field in dataclasses.fields(stored)  # type: ignore[arg-type]
         if isinstance(column := getattr(stored, field.name), StoredColumn)
     }
     return dataclasses.replace(stored, **columns)  # type: ignore[type-var]
+
+
+def all_in_memory(series: Sequence[_Series]) -> list[_Series]:
+    """Return series with all columns as arrays, where readers would hold as much of them decoded.
+
+    Longer ones are returned as they are.
+    """
+    counts = [len(one) for one in series]  # type: ignore[arg-type]
+    if max(counts, default=0) > _KEPT * PIECE or sum(counts) > MOST_AT_ONCE:
+        return list(series)
+    return each_in_a_thread(in_memory, series, sum(counts))
 
 
 def folder_of(path: Path) -> Path:

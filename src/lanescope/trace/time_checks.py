@@ -113,8 +113,10 @@ class TimeWindow:
             return one
         names = ["end_ns", "rx_bytes", "tx_bytes", "known"]
         names += ["own"] if one.own is not None else []
-        folder = one.end_ns.folder if isinstance(one.end_ns, StoredColumn) else None
-        rows = SortedRows({name: getattr(one, name).dtype for name in names}, "end_ns", folder)
+        if not isinstance(one.end_ns, StoredColumn):
+            return self._chosen(one, names)
+        types = {name: getattr(one, name).dtype for name in names}
+        rows = SortedRows(types, "end_ns", one.end_ns.folder)
         before = True
         for part, possible in self._growing(one.end_ns):
             columns = {name: getattr(one, name)[part] for name in names}
@@ -122,6 +124,14 @@ class TimeWindow:
             rows.add({name: column[possible] for name, column in columns.items()})
             before = bool(self._possible_rows(possible)[-1])
         return dataclasses.replace(one, **rows.columns())
+
+    def _chosen(self, one: Counters, names: Sequence[str]) -> Counters:
+        """Return the records that can be of columns in memory."""
+        parts = [possible for _, possible in self._growing(one.end_ns)]
+        possible = self._possible_rows(np.concatenate(parts))
+        columns = {name: getattr(one, name) for name in names}
+        columns["known"] = columns["known"] & np.concatenate(([True], possible[:-1]))
+        return dataclasses.replace(one, **{n: column[possible] for n, column in columns.items()})
 
     def _growing(self, times: IntArray) -> Iterator[tuple[slice, BoolArray]]:
         """Yield parts of some times, and which of each can be and grow: as many as can be.
