@@ -10,6 +10,9 @@
 #include <numeric>
 #include <random>
 
+#include "watch/burst_edges.hpp"
+#include "watch/record_bins.hpp"
+
 namespace {
 
 using lanescope::watch::CounterColumns;
@@ -143,6 +146,46 @@ void check_rates(Random& random) {
           "none is busy");
 }
 
+void check_bins(Random& random) {
+  const auto ends = ascending(random, 0, static_cast<std::size_t>(pick(random, 0, 60)));
+  std::vector<std::int64_t> rx(ends.size()), tx(ends.size(), 3);
+  for (std::int64_t& one : rx) one = pick(random, 0, 999);
+  const auto known = std::make_unique<bool[]>(ends.size());
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    known[i] = pick(random, 0, 5) > 0;
+    if (known[i] && ends[i] > (i > 0 ? ends[i - 1] : 0)) sum += rx[i];
+  }
+  const CounterColumns columns{ends, rx, tx, {known.get(), ends.size()}, {}};
+  const std::int64_t each = pick(random, 1, 9);
+  lanescope::watch::RecordRun run{false, 0};
+  const auto found = lanescope::watch::bin_records(columns, 0, each, run);
+  for (const auto& bin : found) sum -= bin[1];
+  require(sum == 0, "bytes of bins");
+  require(static_cast<std::int64_t>(found.size()) * each >= static_cast<std::int64_t>(ends.size()),
+          "a bin has no more records");
+  require(found.empty() == ends.empty() && (ends.empty() || found.back()[0] == ends.back()),
+          "the last bin ends with the last record");
+}
+
+void check_bursts(Random& random) {
+  const auto ends = ascending(random, 0, static_cast<std::size_t>(pick(random, 0, 80)));
+  std::vector<std::int64_t> rx(ends.size()), tx(ends.size());
+  const std::int64_t start = pick(random, -50, 1500), end = start + pick(random, 1, 500);
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    rx[i] = ends[i] >= start && ends[i] <= end ? pick(random, 800, 999) : pick(random, 0, 9);
+  const auto known = std::make_unique<bool[]>(ends.size());
+  std::fill_n(known.get(), ends.size(), true);
+  const CounterColumns columns{ends, rx, tx, {known.get(), ends.size()}, {}};
+  const bool received = pick(random, 0, 3) > 0;
+  const std::array starts{start}, stops{end};
+  const auto found = lanescope::watch::burst_edges(columns, {starts, stops, {&received, 1}},
+                                                   {pick(random, 0, 100), 5, 0.03});
+  require(found.copies.size() == found.edges.size() && found.copies.size() <= 1,
+          "a burst of a copy");
+  require(received || found.copies.empty(), "no burst where nothing was sent");
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -153,6 +196,8 @@ int main(int count, char** words) {
     check_between(random);
     check_lines(random);
     check_rates(random);
+    check_bins(random);
+    check_bursts(random);
   }
   std::printf("%ld rounds\n", rounds);
 }

@@ -54,6 +54,97 @@ def test_counted_between_times(lasted, gaps, has_own):
     assert np.array_equal(found, expected)
 
 
+@given(steps, st.integers(0, 1))
+def test_what_was_moved_is_taken_off_the_payload(lasted, direction):
+    random = np.random.default_rng(len(lasted))
+    rows = random.normal(0, 1e6, (len(lasted), 3))
+    rows[:, 2] = lasted
+    moved = np.cumsum(random.random(len(lasted) + 1) * 1e6)
+    rest = np.where(rows[:, 2] > 0, rows[:, direction] - np.diff(moved), 0.0)
+    expected = np.cumsum(np.append(0.0, rest))
+    assert np.array_equal(native.sum_rests(rows, direction, moved), expected)
+
+
+def bins_of(start, ends, rx, tx, known, each):
+    """Bins record by record: ends, bytes, peaks and whether known, as `native.bin_records`."""
+    found, before = [], None
+    for begin, end, *moved, is_known in zip([start, *ends[:-1]], ends, rx, tx, known, strict=True):
+        is_known &= end > begin
+        if is_known != before or len(found[-1]) == each:
+            found.append([])
+        before = is_known
+        rates = [int(one / (max(end - begin, 1) * 1e-9)) for one in moved]
+        found[-1].append([end, *moved, *rates, 1] if is_known else [end, 0, 0, 0, 0, 0])
+    return [
+        [one[-1][0], *np.sum(one, axis=0)[1:3], *np.max(one, axis=0)[3:]]
+        for one in map(np.array, found)
+    ]
+
+
+@given(steps, st.integers(1, 7), st.integers(0, 30))
+def test_bins_are_those_of_single_records(lasted, each, cut):
+    random = np.random.default_rng(len(lasted))
+    ends = growing(lasted, 5)
+    rx, tx = random.integers(0, 1 << 32, (2, ends.size))
+    known = random.random(ends.size) < 0.8
+    expected = np.array(bins_of(5, *(one.tolist() for one in (ends, rx, tx, known)), each))
+    whole, *run = native.bin_records(5, ends, rx, tx, known, each, False, 0)
+    assert whole.tolist() == expected.tolist()
+    first = native.bin_records(5, *(one[:cut] for one in (ends, rx, tx, known)), each, False, 0)
+    begin = int(ends[cut - 1]) if 0 < cut <= ends.size else 5 if not cut else int(ends[-1])
+    more = native.bin_records(
+        begin, *(one[cut:] for one in (ends, rx, tx, known)), each, *first[1:]
+    )
+    assert list(more[1:]) == run
+    assert sum(int(one[0][:, 1:3].sum()) for one in (first, more)) == whole[:, 1:3].sum()
+
+
+def burst_of(ends, wire, start_ns, end_ns, guard_ns):
+    """The edges of a copy's burst less those of the copy, by numpy; None of no burst."""
+    first = int(np.searchsorted(ends, start_ns - guard_ns, "right"))
+    last = min(int(np.searchsorted(ends, end_ns + guard_ns)) + 1, ends.size)
+    wire, stop = wire[first:last].astype(float), ends[first:last]
+    if wire.size < 5:
+        return None
+    begin = np.concatenate((ends[max(first - 1, 0) : max(first, 1)], stop[:-1]))
+    lasted = (stop - begin).astype(float)
+    part = np.flatnonzero(wire > 0.03 * wire.max())
+    if part.size < 5 or part[0] == 0 or part[-1] == wire.size - 1:
+        return None
+    full = np.median(wire[part[1:-1]] / lasted[part[1:-1]])
+    edges = part[[0, -1]]
+    filled = np.minimum(wire[edges] / (full * lasted[edges]), 1.0) * lasted[edges]
+    outer = (begin[edges] - start_ns).astype(float)
+    burst = outer[0] + (lasted[edges[0]] - filled[0]), outer[1] + filled[1]
+    return [burst[0], burst[1] - float(end_ns - start_ns)]
+
+
+@given(st.integers(0, 10**6), st.booleans())
+def test_edges_of_bursts_are_those_of_numpy_to_the_last_bit(seed, received):
+    random = np.random.default_rng(seed)
+    ends = growing(random.integers(5, 15, 900).tolist())
+    starts = np.arange(5) * 1500 + random.integers(200, 600, 5)
+    stops = starts + random.integers(20, 200, 5)
+    times = np.stack((starts, stops), axis=1).ravel()
+    moved = np.cumsum(np.stack((np.zeros(5), (stops - starts) * 50), axis=1))
+    wire = np.diff(np.interp(ends, times, moved), prepend=0).astype(np.int64)
+    wire += random.integers(0, 9, wire.size)
+    known = random.random(wire.size) > 0.002
+    columns = (wire, np.zeros_like(wire)) if received else (np.zeros_like(wire), wire)
+    directions = np.full(5, received)
+    copies, edges = native.burst_edges(
+        ends, *columns, known, starts, stops, directions, 60, 5, 0.03
+    )
+    expected = {}
+    for copy, (begin, end) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        first = np.searchsorted(ends, begin - 60, "right")
+        last = np.searchsorted(ends, end + 60) + 1
+        found = burst_of(ends, wire, begin, end, 60) if known[first:last].all() else None
+        expected |= {} if found is None else {copy: found}
+    assert copies.tolist() == list(expected)
+    assert edges.tolist() == list(expected.values())
+
+
 def test_payload_is_what_the_model_says():
     model = ((1.05, 0.0), (0.06, 1.06), (1.0, 92.0), (3e6, 4e6), (10.0, 20.0), (167.0, 68.0))
     ends = np.array([10, 1010, 3010, 3010, 4010])
@@ -129,6 +220,11 @@ def test_nothing_is_cut_in_no_records():
     )
     first, windows, shares = native.split_into_windows(5, nothing, np.empty((0, 3)), 10, 0)
     assert (first.tolist(), windows.tolist(), shares.tolist()) == ([0], [1], [[0, 0, 0]])
+    assert native.sum_rests(np.empty((0, 3)), 1, np.ones(1)).tolist() == [0]
+    bins, *run = native.bin_records(5, nothing, nothing, nothing, none, 3, True, 2)
+    assert (bins.shape, run) == ((0, 6), [True, 2])
+    copies, edges = native.burst_edges(*[nothing] * 3, none, *[nothing] * 2, none, 5, 5, 0.03)
+    assert (copies.size, edges.shape) == (0, (0, 2))
 
 
 def test_columns_of_different_lengths_are_refused():
@@ -144,5 +240,15 @@ def test_columns_of_different_lengths_are_refused():
         native.split_into_windows(0, two, np.zeros((3, 3)), 10, 0)
     with pytest.raises(ValueError, match="1 ns at least"):
         native.split_into_windows(0, two, np.zeros((2, 3)), 0, 0)
+    with refused:
+        native.sum_rests(np.zeros((2, 3)), 0, np.zeros(2))
+    with pytest.raises(ValueError, match="directions 0 and 1"):
+        native.sum_rests(np.zeros((2, 3)), 2, np.zeros(3))
+    with refused:
+        native.bin_records(0, three, three, two, known, 5, False, 0)
+    with pytest.raises(ValueError, match="one record at least"):
+        native.bin_records(0, three, three, three, known, 0, False, 0)
+    with refused:
+        native.burst_edges(three, three, three, known, two, three, known, 5, 5, 0.03)
     with pytest.raises(ValueError, match="no point"):
         native.interpolate(two, two[:0], np.zeros(0))

@@ -36,7 +36,8 @@ std::vector<std::int64_t> run_edges(std::int64_t start_ns, Times end_ns, std::in
   edges.reserve(end_ns.size() + 2);
   for (const std::int64_t end : end_ns) {
     if (end < next_ns) continue;
-    const std::int64_t more = (end - next_ns) / window_ns;
+    const std::int64_t since_ns = end - next_ns;  // mostly less: a division takes its time
+    const std::int64_t more = since_ns < window_ns ? 0 : since_ns / window_ns;
     if (more > 0) edges.push_back(number + 1);  // of windows in which no record ends
     number += 1 + more;
     next_ns += (1 + more) * window_ns;
@@ -121,6 +122,17 @@ void payload_of(const CounterColumns& columns, std::int64_t start_ns, Times fini
     }
     const auto [rx, tx] = net;
     found[i] = {(d * rx - b * tx) / determinant, (a * tx - c * rx) / determinant, known_ns};
+  }
+}
+
+void sum_rests(std::span<const PayloadRow> records, std::size_t direction,
+               std::span<const double> moved, std::span<double> found) {
+  double sum = 0.0;
+  found[0] = sum;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const PayloadRow& record = records[i];
+    if (record[2] > 0) sum += record[direction] - (moved[i + 1] - moved[i]);
+    found[i + 1] = sum;
   }
 }
 

@@ -59,6 +59,12 @@ void count_between(const CounterColumns& columns, Times edges_ns, std::span<doub
 void payload_of(const CounterColumns& columns, std::int64_t start_ns, Times finished,
                 const PayloadModel& model, std::span<PayloadRow> found);
 
+/// What is left of the payload of known records in one direction (0: to the GPU, 1: from it)
+/// without what was moved: sums up to the begin of the first record, 0, and up to the end of each.
+/// As many sums of what was moved are `moved`.
+void sum_rests(std::span<const PayloadRow> records, std::size_t direction,
+               std::span<const double> moved, std::span<double> found);
+
 /// Windows of one length, as runs of equal ones.
 struct WindowRuns {
   std::vector<std::int64_t> first;    ///< The number of the first window of each run.

@@ -717,6 +717,21 @@ def payload_of(end_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order
     A row for each record: payload h2d and d2h, and known ns. Pairs of the model: rx and tx of a byte of payload each way; rx and tx of a sample, of a second that may be the sampler's, of any second, of a copy.
     """
 
+def sum_rests(records: Annotated[NDArray[numpy.float64], dict(shape=(None, 3), order='C', device='cpu', writable=False)], direction: int, moved: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+    """
+    Sums of the payload of known records in one direction without what was moved: 0, then up to the end of each. Sums of what was moved are as many.
+    """
+
+def bin_records(start_ns: int, end_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rx_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], tx_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], known: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], each: int, run_known: bool, run_records: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None, None))], bool, int]:
+    """
+    A row for each bin of so many records: end_ns, bytes received and sent, peaks of both in bytes/s, and known. Then the run of the last record: known or not, and how many.
+    """
+
+def burst_edges(end_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rx_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], tx_bytes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], known: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_start_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], copy_end_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], received: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], guard_ns: int, least_parts: int, part_share: float) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None, None))]]:
+    """
+    Which copies have a burst, and for each a row: its begin and its end less those of the copy, in ns.
+    """
+
 def split_into_windows(start_ns: int, end_ns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], records: Annotated[NDArray[numpy.float64], dict(shape=(None, 3), order='C', device='cpu', writable=False)], window_ns: int, origin_ns: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None, None))]]:
     """
     Runs of equal windows: the number of each one's first, how many it has, and a row of what one of these holds.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lanescope._core import native
 from lanescope.codec.fields import from_attributes
 from lanescope.document.blocks import TimelineBlock
 from lanescope.report.html import FROM_GPU, TO_GPU, items, json_data, page_file, script, text
@@ -391,49 +392,28 @@ class _Bins:
 
     def __init__(self, each: int) -> None:
         self._each = each
-        self._known: bool | None = None  # of the last record, and how long its run is
-        self._run = 0
-        self._goes_on = False
-        self._ends: list[IntArray] = []
-        self._found: list[IntArray] = []  # rows: bytes each way, peaks each way, known
+        self._run = (False, 0)  # whether the last records are known, and how many they are
+        self._found: list[IntArray] = []  # rows as of `native.bin_records`
 
     def add(
         self, start_ns: IntArray, end_ns: IntArray, known: BoolArray, rx: IntArray, tx: IntArray
     ) -> None:
         """Add records that follow those before."""
-        known = known & (end_ns > start_ns)
-        starts = self._starts(known)
-        bytes_ = [rx, tx] if known.all() else [np.where(known, column, 0) for column in (rx, tx)]
-        seconds = np.maximum(end_ns - start_ns, 1) * 1e-9
-        sums = [np.add.reduceat(column, starts) for column in bytes_]
-        peaks = [np.maximum.reduceat(column / seconds, starts) for column in bytes_]
-        found = np.stack([*sums, *(peak.astype(np.int64) for peak in peaks), known[starts]])
-        ends = end_ns[np.append(starts[1:], known.size) - 1]
-        if self._goes_on:
-            last = self._found[-1][:, -1]
-            last[:2] += found[:2, 0]
-            last[2:4] = np.maximum(last[2:4], found[2:4, 0])
-            self._ends[-1][-1] = ends[0]
-            found, ends = found[:, 1:], ends[1:]
-        if ends.size:
+        known_before, before = self._run
+        found, run_known, run = native.bin_records(
+            int(start_ns[0]), end_ns, rx, tx, known, self._each, *self._run
+        )
+        self._run = (run_known, run)
+        if before % self._each and found[0, -1] == known_before:  # the last bin goes on
+            last, more = self._found[-1][-1], found[0]
+            last[0] = more[0]
+            last[1:3] += more[1:3]
+            last[3:5] = np.maximum(last[3:5], more[3:5])
+            found = found[1:]
+        if len(found):
             self._found.append(found)
-            self._ends.append(ends)
 
     def columns(self) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
         """Return the ends of bins, their bytes and their peaks each way, and whether known."""
-        found = np.concatenate(self._found, axis=1)
-        return np.concatenate(self._ends), found[:2], found[2:4], found[4].astype(np.bool_)
-
-    def _starts(self, known: BoolArray) -> IntArray:
-        """Return where bins begin; the first can be the rest of the last one before."""
-        begins = np.concatenate(([0], np.flatnonzero(known[1:] != known[:-1]) + 1))  # of runs
-        ends = np.append(begins[1:], known.size)
-        before = self._run if self._known == known[0] else 0
-        begins[0] = -before
-        self._goes_on = before % self._each != 0
-        self._known, self._run = bool(known[-1]), known.size - int(begins[-1])
-        begins[0] += -(-before // self._each) * self._each
-        counts = np.maximum(-(-(ends - begins) // self._each), 0)
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        starts: IntArray = np.repeat(begins, counts) + within * self._each
-        return starts if starts.size and starts[0] == 0 else np.append(0, starts)
+        found = np.ascontiguousarray(np.concatenate(self._found).T)
+        return found[0], found[1:3], found[3:5], found[5].astype(np.bool_)

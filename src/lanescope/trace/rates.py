@@ -8,11 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
+from lanescope._core import native
 from lanescope.trace.codes import LATEST_NS, DirectionCode, FloatArray, IntArray
 from lanescope.trace.operations import Operations
 from lanescope.trace.rectangles import (
     MovedBetween,
-    between,
     moved,
     rectangle_pieces,
     running,
@@ -297,12 +297,12 @@ class UnexplainedMeter:
         if not self._tells:
             return
         both = [rests.of(end_ns, payload) for rests in self._rests]
-        edges, rests = both[0][0], [rest for _, rest in both]
-        self._sums[0] += _within(edges, rests, self._before)
-        self._sums[1] += _within(edges, rests, self._alone)
+        edges, sums = both[0][0], [of_one for _, of_one in both]
+        self._sums[0] += _within(edges, sums, self._before)
+        self._sums[1] += _within(edges, sums, self._alone)
         while self._until < edges[-1]:
             self._go_on()
-            self._sums[1] += _within(edges, rests, self._alone)
+            self._sums[1] += _within(edges, sums, self._alone)
 
     def _go_on(self) -> None:
         """Go to the next part of the time, in which kernels ran alone at some times."""
@@ -346,23 +346,27 @@ def unexplained_within(
     rests, ends = _Rests(counters, operations, direction), ends_of_copies(operations, counters.gpu)
     found = 0.0
     for records in payload_records(counters, model, None, ends):
-        edges, rest = rests.of(*records)
-        found += float(_within(edges, [rest], spans_ns)[0])
+        edges, sums = rests.of(*records)
+        found += float(_within(edges, [sums], spans_ns)[0])
     return max(found, 0.0)
 
 
-def _within(end_ns: IntArray, columns: Sequence[FloatArray], edges: IntArray) -> FloatArray:
-    """Return what falls between each first edge and the one after it; the first record is none.
+def _within(end_ns: IntArray, sums: Sequence[FloatArray], edges: IntArray) -> FloatArray:
+    """Return what falls between each first edge and the one after it, of some sums.
 
-    A sum for each column.
+    Parameters
+    ----------
+    sums
+        Each of what is spread evenly over records, up to their ends.
     """
     first = int(np.searchsorted(edges, end_ns[0])) // 2 * 2
     last = (int(np.searchsorted(edges, end_ns[-1])) + 1) // 2 * 2
     if last <= first:
-        return np.zeros(len(columns))
+        return np.zeros(len(sums))
     inside = np.clip(edges[first:last], end_ns[0], end_ns[-1])
-    sums: FloatArray = between(end_ns, columns, inside)[:, ::2].sum(axis=1)
-    return sums
+    reached = np.stack([native.interpolate(inside, end_ns, one) for one in sums])
+    found: FloatArray = np.diff(reached)[:, ::2].sum(axis=1)
+    return found
 
 
 class _Rests:
@@ -378,17 +382,13 @@ class _Rests:
         self._direction, self._before = direction, counters.end_ns[:1]
 
     def of(self, end_ns: IntArray, payload: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return the ends of records that follow those before, and what is left of each.
+        """Return the ends of records that follow those before, and what is left up to each.
 
-        The first is the last of those before, so that all but it have a start.
+        The first is the last of those before, where the sums begin with 0.
         """
         edges = np.concatenate((self._before, end_ns))
-        rest = np.zeros(edges.size)
-        known = payload[:, 2] > 0
-        explained = self._moved.take(edges)
-        np.subtract(payload[:, self._direction], explained, out=rest[1:], where=known)
         self._before = end_ns[-1:]
-        return edges, rest
+        return edges, native.sum_rests(payload, self._direction, self._moved.until(edges))
 
 
 def _kernels_alone(

@@ -182,6 +182,10 @@ class MovedBetween:
 
     def take(self, edges: IntArray) -> FloatArray:
         """Return what was moved between each two edges, which grow from call to call."""
+        return np.diff(self.until(edges))
+
+    def until(self, edges: IntArray) -> FloatArray:
+        """Return what was moved up to edges, which grow from call to call."""
         done = 0
         until: FloatArray = np.empty(edges.size)
         while True:
@@ -190,7 +194,7 @@ class MovedBetween:
             done = reached
             if done == edges.size or (more := next(self._pieces, None)) is None:
                 until[done:] = self._sums[-1]
-                return np.diff(until)
+                return until
             times, columns = more
             self._times = np.concatenate((self._times[-1:], times))
             sums = self._sums[-1] + np.cumsum(columns[:, 0])

@@ -123,14 +123,14 @@ class Aligner:
     def __init__(self, counters: Counters, operations: Operations) -> None:
         self._counters, self._read = counters, 0
         self._guard = GUARD_SAMPLES * counters.interval_ns // 2
-        self._copies: Iterator[_OneCopy] = iter(())
+        self._copies: Iterator[Operations] = iter(())
         if counters.link == PCIE and len(counters) > 1:
             own = operations.where(lambda o: o.moves, *KINDS, device=counters.gpu)
-            self._copies = _one_by_one(alone(own, counters.interval_ns))
-        self._next = next(self._copies, None)
+            self._copies = alone(own, counters.interval_ns)
+        self._waiting = Operations.empty()
         self._held, self._held_from = counters.rows(slice(0, 0)), 0
-        self._edges: list[tuple[float, float]] = []
-        self._directions: list[int] = []
+        self._edges: list[FloatArray] = [np.empty((0, 2))]
+        self._directions: list[IntArray] = [np.empty(0, np.int64)]
 
     def add(self, end_ns: IntArray, _: FloatArray) -> None:
         """Take the copies up to the end of records, which follow those before."""
@@ -141,33 +141,48 @@ class Aligner:
         """Return what all copies tell; None with fewer than ten to compare."""
         self._read = len(self._counters)
         self._go_on(None)
-        return _alignment(np.array(self._edges), np.array(self._directions))
+        return _alignment(np.concatenate(self._edges), np.concatenate(self._directions))
 
     def _go_on(self, until_ns: int | None) -> None:
-        while self._next is not None:
-            start_ns, end_ns, direction = self._next
-            if until_ns is not None and end_ns + self._guard >= until_ns:
+        """Compare the copies that end a while before a time; None: all."""
+        while len(self._waiting) or self._next():
+            count = len(self._waiting)
+            if until_ns is not None:
+                count = int(np.searchsorted(self._waiting.end_ns, until_ns - self._guard))
+            self._compare(self._waiting.rows(slice(count)))
+            self._waiting = self._waiting.rows(slice(count, None))
+            if len(self._waiting):
                 return
-            if (edges := self._edges_of(start_ns, end_ns, direction)) is not None:
-                self._edges.append(edges)
-                self._directions.append(direction)
-            self._next = next(self._copies, None)
 
-    def _edges_of(self, start_ns: int, end_ns: int, direction: int) -> tuple[float, float] | None:
-        """Return burst start - copy start, and burst end - copy end, in nanoseconds."""
-        begin_ns, until_ns = start_ns - self._guard, end_ns + self._guard
-        held = self._holding(begin_ns, until_ns)
-        first = int(held.end_ns.searchsorted(begin_ns, "right"))
-        last = min(int(held.end_ns.searchsorted(until_ns)) + 1, len(held))
-        part = slice(first, last)
-        if last - first < LEAST_SAMPLES or not held.known[part].all():
-            return None
-        wire = held.rx_bytes if direction == DirectionCode.H2D else held.tx_bytes
-        ends = held.end_ns[part]
-        starts = np.concatenate((held.end_ns[max(first - 1, 0) : max(first, 1)], ends[:-1]))
-        lasted = (ends - starts).astype(np.float64)
-        burst = _burst(starts - start_ns, lasted, wire[part].astype(np.float64))
-        return None if burst is None else (burst[0], burst[1] - float(end_ns - start_ns))
+    def _next(self) -> bool:
+        """Go to the next copies; whether there are any."""
+        more = next(self._copies, None)
+        self._waiting = Operations.empty() if more is None else more
+        return more is not None
+
+    def _compare(self, copies: Operations) -> None:
+        while len(copies):
+            untils = copies.end_ns + self._guard
+            held = self._holding(int(copies.start_ns[0]) - self._guard, int(untils[0]))
+            count = len(copies)
+            if self._held_from + len(held) < len(self._counters):
+                count = int(np.searchsorted(untils, held.end_ns[-1], "right"))
+            directions = copies.direction[:count].astype(np.int64)
+            found, edges = native.burst_edges(
+                held.end_ns,
+                held.rx_bytes,
+                held.tx_bytes,
+                held.known,
+                copies.start_ns[:count],
+                copies.end_ns[:count],
+                directions == DirectionCode.H2D,
+                self._guard,
+                LEAST_SAMPLES,
+                PART_SHARE,
+            )
+            self._edges.append(edges)
+            self._directions.append(directions[found])
+            copies = copies.rows(slice(count, None))
 
     def _holding(self, begin_ns: int, until_ns: int) -> Counters:
         """Return records in memory among which are all from before a time until after another."""
@@ -180,16 +195,6 @@ class Aligner:
             stop = max(last, min(first + _HELD, self._read))
             self._held = held = self._counters.rows(slice(self._held_from, stop))
         return held
-
-
-#: Start and end of a copy, and its direction.
-_OneCopy = tuple[int, int, int]
-
-
-def _one_by_one(copies: Iterator[Operations]) -> Iterator[_OneCopy]:
-    for some in copies:
-        columns = (some.start_ns, some.end_ns, some.direction)
-        yield from zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _alignment(found: FloatArray, directions: IntArray) -> Alignment | None:
@@ -236,30 +241,6 @@ def _alone(own: Operations, interval_ns: int) -> Iterator[tuple[Operations, IntA
         free = (start - reached[:-1] > guard) & (after - end > guard)
         yield piece, np.flatnonzero(long & direction & free)
         latest = reached[-1:]
-
-
-def _burst(
-    start_ns: IntArray, lasted_ns: FloatArray, wire: FloatArray
-) -> tuple[float, float] | None:
-    """Return start and end of a burst; samples that it fills in part tell where in them it is."""
-    part = np.flatnonzero(wire > PART_SHARE * wire.max())
-    if part.size < LEAST_SAMPLES or wire.max() <= 0:
-        return None
-    first, last = int(part[0]), int(part[-1])
-    if first == 0 or last == wire.size - 1:
-        return None  # other traffic around the copy: no edges
-    inner = part[1:-1]
-    full = _median(wire[inner] / lasted_ns[inner])
-    edges = part[[0, -1]]
-    filled = np.minimum(wire[edges] / (full * lasted_ns[edges]), 1.0) * lasted_ns[edges]
-    begin = float(start_ns[first]) + float(lasted_ns[first] - filled[0])
-    return begin, float(start_ns[last]) + float(filled[1])
-
-
-def _median(values: FloatArray) -> float:
-    """Return the median of values, which it sorts; `numpy.median` takes longer for a few."""
-    values.sort()
-    return float(values[(values.size - 1) // 2] + values[values.size // 2]) / 2
 
 
 def model_of(timeline: Timeline, counters: Counters, link: PcieLink | None = None) -> WireModel:
