@@ -65,8 +65,8 @@ def test_room_that_is_free_again_hides_what_comes_back(ahead: int, gradients: in
     assert memory.peak <= max(ahead, gradients + ahead // 8 + 32 * MIB)
 
 
-def test_less_comes_back_beside_what_needs_much_itself() -> None:
-    """Without it the peak would be at the largest tensors, with all that may come back besides."""
+def test_less_is_prefetched_while_large_tensors_are_in_use() -> None:
+    """Otherwise the peak is where the largest are used, with all that may be prefetched."""
     ahead, gradients = 1280 * MIB, 1200 * MIB
     link, memory = TimedLink(70e9), Memory()
     step(link, Pool(link, 1 << 40, ahead), memory, gradients, results=2)

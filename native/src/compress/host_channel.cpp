@@ -277,9 +277,9 @@ void HostChannel::State::decode_staged(Ticket& ticket, Parcel& parcel, std::byte
   const StoredSlabs stored{slabs, parcel.pieces_, parcel.rebased(), parcel.payloads()};
   for (std::size_t part = 0; part < slabs.size(); ++part) {
     const Slab& slab = slabs[part];
-    const SlabRing::There there = ring->bring(stored, part, copying.get(), in.get());
-    decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block}, there.entries,
-                  there.payloads, there.bytes,
+    const SlabRing::Staged staged = ring->bring(stored, part, copying.get(), in.get());
+    decode_blocks(*parcel.choice_, {parcel.number_, slab.first_block}, staged.entries,
+                  staged.payloads, staged.bytes,
                   parcel.is_update() ? putting.room(0) : target + slab.begin, slab.bytes,
                   report.fault(part), decoding_sms(*parcel.choice_), in.get());
     if (parcel.is_update()) put(ticket, parcel, slab, part, target, base);

@@ -73,8 +73,8 @@ std::optional<std::size_t> SlabRing::place(const StoredSlabs& from, std::size_t 
 }
 
 /// Brings what the slab before does not have of the payloads, to where nothing is read.
-SlabRing::There SlabRing::bring(const StoredSlabs& from, std::size_t part, cudaStream_t copying,
-                                cudaStream_t in) {
+SlabRing::Staged SlabRing::bring(const StoredSlabs& from, std::size_t part, cudaStream_t copying,
+                                 cudaStream_t in) {
   before_ = slot_;
   slot_ = (slot_ + 1) % slots_.size();
   const Piece& piece = from.pieces[part];

@@ -36,7 +36,7 @@ class SlabRing {
   std::size_t most_piece_bytes() const { return bytes_ / 2; }
 
   /// A slab on the GPU: its entries are as from the begin of its payloads on.
-  struct There {
+  struct Staged {
     const Entry* entries;
     const std::byte* payloads;
     std::size_t bytes;
@@ -44,7 +44,7 @@ class SlabRing {
 
   /// Puts on `copying` what brings a slab, and lets `in` wait for it. Slabs of an array are brought
   /// from the first to the last. Throws `Error`.
-  There bring(const StoredSlabs& from, std::size_t part, cudaStream_t copying, cudaStream_t in);
+  Staged bring(const StoredSlabs& from, std::size_t part, cudaStream_t copying, cudaStream_t in);
 
   /// What is on `in` until now has read what `bring` returned. Throws `Error`.
   void release(cudaStream_t in);
