@@ -33,8 +33,9 @@ class CounterStream {
   CounterStream(std::uint64_t interval_ns, bool drops_first);
 
   /// Takes the next sample. One with more bytes than a record holds, 4 GiB, becomes several of
-  /// equal length. One that begins more than half an interval after the end of the
-  /// last leaves a gap; less is the source's clock being corrected, and belongs together.
+  /// equal length. One that begins more than half an interval and 2.5 µs after the end of the last
+  /// leaves a gap; less is the source's clock being corrected, and belongs together. So one sample
+  /// of 2 µs that is lost alone goes unnoticed; sources lose many at a time.
   void add(const CounterSample& sample);
 
   /// Says that sampling was begun anew: the next sample is a first one.
@@ -49,6 +50,7 @@ class CounterStream {
   const CounterCounts& counts() const noexcept { return counts_; }
 
  private:
+  std::uint64_t least_gap_ns() const noexcept;
   void put_unknown(std::uint64_t end_ns);
   void put(const CounterSample& sample);
 
