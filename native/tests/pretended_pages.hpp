@@ -13,10 +13,18 @@
 
 namespace lanescope::compress {
 
+inline constexpr unsigned kThreads = 3;
+
+void launch_copy_part(const PagePart& part, cudaStream_t stream) {
+  check(pretended::called_for(stream), "launch_copy_part");
+  pretended::put(stream, [=] {
+    for (unsigned thread = 0; thread < kThreads; ++thread) copy_part(part, thread, kThreads);
+  });
+}
+
 /// CTAs come in any order; the table is read when the kernel runs.
 void launch_copy_parts(const PagePart* parts, std::size_t count, int ctas, cudaStream_t stream) {
   check(pretended::called_for(stream), "launch_copy_parts");
-  constexpr unsigned kThreads = 3;
   const std::size_t grid = std::min(count, static_cast<std::size_t>(ctas));
   std::vector<std::size_t> order(grid);
   for (std::size_t i = 0; i < grid; ++i) order[i] = i;

@@ -14,7 +14,16 @@ __global__ void __launch_bounds__(kPageThreads)
   copy_parts(parts, count, blockIdx.x, gridDim.x, threadIdx.x, kPageThreads);
 }
 
+__global__ void __launch_bounds__(kPageThreads) copy_part_kernel(PagePart part) {
+  copy_parts(&part, 1, 0, 1, threadIdx.x, kPageThreads);
+}
+
 }  // namespace
+
+void launch_copy_part(const PagePart& part, cudaStream_t stream) {
+  copy_part_kernel<<<1, kPageThreads, 0, stream>>>(part);
+  check(cudaGetLastError(), "copy_part_kernel");
+}
 
 void launch_copy_parts(const PagePart* parts, std::size_t count, int ctas, cudaStream_t stream) {
   if (count == 0) return;

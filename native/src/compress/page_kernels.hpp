@@ -18,4 +18,7 @@ inline constexpr int kPageCtasToPeer = 192;
 /// `Error`.
 void launch_copy_parts(const PagePart* parts, std::size_t count, int ctas, cudaStream_t stream);
 
+/// Copies one part, on one CTA. Returns at once. Throws `Error`.
+void launch_copy_part(const PagePart& part, cudaStream_t stream);
+
 }  // namespace lanescope::compress

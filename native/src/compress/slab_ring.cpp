@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compress/page_kernels.hpp"
 #include "compress/parcel.hpp"
 
 namespace lanescope::compress {
@@ -33,27 +34,7 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cu
 SlabRing::SlabRing(int gpu, const ChannelOptions& options, std::size_t most_slab_bytes)
     : bytes_(ring_bytes_for(gpu, options)), memory_(gpu, bytes_) {
   const std::size_t count = slots_of(options);
-  for (std::size_t i = 0; i < count; ++i) {
-    slots_.emplace_back(gpu);
-    rooms_.emplace_back(gpu, count * most_slab_bytes / kBlockBytes);
-  }
-}
-
-/// Entries are few: a copy for each slab would take the link's time for nothing.
-const Entry* SlabRing::bring_entries(const StoredSlabs& from, std::size_t part,
-                                     cudaStream_t copying) {
-  const std::size_t first = part - part % slots_.size();
-  const std::size_t last = std::min(first + slots_.size(), from.slabs.size()) - 1;
-  const std::size_t begin = from.slabs[first].first_block;
-  if (part == first) {
-    room_ = (room_ + 1) % rooms_.size();
-    let_wait(copying, rooms_[room_].free);
-    const std::size_t end = from.slabs[last].first_block + from.slabs[last].blocks;
-    copy(rooms_[room_].entries(), from.entries + begin, (end - begin) * sizeof(Entry),
-         cudaMemcpyHostToDevice, copying);
-  }
-  ends_room_ = part == last;
-  return rooms_[room_].entries() + (from.slabs[part].first_block - begin);
+  for (std::size_t i = 0; i < count; ++i) slots_.emplace_back(gpu, most_slab_bytes / kBlockBytes);
 }
 
 /// Chooses where a slab's payloads lie: behind those of the slab before, or at the ring's begin.
@@ -80,7 +61,12 @@ SlabRing::Staged SlabRing::bring(const StoredSlabs& from, std::size_t part, cuda
   const Piece& piece = from.pieces[part];
   const std::size_t carried = piece.carried_end - piece.begin;
   Slot& slot = slots_[slot_];
-  const Entry* entries = bring_entries(from, part, copying);
+  const std::span<const Entry> entries(from.entries + from.slabs[part].first_block,
+                                       from.slabs[part].blocks);
+  // By a kernel: for a copy of so few, the copy engine would leave the link idle.
+  launch_copy_part({std::as_bytes(entries).data(), static_cast<std::byte*>(slot.entries.data()),
+                    static_cast<std::uint32_t>(entries.size_bytes()), 0},
+                   in);
   let_wait(copying, slot.free);
   const std::optional<std::size_t> carried_from = place(from, part);
   for (const Slot& other : slots_)
@@ -95,12 +81,11 @@ SlabRing::Staged SlabRing::bring(const StoredSlabs& from, std::size_t part, cuda
     copy(at(slot.begin), at(*carried_from), carried, cudaMemcpyDeviceToDevice, in);
     record(slots_[before_].free, in);
   }
-  return {entries, at(slot.begin), piece.end - piece.begin};
+  return {static_cast<const Entry*>(slot.entries.data()), at(slot.begin), piece.end - piece.begin};
 }
 
 void SlabRing::release(cudaStream_t in) {
   record(slots_[slot_].free, in);
-  if (ends_room_) record(rooms_[room_].free, in);
 }
 
 }  // namespace lanescope::compress

@@ -50,37 +50,28 @@ class SlabRing {
   void release(cudaStream_t in);
 
  private:
-  /// Where a slab's payloads lie.
+  /// Where a slab's payloads lie, and memory for its entries.
   struct Slot {
-    explicit Slot(int gpu) : full(event_on(gpu, Timing::none)), free(event_on(gpu, Timing::none)) {}
+    Slot(int gpu, std::size_t most_entries)
+        : entries(gpu, most_entries * sizeof(Entry)),
+          full(event_on(gpu, Timing::none)),
+          free(event_on(gpu, Timing::none)) {}
     bool overlaps(std::size_t from, std::size_t to) const { return begin < to && from < end; }
 
+    DeviceMemory entries;
     Event full, free;
     std::size_t begin = 0, end = 0;
-  };
-
-  /// Entries of as many slabs as there are slots, which come at once.
-  struct EntryRoom {
-    EntryRoom(int gpu, std::size_t entries)
-        : memory(gpu, entries * sizeof(Entry)), free(event_on(gpu, Timing::none)) {}
-    Entry* entries() const { return static_cast<Entry*>(memory.data()); }
-
-    DeviceMemory memory;
-    Event free;
   };
 
   std::byte* at(std::size_t offset) const {
     return static_cast<std::byte*>(memory_.data()) + offset;
   }
-  const Entry* bring_entries(const StoredSlabs& from, std::size_t part, cudaStream_t copying);
   std::optional<std::size_t> place(const StoredSlabs& from, std::size_t part);
 
   std::size_t bytes_;
   DeviceMemory memory_;
   std::vector<Slot> slots_;
-  std::vector<EntryRoom> rooms_;
-  std::size_t slot_ = 0, before_ = 0, room_ = 0;  // of the slab that was brought last, and before
-  bool ends_room_ = false;                        // whether nothing more of the room is used
+  std::size_t slot_ = 0, before_ = 0;  // of the slab that was brought last, and before
 };
 
 }  // namespace lanescope::compress
