@@ -116,14 +116,9 @@ def test_messages_name_only_options_that_are_there():
         for name, _, about in options_of(study_named(verb) or analysis_named(verb)):
             if not isinstance(about, Argument):
                 options.setdefault(name, set()).add(about.value.option)
-    named = {
-        node.attr
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "argument"
-    } & set(options)
+    texts = (path.read_text() for path in SOURCE.rglob("*.py"))
+    named = {name for text in texts for name in re.findall(r"\bargument\.(\w+)", text)}
+    named &= set(options)
     assert len(named) > 20
     assert {name for name in named if option_of(name) not in options[name]} == set()
     of_predict = {name: about.value.option for name, _, about in options_of(Predict)}
@@ -138,19 +133,22 @@ def _message(node):
 
 
 def test_no_message_that_python_programs_get_is_written_with_an_option():
-    assert _raised_with(r"(?<![\w-])--[a-z]", besides=r"'lanescope [^']*'|'nsys [^']*'") == []
+    besides = r"'lanescope [^']*'|'nsys [^']*'"
+    assert _raised_with(r"(?<![\w-])--[a-z]", holding="--", besides=besides) == []
 
 
 def test_no_message_that_python_programs_get_names_a_command_that_is_a_call():
     commands = "|".join(re.escape(words.split(" {")[0]) for words in CALLS)
-    assert _raised_with(f"'lanescope ({commands})'") == []
+    assert _raised_with(f"'lanescope ({commands})'", holding="'lanescope ") == []
 
 
-def _raised_with(pattern, besides="$"):
+def _raised_with(pattern, *, holding, besides="$"):
+    """Return where a message has what a pattern finds, which `holding` is a part of."""
     return [
         f"{name}:{node.lineno}"
         for path in sorted(SOURCE.rglob("*.py"))
         if not (name := path.relative_to(SOURCE).as_posix()).startswith(COMMANDS_ALONE)
-        for node in ast.walk(ast.parse(path.read_text()))
+        and holding in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Raise) and re.search(pattern, re.sub(besides, "", _message(node)))
     ]

@@ -39,11 +39,11 @@ def modules(source: str) -> Iterator[str]:
 
 
 def _left_out(node: ast.AST) -> list[ast.AST]:
-    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+    if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
         return [*node.body]
     if isinstance(node, ast.Tuple | ast.List):
         pairs = zip(node.elts, node.elts[1:], strict=False)
-        return [ran for flag, ran in pairs if ast.unparse(flag) == "'-m'"]
+        return [ran for flag, ran in pairs if getattr(flag, "value", "") == "-m"]
     return []
 
 
