@@ -110,5 +110,4 @@ void bind_pages(nb::module_& module) {
                      " dict(shape=(None,), writable=False)]) -> bool"),
              "Whether two of some pages have bytes in common.");
   module.attr("PAGE_CTAS") = lanescope::compress::kPageCtas;
-  module.attr("PAGE_CTAS_TO_PEER") = lanescope::compress::kPageCtasToPeer;
 }

@@ -95,8 +95,7 @@ void bind_sampler(nb::module_& module) {
           },
           "seconds"_a, Release(),
           "Waits until it is known that the rate holds, for so long at most.")
-      .def("stop", &PmSampler::stop, Release())
-      .def("chip", &PmSampler::chip, "CUPTI's name of the GPU's chip.");
+      .def("stop", &PmSampler::stop, Release());
   module.def(
       "check_cupti", [](const std::string& path) { CuptiApi{path}; }, "path"_a, Release(),
       "Raises where a libcupti cannot be opened, or cannot sample.");

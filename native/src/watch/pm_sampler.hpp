@@ -40,8 +40,6 @@ class PmSampler {
   /// Ends sampling, fetches what is left, and tells how it went; once.
   CounterReport stop();
 
-  const std::string& chip() const noexcept { return session_.chip(); }
-
  private:
   using Clock = PmSession::Clock;
 

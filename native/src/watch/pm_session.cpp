@@ -43,8 +43,7 @@ void PmSession::choose_metrics() {
   auto chip = LANESCOPE_CUPTI_PARAMETERS(CUpti_Device_GetChipName_Params);
   chip.deviceIndex = static_cast<std::size_t>(settings_.device);
   (*api_)(api_->chip_name, chip);
-  chip_ = chip.pChipName;
-  metrics_.emplace(api_, chip_, availability(), settings_.metrics);
+  metrics_.emplace(api_, chip.pChipName, availability(), settings_.metrics);
 }
 
 void PmSession::require_support() const {

@@ -85,7 +85,6 @@ class PmSession {
 
   FormulaReport formula() const { return formula_->report(); }
 
-  const std::string& chip() const noexcept { return chip_; }
   const PmSettings& settings() const noexcept { return settings_; }
 
  private:
@@ -99,7 +98,6 @@ class PmSession {
 
   std::shared_ptr<const CuptiApi> api_;
   PmSettings settings_;
-  std::string chip_;
   std::optional<PmMetrics> metrics_;                   // outlives object_, which looks at it
   std::shared_ptr<CUpti_PmSampling_Object> object_;    // gives the GPU back
   std::size_t before_samples_ = 0, sample_bytes_ = 0;  // in an image; 0 where that is not known

@@ -639,9 +639,6 @@ class PmSampler:
 
     def stop(self) -> CounterReport: ...
 
-    def chip(self) -> str:
-        """CUPTI's name of the GPU's chip."""
-
 def check_cupti(path: str) -> None:
     """Raises where a libcupti cannot be opened, or cannot sample."""
 
@@ -1206,8 +1203,6 @@ def share_bytes(begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), wri
     """Whether two of some pages have bytes in common."""
 
 PAGE_CTAS: int = 2048
-
-PAGE_CTAS_TO_PEER: int = 192
 
 def slice_table(api: object, tensor: object, numbers: list[int], gpu: int, pointers: object) -> tuple[int, int] | None:
     """
