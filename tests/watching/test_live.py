@@ -180,5 +180,5 @@ def test_nothing_is_an_ordinary_view(tmp_path, two_gpus):
 
 
 def test_bars():
-    assert sparkline(np.array([0.0, 1, 2, np.nan, 4, 9]), 4.0) == "▁▂▄ ██"
-    assert sparkline(np.zeros(2), 0.0) == "▁▁"
+    assert sparkline([0.0, 1, 2, np.nan, 4, 9], 4.0) == "▁▂▄ ██"
+    assert sparkline([0.0, 0.0], 0.0) == "▁▁"

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lanescope.machine import Machine
-    from lanescope.trace.codes import FloatArray
     from lanescope.watching.live import LiveDirection, LiveFrame, LiveWatch
 
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -139,17 +138,12 @@ def live_text(frame: LiveFrame, width: int) -> Text:
     return view
 
 
-def sparkline(values: FloatArray, highest: float) -> str:
+def sparkline(values: Sequence[float], highest: float) -> str:
     """Return a bar for each value, from 0 to `highest`; a blank for one that is not a number.
 
-    >>> import numpy as np
-    >>> sparkline(np.array([0, 1, 2, np.nan, 4]), 4.0)
+    >>> sparkline([0, 1, 2, math.nan, 4], 4.0)
     '▁▂▄ █'
     """
-    return _sparkline(values.tolist(), highest)
-
-
-def _sparkline(values: Sequence[float], highest: float) -> str:
     scale = len(_BARS) / highest if highest > 0 else 0.0
     return "".join(
         " " if math.isnan(v) else _BARS[min(max(math.ceil(v * scale) - 1, 0), len(_BARS) - 1)]
@@ -177,7 +171,7 @@ def _history(one: LiveDirection, room: int) -> str:
 @lru_cache(maxsize=256)  # it changes once a second, and is drawn ten times
 def _bars(values: tuple[float, ...], least: float) -> str:
     highest = max([least, *(v for v in values if not math.isnan(v))])
-    return _sparkline(values, highest)
+    return sparkline(values, highest)
 
 
 def _sources(frame: LiveFrame) -> list[str]:
