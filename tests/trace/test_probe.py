@@ -12,7 +12,6 @@ from lanescope.trace.probe import (
     probe_notes,
     probed_directions,
     undisturbed,
-    used_by_others,
 )
 from tests.trace.probes import CHUNK, COPY_NS, DELAY_NS, probe_of, quiet
 
@@ -115,18 +114,6 @@ def test_what_is_planted_in_jitter_is_found_and_nothing_else(
     assert found.slowdown == pytest.approx(factor * 2, rel=0.15)
 
 
-def test_the_share_of_others_is_told_window_by_window() -> None:
-    copy, delay = quiet(400)
-    copy[200:] *= 4  # of the time, three quarters are waited for
-    probe = probe_of(copy, delay)
-    half = int(probe.one_direction(0).begin_ns[200])
-    found = used_by_others(probe, 0, 0, 4 * half, half)
-    assert found[0] == 0
-    assert found[1] == pytest.approx(0.75)
-    assert found.size == 4
-    assert np.isnan(used_by_others(probe, 0, -half, 0, half)).all()
-
-
 def test_rare_copies_weigh_the_same() -> None:
     copy, delay = quiet(100)
     copy[:50] = 100 * COPY_NS
@@ -141,8 +128,6 @@ def test_shares_are_shares_whatever_was_seen(times: list[tuple[int, int]]) -> No
     for direction in probed_directions((probe,)):
         for share in (direction.used_by_others, direction.probe_busy_share):
             assert share is None or 0 <= share <= 1
-    windows = used_by_others(probe, 0, 0, 10**9, 10**7)
-    assert np.all(np.isnan(windows) | ((windows >= 0) & (windows <= 1)))
 
 
 def test_what_probing_costs_is_told() -> None:
@@ -169,7 +154,6 @@ def test_notes_tell_the_cost_and_what_is_estimated() -> None:
 def test_an_empty_probe_tells_nothing() -> None:
     assert probed_directions((EMPTY,)) == ()
     assert episodes(EMPTY, 0) == ()
-    assert np.isnan(used_by_others(EMPTY, 0, 0, 100, 10)).all()
     assert probe_notes((), counted=True) == ()
 
 

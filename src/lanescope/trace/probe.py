@@ -187,27 +187,6 @@ def episodes(probe: Probe, direction: int) -> tuple[Episode, ...]:
     return tuple(sorted(found, key=lambda episode: episode.start_ns))
 
 
-def used_by_others(
-    probe: Probe, direction: int, start_ns: int, end_ns: int, window_ns: int
-) -> FloatArray:
-    """Return an estimate of the share of the link that others used, window by window.
-
-    Of the time that copies took, what they would not have taken undisturbed; whoever waits is
-    taken to wait for the link. Without a pause a record weighs as much as it took, as records
-    fill the time; with one all weigh the same. A record counts where its long copy begins.
-    Not a number where no copy began.
-    """
-    own = probe.one_direction(direction)
-    count = max(-(-(end_ns - start_ns) // window_ns), 0)
-    place = (own.begin_ns + own.delay_ns - start_ns) // window_ns
-    inside = (place >= 0) & (place < count)
-    shares, weights = shares_and_weights(own)
-    weighed = np.bincount(place[inside], (shares * weights)[inside], minlength=count)
-    weight = np.bincount(place[inside], weights[inside], minlength=count)
-    found: FloatArray = weighed / np.where(weight > 0, weight, np.nan)
-    return found
-
-
 def shares_and_weights(own: Probe) -> tuple[FloatArray, FloatArray]:
     """Return what share of the link each record says others used, and what it weighs.
 
