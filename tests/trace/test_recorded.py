@@ -10,6 +10,7 @@ from lanescope.trace.codes import DirectionCode
 from lanescope.trace.limits import pcie_links
 from lanescope.trace.rectangles import between
 from lanescope.trace.store import read_watch
+from lanescope.trace.wire import payload_records, settle
 from lanescope.trace.wire_fit import model_of
 
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200-x1" / "watch"
@@ -33,17 +34,9 @@ def test_payload_by_counters_is_that_of_the_copies(run):
     for direction, number in ((DirectionCode.H2D, 0), (DirectionCode.D2H, 1)):
         mine = copies.rows(copies.direction == direction)
         begin, end = int(mine.start_ns.min()) - MARGIN_NS, int(mine.end_ns.max()) + MARGIN_NS
-        edges = np.array([begin, end])
-        wire = [
-            float(between(counters.end_ns, [column], edges)[0, 0])
-            for column in (counters.rx_bytes, counters.tx_bytes)
-        ]
-        payload = model.payload(
-            *wire,
-            seconds=(end - begin) * 1e-9,
-            interval_ns=counters.interval_ns,
-            operations=len(mine),
-        )
+        parts = zip(*payload_records(counters, model, None, np.sort(mine.end_ns)), strict=True)
+        times, rows = map(np.concatenate, parts)
+        payload = settle(*between(times, rows[:, :2].T, np.array([begin, end]))[:, 0])
         true = int(mine.bytes.sum())
         assert float(payload[number]) == pytest.approx(true, rel=0.002 if true > LARGE else 0.01)
         assert float(payload[1 - number]) < 0.005 * int(mine.bytes.sum())

@@ -119,18 +119,9 @@ class RateMeter:
         self._total += np.einsum("ij->j", columns)  # five times as fast as sum(axis=0)
         self._end = int(end_ns[-1]) if end_ns.size else self._end
 
-    def add_counters(
-        self, counters: Counters, model: WireModel, operation_ends: IntArray | None = None
-    ) -> None:
-        """Add counters that follow those before.
-
-        Parameters
-        ----------
-        operation_ends
-            When traced copies of this GPU ended, ascending: each costs wire bytes
-            that are no payload.
-        """
-        for end_ns, columns in payload_records(counters, model, self._end, operation_ends):
+    def add_counters(self, counters: Counters, model: WireModel) -> None:
+        """Add counters that follow those before."""
+        for end_ns, columns in payload_records(counters, model, self._end):
             self.add(end_ns, columns)
 
     def rates(self) -> tuple[Rates, Rates]:

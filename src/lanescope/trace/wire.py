@@ -120,33 +120,6 @@ class WireModel:
         determinant = a * d - b * c
         return (d * rx - b * tx) / determinant, (a * tx - c * rx) / determinant
 
-    def payload(
-        self,
-        rx: FloatArray | float,
-        tx: FloatArray | float,
-        *,
-        seconds: FloatArray | float = 0.0,
-        interval_ns: int = 1,
-        operations: FloatArray | float = 0,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return payload bytes (h2d, d2h) of wire bytes; traffic is never invented.
-
-        Parameters
-        ----------
-        rx, tx
-            Wire bytes that the GPU received and sent.
-        seconds, interval_ns
-            How long, and how far apart samples were.
-        operations
-            How many copies there were in that time, as far as known.
-        """
-        observed = self.observed(seconds, np.asarray(seconds) * 1e9 / interval_ns)
-        net = [
-            np.asarray(wire) - own - each * np.asarray(operations)
-            for wire, own, each in zip((rx, tx), observed, self.per_operation, strict=True)
-        ]
-        return settle(*self.solve(*net))
-
 
 def settle(
     h2d: FloatArray, d2h: FloatArray, resolution: float = RESOLUTION
@@ -215,7 +188,7 @@ def payload_records(
     end_before_ns
         Where the record before ended; None when there is none.
     operation_ends
-        As for `RateMeter.add_counters`.
+        When traced copies of this GPU ended, ascending: each costs wire bytes that are no payload.
     """
     ends = np.empty(0, np.int64) if operation_ends is None else operation_ends
     others = model.per_sample, model.per_second, model.others_per_second, model.per_operation
