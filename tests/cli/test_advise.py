@@ -137,7 +137,7 @@ def test_what_if_says_of_how_many_rounds_the_critical_path_is(run_advise):
 def test_tables_of_what_if_fit_80_columns(run_advise, monkeypatch, encoding):
     """Also where a process, a phase and a run are large, and the run loses."""
     shown = WhatIf(read_watch(LOOP), ("kernels=0.01",), None, ())
-    phases, _ = phases_of(shown.run)
+    phases = phases_of(shown.run)
     found = what_if(phases, parse_edits("kernels=0.01"), LINK)
     many = {"pid": 4194304, "gpu": 7, "number": 12, "rounds_in_run": 100_000}
     large = [replace(one, rounds=64, phase=replace(one.phase, **many)) for one in found]

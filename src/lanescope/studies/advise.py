@@ -131,7 +131,7 @@ def _replaying(
     parameters = link_parameters(given) if needed else None
 
     def replaying(run: WatchRun) -> WhatIf:
-        phases, _ = phases_of(run)
+        phases = phases_of(run)
         found = what_if(phases, edits, parameters)
         names = tuple(one.text for one in edits)
         notes = [_UNREAD] if "keep" in names and not run.timeline.host_copies.hashed.any() else []

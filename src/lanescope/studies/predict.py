@@ -451,7 +451,7 @@ def watched_part(run: StrPath) -> tuple[int, float]:
     from lanescope.findings.advice import phases_of
     from lanescope.studies.advise import stored_watch
 
-    phases, _ = phases_of(stored_watch(os.fspath(run)))
+    phases = phases_of(stored_watch(os.fspath(run)))
     phase = max(phases, key=lambda one: one.run_seconds)
     if phase.kernel_seconds is None:
         raise InputError(

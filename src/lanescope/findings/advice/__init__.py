@@ -63,7 +63,7 @@ def advise(
     InputError
         If nothing was traced of which advice could be given.
     """
-    phases, kernels = phases_of(run)
+    phases = phases_of(run)
     predict = predicting(predictor, parameters)
     found = [_of_phase(phase, predict, parameters) for phase in phases]
     found = _with_places(found, run, ceilings)
@@ -80,12 +80,12 @@ def advise(
         parameters.name,
         predictor.name,
         tuple(found),
-        _notes(run, parameters, phases, kernels=kernels),
+        _notes(run, parameters, phases),
     )
 
 
-def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
-    """Return the phases of a watch, and whether its kernels were traced.
+def phases_of(run: WatchRun) -> tuple[Phase, ...]:
+    """Return the phases of a watch.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def phases_of(run: WatchRun) -> tuple[tuple[Phase, ...], bool]:
     if not phases:
         raise InputError(_nothing(run))
     found = languages(run.timeline)
-    return tuple(in_language(p, found.get(p.pid, CUDA)) for p in phases), kernels
+    return tuple(in_language(p, found.get(p.pid, CUDA)) for p in phases)
 
 
 def in_language(phase: Phase, language: str) -> Phase:
@@ -271,9 +271,7 @@ def _moved(phase: Phase, gpu: int, direction: Direction) -> float:
     return phase.rounds_in_run * sum(c.bytes for c in phase.copies if c.direction is direction)
 
 
-def _notes(
-    run: WatchRun, parameters: LinkParameters, phases: tuple[Phase, ...], *, kernels: bool
-) -> tuple[str, ...]:
+def _notes(run: WatchRun, parameters: LinkParameters, phases: tuple[Phase, ...]) -> tuple[str, ...]:
     notes = list(other_machine(run, parameters, phases))
     if len(run.timeline.operations) > 2 * MOST_OPERATIONS:
         notes.append(

@@ -102,13 +102,12 @@ def _phases_of(
     """Return all phases of a process on a GPU, the one with the most time first."""
     groups: list[list[_Found]] = []
     for part in sample.parts:
-        found_lanes = lanes(part, contents.of_rows, work=kernels, knows_reading=knows_reading)
-        for place, lane in enumerate(found_lanes):
+        for lane in lanes(part, contents.of_rows, work=kernels, knows_reading=knows_reading):
             found = rounds(lane)
             for which in like_rounds(lane, found):
                 moved = median_copies(lane, found, which)
                 new = _Found(lane, found, which, sample.pid, sample.gpu, moved)
-                _add(groups, new, apart=len(sample.parts) == 1, place=place)
+                _add(groups, new, apart=len(sample.parts) == 1)
     scale = sample.bytes_in_run / max(sample.bytes_seen, 1)
     most = MOST_ROUNDS * _KINDS_IN_FULL // max(len(groups), _KINDS_IN_FULL)
     most = max(most, _LEAST_TIMED)
@@ -116,7 +115,7 @@ def _phases_of(
     return sorted(phases, key=lambda phase: -phase.run_seconds)
 
 
-def _add(groups: list[list[_Found]], new: _Found, *, apart: bool, place: int) -> None:
+def _add(groups: list[list[_Found]], new: _Found, *, apart: bool) -> None:
     """Put rounds to those of the other end of the watch that are alike, else on their own."""
     if not apart:
         for group in groups:
@@ -141,7 +140,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
         _estimate(np.array([getattr(t, name) for t in times]) * 1e-9)
         for name in ("h2d", "d2h", "work", "hidden", "idle", "host")
     )
-    parts = _parts(one, copies, (h2d, d2h, work), hidden)
+    parts = _parts(one, (h2d, d2h, work), hidden)
     lane, number = _rows_of(one)
     schedule, sends = _schedule(one) if kernels and parts == 1 else (None, Sends(()))
     lasted = np.array([t.end - t.begin for t in times]) * 1e-9
@@ -265,12 +264,7 @@ def _waited(copies: tuple[CopyKind, ...]) -> tuple[Direction, ...]:
     return tuple(direction for direction, (waited, queued) in counts.items() if waited > queued)
 
 
-def _parts(
-    found: _Found,
-    copies: tuple[CopyKind, ...],
-    times: tuple[Estimate, Estimate, Estimate],
-    hidden: Estimate,
-) -> int:
+def _parts(found: _Found, times: tuple[Estimate, Estimate, Estimate], hidden: Estimate) -> int:
     """Return into how many parts that overlap a round is cut now."""
     values = [time.value for time in times]
     could = sum(values) - max(values)

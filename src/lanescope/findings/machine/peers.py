@@ -180,7 +180,7 @@ def slow_pairs(matrix: PathMatrix, explained: frozenset[str], known: Pairs) -> t
     common = set.intersection(*(set(pair) for pair in pairs)) if pairs else set()
     if len(pairs) > 1 and common:
         return (*found, _of_gpu(matrix, common.pop(), left))
-    return (*found, *(_of_pair(matrix, p, [s for s in left if s[0].ends == p]) for p in pairs))
+    return (*found, *(_of_pair(p, [s for s in left if s[0].ends == p]) for p in pairs))
 
 
 def _route(machine: Machine, copy: MeasuredCopy) -> list[Hashable]:
@@ -242,7 +242,7 @@ def _of_gpu(matrix: PathMatrix, gpu: str, slow: _Slow) -> Finding:
     )
 
 
-def _of_pair(matrix: PathMatrix, pair: tuple[str, str], slow: _Slow) -> Finding:
+def _of_pair(pair: tuple[str, str], slow: _Slow) -> Finding:
     worst, usual = _worst(slow)
     return _slow_pair(
         f"Copies between {names(pair)} are up to {percent_below(worst.gbs, usual)} slower than "
