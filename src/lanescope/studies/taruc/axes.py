@@ -190,11 +190,6 @@ def walk_bytes(block_bytes: int, wanted_bytes: int) -> int:
     return blocks * block_bytes
 
 
-def joined(parts: Iterable[str]) -> str:
-    """Return the parts of a machine as one part of a name."""
-    return "+".join(parts)
-
-
 def memory_of(machine: Machine) -> dict[str, int]:
     """Return the memory of each part of a machine, as far as it is known."""
     sizes = [(node.id, node.memory_bytes) for node in machine.nodes]

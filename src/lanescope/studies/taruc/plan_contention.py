@@ -9,7 +9,7 @@ from lanescope.copies.copy import Copy, Engine, Operation
 from lanescope.copies.experiment import Experiment, Purpose, Timing
 from lanescope.copies.terms import Access, Memory, Place
 from lanescope.machine import Gpu, Machine, NumaNode
-from lanescope.studies.taruc.axes import Axes, Planned, cache_bytes, joined
+from lanescope.studies.taruc.axes import Axes, Planned, cache_bytes
 from lanescope.studies.taruc.parameters import WORD_BYTES, ContentionParameters
 
 OPERATIONS = (Operation.COPY, Operation.SCALE, Operation.ADD, Operation.TRIAD)
@@ -59,7 +59,8 @@ def memory_points(nodes: Sequence[NumaNode], section: ContentionParameters) -> I
             taken = [(cpu, node) for node in together for cpu in seats(node, shares[node.index])]
             size = section.memory_bytes or _array_bytes(together, count)
             for operation in OPERATIONS:
-                name = f"memory/{joined(n.id for n in together)}/{operation}/{count}"
+                names = "+".join(node.id for node in together)
+                name = f"memory/{names}/{operation}/{count}"
                 yield _point(name, taken, size, operation)
 
 
@@ -135,7 +136,7 @@ def pcie_points(
                         for down in directions
                         for _ in range(streams)
                     )
-                    names = joined(gpu.id for gpu in together)
+                    names = "+".join(gpu.id for gpu in together)
                     yield Experiment(
                         f"contention/pcie/{names}/{direction}/{where}/{streams}",
                         f"{names}, {direction}, {where} memory, {streams} to each",
