@@ -371,11 +371,17 @@ def _why(code: int | None, said: str, within: float) -> str:
 
 
 def _nothing(code: int | None, why: str, about: CheckContext) -> NodeReport:
+    """Return the report of a process that measured nothing.
+
+    An interpreter that finds no lanescope ends with 1, which says *sick* of a node.
+    """
     if code is None or code < 0:
         return report_of_failure(f"{why}; nothing was measured", about, NodeState.NOT_MEASURED)
     if code == ExitCode.NOT_AS_EXPECTED:
         return report_of_failure(why, about, NodeState.MISSING)
-    return report_of_failure(why, about, code=code or ExitCode.FAULT)
+    return report_of_failure(
+        why, about, code=ExitCode.INPUT if code == ExitCode.INPUT else ExitCode.FAULT
+    )
 
 
 def _last_line(descriptor: int) -> str:

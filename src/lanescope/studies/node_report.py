@@ -161,7 +161,7 @@ class NodeReport:
     host
         The node's name.
     exit_code
-        0 sound, 1 sick, 3 not measured, 4 missing, 5 busy; of a failure the code of its error.
+        0 sound, 1 sick, 3 not measured, 4 missing, 5 busy; of a failure 2 or 70.
     sentence
         What the state means here.
     began

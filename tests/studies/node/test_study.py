@@ -145,6 +145,16 @@ def test_what_it_says_and_its_code_are_passed_on(measured_by, tmp_path, code, st
     assert report.sentence == "the file is broken"
 
 
+@pytest.mark.parametrize("code", [0, 1, 3, 5, 127])
+def test_a_broken_installation_says_nothing_of_the_node(measured_by, tmp_path, code):
+    measured_by(
+        f"import sys; print('No module named lanescope', file=sys.stderr); sys.exit({code})"
+    )
+    report = checked(tmp_path)
+    assert (report.state, report.exit_code) == (NodeState.FAILED, 70)
+    assert report.sentence == "No module named lanescope"
+
+
 def test_a_file_that_cannot_be_read_is_a_failure_and_no_verdict(tmp_path):
     report = checked(tmp_path, within=60, arguments=("--expect=nowhere.toml",))
     assert (report.state, report.exit_code) == (NodeState.FAILED, 2)
