@@ -203,6 +203,15 @@ def test_an_operation_of_another_year_is_left_out(told, tmp_path):
     assert timeline.seconds < 60
 
 
+@pytest.mark.parametrize(
+    ("at", "begins", "ends"), [(-5 * MS, -5 * MS, 100 * MS), (99 * MS, 0, 107 * MS)]
+)
+def test_a_copy_at_an_edge_of_the_capture_lengthens_it_and_no_more(at, begins, ends, tmp_path):
+    copies = [copy(at, 8 * MS, 400_000_000, 1, (1, 2), 10)]
+    timeline = read_nsys(capture(tmp_path / "edge.sqlite", **{MEMCPY: copies})).timeline
+    assert (timeline.start_ns, timeline.end_ns) == (EPOCH + begins, EPOCH + ends)
+
+
 def test_empty_tables_are_a_capture_without_operations(tmp_path):
     activities = {t: [] for t in TABLES if t.startswith("CUPTI")}
     assert len(read_nsys(capture(tmp_path / "empty.sqlite", **activities)).timeline.operations) == 0

@@ -183,11 +183,11 @@ def _around(operations: Operations, epoch_ns: int) -> TimeWindow:
 
 
 def _span(stated: tuple[int, int] | None, epoch_ns: int, operations: Operations) -> tuple[int, int]:
-    """Return the capture's start and end; where it does not tell, those of its operations."""
+    """Return the capture's start and end, which hold all operations."""
     if not len(operations):
         return stated or (epoch_ns, epoch_ns)
     first, last = int(operations.start_ns.min()), int(operations.end_ns.max())
-    return stated if stated and stated[0] <= first and last <= stated[1] else (first, last)
+    return (min(stated[0], first), max(stated[1], last)) if stated else (first, last)
 
 
 def _processes(tables: Tables, operations: Operations, start_ns: int) -> tuple[Process, ...]:
