@@ -17,6 +17,7 @@ from lanescope.copies import Timing
 from lanescope.engine.base import ModelBackend
 from lanescope.engine.sampling import Plan, measure_all
 from lanescope.errors import InputError, NotMeasuredError
+from lanescope.fleet.folder import folders_of
 from lanescope.store import store
 from lanescope.store.folder import (
     SCHEMA_VERSION,
@@ -262,6 +263,13 @@ def test_find_run(stored, monkeypatch, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="not a run folder"):
         find_run(str(tmp_path / "empty"))
+
+
+@pytest.mark.parametrize("find", [find_run, lambda name: folders_of([name])])
+def test_an_empty_name_is_not_the_current_folder(stored, monkeypatch, find):
+    monkeypatch.chdir(stored.folder)  # as of a variable that is not set: show "$RUN"
+    with pytest.raises(InputError, match="the run's name is empty; name a run's folder"):
+        find("")
 
 
 def test_a_folder_without_rights_is_no_folder_of_another_kind(monkeypatch, tmp_path):

@@ -311,7 +311,7 @@ def folders_of(names: Sequence[str]) -> list[Path]:
         return list(stored_below(folder))
     found: list[Path] = []
     for name in names:
-        below = list(stored_below(Path(name))) if Path(name).is_dir() else []
+        below = list(stored_below(Path(name))) if name and Path(name).is_dir() else []
         found += below or [find_run(name)]
     return found
 

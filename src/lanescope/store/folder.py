@@ -190,6 +190,8 @@ def find_run(name: str, made_by: str = "check") -> Path:
     InputError
         If there is none.
     """
+    if not name:
+        raise InputError("the run's name is empty; name a run's folder, or 'latest'")
     runs = default_runs_folder()
     if name == "latest" and not is_there(Path(name) / MANIFEST) and (found := newest_first(runs)):
         return found[0]
