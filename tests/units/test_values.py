@@ -70,6 +70,11 @@ def test_a_time_without_a_unit_is_refused_with_a_hint(text):
     assert read("3e-3s") == read("3 ms") == pytest.approx(0.003)
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("1min", 60.0), ("3us", 3e-6), ("700ms", 0.7)])
+def test_seconds_are_those_that_were_written_to_the_last_digit(text, seconds):
+    assert Seconds("--kernel", 1, 86_400_000_000_000, "up to a day").read(text) == seconds
+
+
 def test_a_file_in_a_folder_that_is_gone_is_refused(tmp_path, monkeypatch):
     folder = tmp_path / "gone"
     folder.mkdir()

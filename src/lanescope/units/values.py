@@ -365,7 +365,7 @@ class Seconds(Duration):
 
     def read(self, text: str) -> float:  # type: ignore[override]  # of another unit
         """Return them."""
-        return Duration.read(self, text) * 1e-9
+        return Duration.read(self, text) / 10**9
 
 
 @dataclass(frozen=True, slots=True)
