@@ -136,3 +136,15 @@ def test_other_machines_and_versions_are_said():
     said = text(before, later)
     assert "A is of node-17 (2 x NVIDIA H200), B of" in said
     assert "by 9.9" in said
+
+
+def test_another_number_of_cores_is_said():
+    before = factory.check_run()
+    machine = before.manifest.machine
+    half = tuple(replace(node, cores=node.cores[: len(node.cores) // 2]) for node in machine.nodes)
+    fewer = replace(before.manifest, machine=replace(machine, nodes=half))
+    counts = [sum(len(node.cores) for node in one) for one in (machine.nodes, half)]
+    assert f"A has {counts[0]} cores, B {counts[1]}." in text(
+        before, replace(before, manifest=fewer)
+    )
+    assert "A has" not in text(before, before)

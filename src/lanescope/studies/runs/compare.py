@@ -214,6 +214,9 @@ def _other_machine(before: Run, after: Run) -> list[str]:
     said = []
     if names[0] != names[1] or gpus[0] != gpus[1]:
         said.append(f"A is of {names[0]} ({_gpus(gpus[0])}), B of {names[1]} ({_gpus(gpus[1])}).")
+    cores = [sum(len(n.cores) for n in run.manifest.machine.nodes) for run in (before, after)]
+    if all(cores) and cores[0] != cores[1]:
+        said.append(f"A has {count_text(cores[0], 'core')}, B {cores[1]}.")
     drivers = [run.manifest.machine.driver for run in (before, after)]
     if drivers[0] != drivers[1]:
         one, other = ("no driver" if name is None else f"driver {name}" for name in drivers)
