@@ -179,9 +179,13 @@ def unchanged_text(effects: Sequence[float], threshold: float, noun: str) -> lis
 
     >>> unchanged_text([0.001, -0.5], 0.02, "path")
     ['1 path as before within 2.0 %', '1 path of which no change is certain']
+    >>> unchanged_text([0.0], 0.0002, "path")
+    ['1 path as before within 0.02 %']
     """
     near = sum(abs(effect) <= threshold for effect in effects)
-    clauses = [f"{count_text(near, noun)} as before within {percent_text(threshold)}"]
+    percent = f"{threshold * 100:.6g}"
+    within = percent_text(threshold) if len(percent.partition(".")[2]) < 2 else f"{percent} %"
+    clauses = [f"{count_text(near, noun)} as before within {within}"]
     if rest := len(effects) - near:
         clauses.append(f"{count_text(rest, noun)} of which no change is certain")
     return clauses if near else clauses[1:]
