@@ -27,7 +27,7 @@ from lanescope.codec.fields import from_attributes
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected
 from lanescope.interruption import Interrupted
 from lanescope.machine import Machine
-from lanescope.store.folder import State, new_or_temporary_folder
+from lanescope.store.folder import MANIFEST, State, is_there, new_or_temporary_folder
 from lanescope.trace.watch_folder import (
     MOST_RESERVED_BYTES,
     WATCH,
@@ -365,8 +365,12 @@ def _not_stored(error: Exception, outcome: ProgramExit | None, folder: Path) -> 
     known = isinstance(error, LanescopeError)
     cause = str(error) if known else f"a fault of lanescope's own ({type(error).__name__})"
     failed = ExitCode.INPUT if known else ExitCode.FAULT
+    if is_there(folder / MANIFEST):
+        kept = f"what was watched is kept: 'lanescope report {folder}' shows it"
+    else:
+        kept = f"{folder} was removed or moved meanwhile, with what was watched"
     return NotStoredError(
-        f"{cause}; what was watched is kept: 'lanescope report {folder}' shows it",
+        f"{cause}; {kept}",
         failed if outcome is None else outcome.exit_code,
     )
 
