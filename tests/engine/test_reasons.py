@@ -28,6 +28,15 @@ def test_reasons(name, words, lost):
     assert "\n" not in str(failure.error)
 
 
+def test_the_number_of_an_error_stands_there_once():
+    failure = reason_for("mmap of 8 bytes", 12, "errno 12", "Cannot allocate memory", "file.cpp:1")
+    assert "[mmap of 8 bytes: errno 12, file.cpp:1]" in failure.error.reason
+    failure = reason_for(
+        "cudaMalloc", 2, "cudaErrorMemoryAllocation", "out of memory", "file.cpp:1"
+    )
+    assert "[cudaMalloc: cudaErrorMemoryAllocation 2, file.cpp:1]" in failure.error.reason
+
+
 def test_pages_on_another_node_are_told_in_the_cores_words():
     words = "7 % of the pages lie on other nodes than h1"
     error = reason_for("move_pages", 0, "pages elsewhere", words, "pages.cpp:1").error

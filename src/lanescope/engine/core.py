@@ -194,7 +194,8 @@ def reason_for(call: str, code: int, name: str, detail: str, where: str) -> Fail
     else:
         who = "driver" if name.startswith("cudaError") else "system"
         reason, remedy = f"The {who} refused: {detail}.", None
-    trace = f"[{call}: {name} {code}, {where}]"
+    numbered = name if name == f"errno {code}" else f"{name} {code}"
+    trace = f"[{call}: {numbered}, {where}]"
     return Failure(NotMeasuredError(f"{reason} {trace}", remedy), name in _DEVICE_LOST)
 
 
