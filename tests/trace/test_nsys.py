@@ -276,6 +276,22 @@ def test_a_gpu_of_an_absurd_number_is_read_as_any_other(tmp_path):
     assert sum(one.traced_bytes or 0 for one in directions) == 128
 
 
+def test_an_export_of_which_a_part_is_in_a_log_is_refused(tmp_path):
+    path = capture(tmp_path / "capture.sqlite")
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute(f"DELETE FROM {MEMCPY}")
+    database.commit()
+    with pytest.raises(
+        InputError, match=r"part of .* is in capture\.sqlite-wal: close the program"
+    ):
+        read_nsys(path)
+    database.close()  # which writes it back
+    assert len(read_nsys(path).timeline.operations) < len(
+        read_nsys(capture(tmp_path / "whole.sqlite")).timeline.operations
+    )
+
+
 def test_an_export_is_left_as_it_was(tmp_path):
     path = capture(tmp_path / "capture.sqlite")
     before = path.read_bytes()

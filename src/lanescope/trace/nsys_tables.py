@@ -72,6 +72,16 @@ def is_database(path: Path) -> bool:
         return False
 
 
+def _require_whole(path: Path) -> None:
+    """Refuse an export that another program has changed: part of it is in a log next to it."""
+    log = Path(f"{path}-wal")
+    if log.exists() and log.stat().st_size:
+        raise InputError(
+            f"part of {path} is in {log.name}: close the program that has it open, or write it "
+            f"back by sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+        )
+
+
 class Tables:
     """An export, opened to read; use with ``with``.
 
@@ -83,6 +93,7 @@ class Tables:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        _require_whole(path)
         try:
             uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
             self._database = sqlite3.connect(uri, uri=True)
