@@ -27,6 +27,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -191,12 +192,19 @@ def measure(
     return taken
 
 
-def moved_by(context: Any, before: int) -> dict[str, float]:
-    """Return what one of lanescope's contexts moved in the last step, by direction."""
-    found = {"out_bytes": 0, "out_wire": 0, "back_bytes": 0, "back_wire": 0}
+def moved_by(context: Any, before: int) -> dict[str, Any]:
+    """Return what one of lanescope's contexts moved in the last step, by direction.
+
+    Of what left as it was, why: ``raw_because`` has bytes by the reason's first words.
+    """
+    found: dict[str, Any] = {"out_bytes": 0, "out_wire": 0, "back_bytes": 0, "back_wire": 0}
+    reasons = found["raw_because"] = dict[str, int]()
     for record in context.log[before:]:
         outcome = record.wait()
         direction = "out" if record.transfer.path.endswith(">host") else "back"
+        if direction == "out" and not outcome.compressed:
+            reason = re.split("[;:]", record.decision.reason)[0]
+            reasons[reason] = reasons.get(reason, 0) + outcome.raw_bytes
         found[f"{direction}_bytes"] += outcome.raw_bytes
         found[f"{direction}_wire"] += outcome.wire_bytes
     return found
@@ -204,7 +212,7 @@ def moved_by(context: Any, before: int) -> dict[str, float]:
 
 def one_step_moves(
     model: torch.nn.Module, batch: torch.Tensor, name: str, context: Any, whole: int
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Return what a step moves; of TRL's nobody counts it."""
     if name == "save_on_cpu":
         return dict.fromkeys(("out_bytes", "out_wire", "back_bytes", "back_wire"), whole)
