@@ -157,6 +157,6 @@ def test_each_process_of_a_job_has_a_folder_of_its_own(lanescope, tmp_path):
         if rank == "1":
             assert done.stderr.endswith(f": --out '{shared}-%q{{PMI_RANK}}'\n")
         if rank == "":
-            assert "there is no variable PMI_RANK; name another in %q{PMI_RANK}" in done.stderr
+            assert "the variable PMI_RANK is empty; name another in %q{PMI_RANK}" in done.stderr
     (found,) = tmp_path.glob("run-2-*-5%")
     assert (found / "manifest.json").exists()

@@ -1,5 +1,6 @@
 """The index: what goes in comes out, once; and what is wrong with a file is one sentence."""
 
+import itertools
 import os
 import sqlite3
 from dataclasses import replace
@@ -173,7 +174,7 @@ def test_an_addition_that_fails_leaves_what_was_there(path):
 def test_what_is_no_regular_file_is_not_opened(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    for place in (fifo, tmp_path):
+    for place, create in itertools.product((fifo, tmp_path), (True, False)):
         with pytest.raises(InputError, match="is no regular file; name another with --index"):
-            History(place, create=True)
+            History(place, create=create)
     assert [one.name for one in tmp_path.iterdir()] == ["fifo"]

@@ -119,7 +119,7 @@ class History:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
         self._of_runs: dict[str, list[GpuRecord]] = {}
-        if not create and not path.is_file():
+        if not create and not path.exists():
             raise InputError(f"there is no history at {path}; 'lanescope history add' begins one")
         with self._explained():
             if path.exists() and not path.is_file():  # SQLite would put a journal next to a device

@@ -483,8 +483,9 @@ class Folder(Value):
             return str(os.getpid())
         if value := os.environ.get(found[1]):
             return value
+        what = "is empty" if found[1] in os.environ else "is not set"
         raise InputError(
-            f"{self.option}: there is no variable {found[1]}; name another in {found[0]}"
+            f"{self.option}: the variable {found[1]} {what}; name another in {found[0]}"
         )
 
 
