@@ -11,6 +11,7 @@
 #include "bindings.hpp"
 #include "compress/range_arena.hpp"
 #include "compress/slabs.hpp"
+#include "compress/ticket.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -87,6 +88,8 @@ void bind_channel_testing(nb::module_& testing) {
         return slabs;
       },
       "bytes"_a, "slab_bytes"_a);
+  testing.def("own_seconds", &lanescope::compress::own_seconds, "lasted"_a, "with_before"_a,
+              "with_next"_a);
   testing.def("payload_pieces", &pieces, "payloads"_a, "used"_a, "slab_blocks"_a,
               "Pieces (begin, carried end, end) of payloads (offset, bytes), and rebased offsets.");
 }

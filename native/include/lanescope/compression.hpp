@@ -158,7 +158,8 @@ struct Decision {
 
 /// What became of a transfer.
 struct Outcome {
-  double seconds;          ///< From its first to its last step on the devices, by their clock.
+  double seconds;          ///< From its first to its last step on the devices, by their clock; of
+                           ///< what it shared with another transfer the half.
   std::size_t bytes;       ///< Of the array.
   std::size_t wire_bytes;  ///< What crossed the link.
   bool compressed;         ///< What shall be compressed may have to travel as it is.

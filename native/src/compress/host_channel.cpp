@@ -357,7 +357,7 @@ HostChannel::Offload HostChannel::State::offload_by(TransferFacts facts,
   const ScopedDevice scope(gpu);
   try {
     // Updates share what their kernels keep.
-    if (out.choose(parcel->choice_ && !parcel->is_update())) ticket->follow(last_out);
+    if (out.choose(parcel->choice_ && !parcel->is_update())) Ticket::follow(ticket, last_out);
     last_out = ticket;
     record(caller_ready, caller);
     work(*ticket, *parcel);

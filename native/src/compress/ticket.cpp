@@ -26,6 +26,12 @@ std::string damage_told(const Fault& fault, std::size_t part, const TransferFact
          " of the array that went " + facts.route + " came in damaged: " + what;
 }
 
+bool has_happened(const Event& event) {
+  const cudaError_t status = cudaEventQuery(event.get());
+  if (status != cudaSuccess) forgive(status);
+  return status == cudaSuccess;
+}
+
 std::string other_base_told(const TransferFacts& facts) {
   return "the base differs: " + facts.base_place + " holds another array than the one that the " +
          "update which went " + facts.route + " was made against, and stays as it was";
@@ -104,17 +110,31 @@ bool Ticket::done() {
   return true;
 }
 
+void Ticket::follow(const std::shared_ptr<Ticket>& next, const std::shared_ptr<Ticket>& before) {
+  next->before_ = before;
+  if (!before) return;
+  const std::lock_guard lock(before->mutex_);
+  before->next_ = next;
+}
+
 double Ticket::seconds_taken() const {
   if (!begun_ || !ended_) return 0;
-  const double seconds = end_.seconds_since(begin_);
-  if (!before_ || !before_->ended_) return seconds;
-  const cudaError_t status = cudaEventQuery(before_->end_.get());
-  if (status != cudaSuccess) {  // it was overtaken
-    forgive(status);
-    return seconds;
-  }
-  const double apart = end_.seconds_since(before_->end_);
-  return apart > 0 ? std::min(seconds, apart) : seconds;
+  return own_seconds(end_.seconds_since(begin_), seconds_with_before(), seconds_with_next());
+}
+
+/// All of it, where the one before has not ended yet.
+double Ticket::seconds_with_before() const {
+  if (!before_ || !before_->ended_) return 0;
+  if (!has_happened(before_->end_)) return end_.seconds_since(begin_);
+  return before_->end_.seconds_since(begin_);
+}
+
+double Ticket::seconds_with_next() const {
+  const std::shared_ptr<Ticket> next = next_.lock();
+  if (!next || !next->begun_ || !has_happened(next->begin_)) return 0;
+  const double shared = end_.seconds_since(next->begin_);
+  const bool is_over = next->ended_ && has_happened(next->end_);
+  return is_over ? std::min(shared, next->end_.seconds_since(next->begin_)) : shared;
 }
 
 void Ticket::finish() {

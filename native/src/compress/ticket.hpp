@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -32,6 +34,13 @@ struct TransferFacts {
   std::size_t reported_parts() const { return parts + (is_update ? 1 : 0); }
 };
 
+/// What a transfer took that others shared a link with for some of its time: half of that, and all
+/// of the rest. So those of several add up to the time in which the link was busy.
+inline double own_seconds(double lasted, double with_before, double with_next) {
+  const double shared = std::clamp(with_before, 0.0, lasted) + std::clamp(with_next, 0.0, lasted);
+  return lasted - std::min(shared, lasted) / 2;
+}
+
 /// A transfer on its way, and what became of it. Channels make it; who holds it may ask from any
 /// thread.
 class Ticket {
@@ -57,8 +66,9 @@ class Ticket {
   /// What to do about that.
   const char* remedy() const noexcept;
 
-  /// From the first to the last step on the devices, by their clock, or from the end of the
-  /// transfer before, if that is later. Once it is done; 0 where there was nothing to do.
+  /// From the first to the last step on the devices, by their clock, less half of what it shared
+  /// with the transfer that it followed and the next one. Once it is done; 0 where there was
+  /// nothing to do.
   double seconds();
 
   /// What crossed the link, entries included. Once it is done.
@@ -68,8 +78,8 @@ class Ticket {
   void begin(cudaStream_t stream);
   void end(cudaStream_t stream);
 
-  /// Of one that may begin before another has ended: what they share of the time is the other's.
-  void follow(std::shared_ptr<Ticket> before) { before_ = std::move(before); }
+  /// `next` may begin before `before` has ended: each takes half of what they share of the time.
+  static void follow(const std::shared_ptr<Ticket>& next, const std::shared_ptr<Ticket>& before);
 
   /// The last thing recorded; after it, it counts as being on its way.
   void settle_behind(cudaStream_t stream);
@@ -98,18 +108,21 @@ class Ticket {
 
   void finish();
   double seconds_taken() const;
+  double seconds_with_before() const;
+  double seconds_with_next() const;
   void call_for_rescue();
 
   std::mutex mutex_;
   TransferFacts facts_;
   Event begin_, end_, settled_;
   std::shared_ptr<Ticket> before_;
+  std::weak_ptr<Ticket> next_;
   std::unique_ptr<Report> report_;
   std::function<void(std::span<const unsigned long long>)> action_;
   std::function<void()> rescue_;
   std::optional<Error> failure_;
   Stage stage_ = Stage::preparing;
-  bool begun_ = false, ended_ = false;
+  std::atomic<bool> begun_{false}, ended_{false};  // also looked at by those before and behind
   double seconds_ = 0;
   std::size_t wire_bytes_ = 0;
   std::string damage_;

@@ -66,6 +66,8 @@ class RangeArena:
 
 def cut_slabs(bytes: int, slab_bytes: int) -> list[tuple[int, int, int, int]]: ...
 
+def own_seconds(lasted: float, with_before: float, with_next: float) -> float: ...
+
 def payload_pieces(payloads: Sequence[tuple[int, int]], used: int, slab_blocks: int) -> tuple[list[tuple[int, int, int]], list[int]]:
     """
     Pieces (begin, carried end, end) of payloads (offset, bytes), and rebased offsets.

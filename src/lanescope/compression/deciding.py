@@ -101,7 +101,8 @@ class TransferOutcome:
     Attributes
     ----------
     seconds
-        From its first to its last step on the devices, by their clock.
+        From its first to its last step on the devices, by their clock; of what it shared with
+        another transfer the half.
     raw_bytes, wire_bytes
         Of the array, and what crossed the link.
     compressed
