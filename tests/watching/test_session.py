@@ -128,7 +128,7 @@ def test_a_full_disk_at_the_end_loses_nothing(tmp_path, monkeypatch, own, code):
     assert run.manifest.exit_code == (1 if own == "false" else 0)
 
 
-def test_a_run_that_the_program_removes_is_not_said_to_be_kept(tmp_path):
+def test_a_run_folder_that_the_program_removed_is_reported_as_removed(tmp_path):
     with pytest.raises(NotStoredError, match=r"run was removed or moved meanwhile") as caught:
         watched(tmp_path, ["sh", "-c", f"rm -rf '{tmp_path}/run'; exit 3"], Pretended)
     assert "is kept" not in str(caught.value)

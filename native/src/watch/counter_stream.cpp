@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kWrap = 4294967296.0;  // 2^32
 constexpr double kMostBytes = kUnknownBytes - 1;
-// Of the clock by which samples are stamped: on H200s every 4 s by -0.1 to +1.9 µs.
+// Of the clock by which samples are stamped: on an H200 every 4 s by -0.1 to +1.9 µs.
 constexpr std::uint64_t kMostCorrectionNs = 2500;
 constexpr double kMostParts = 1024;  // 4 TiB: more is no count
 
