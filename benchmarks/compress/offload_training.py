@@ -4,8 +4,8 @@
 
     python benchmarks/compress/offload_training.py --out FILE.json [--turns 5] [--steps 3]
 
-A stack of 12 blocks like GPT's: 2048 wide, 16 heads, batches of 8 x 1024, bf16. ``none`` offloads
-nothing, ``save_on_cpu`` is PyTorch's with pinned memory, ``raw``, ``auto`` and ``on`` are
+A stack of 12 blocks like GPT's: ``--width`` 2048, heads of 128, batches of 8 x 1024, bf16. ``none``
+offloads nothing, ``save_on_cpu`` is PyTorch's with pinned memory, ``raw``, ``auto`` and ``on`` are
 ``lanescope.torch.offload_activations`` by its compression, ``trl`` is TRL's OffloadActivations,
 where that is installed.
 
@@ -43,7 +43,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from lanescope.torch import offload_activations
 from lanescope.units.sizes import bandwidth_gbs, binary_text, size_text, transfer_seconds
 
-WIDTH, HEADS, BLOCKS, BATCH, LENGTH = 2048, 16, 12, 8, 1024
+WIDTH, HEAD, BLOCKS, BATCH, LENGTH = 2048, 128, 12, 8, 1024
 LEAST_BYTES = 1 << 20
 PROBE_BYTES = 256 << 20
 OWN = ("raw", "auto", "on")
@@ -52,20 +52,20 @@ OWN = ("raw", "auto", "on")
 class Block(torch.nn.Module):
     """Attention and a feed-forward net, each with its norm and around it a residual."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDTH) -> None:
         super().__init__()
-        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(WIDTH) for _ in range(2))
-        self.qkv = torch.nn.Linear(WIDTH, 3 * WIDTH)
-        self.out = torch.nn.Linear(WIDTH, WIDTH)
-        self.wide = torch.nn.Linear(WIDTH, 4 * WIDTH)
-        self.narrow = torch.nn.Linear(4 * WIDTH, WIDTH)
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(width) for _ in range(2))
+        self.qkv = torch.nn.Linear(width, 3 * width)
+        self.out = torch.nn.Linear(width, width)
+        self.wide = torch.nn.Linear(width, 4 * width)
+        self.narrow = torch.nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, _ = x.shape
-        shape = (batch, length, 3, HEADS, WIDTH // HEADS)
+        batch, length, width = x.shape
+        shape = (batch, length, 3, width // HEAD, HEAD)
         q, k, v = self.qkv(self.norms[0](x)).view(shape).permute(2, 0, 3, 1, 4)
         mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, WIDTH))
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         hidden = torch.nn.functional.gelu(self.wide(self.norms[1](x)))
         return x + self.narrow(hidden)
 
@@ -172,14 +172,16 @@ def link_rates() -> dict[str, float]:
 
 def measure(
     model: torch.nn.Module, batch: torch.Tensor, context: Any, steps: int
-) -> list[tuple[float, float]]:
-    """Return the seconds of steps, one after the other, and of their forward passes.
+) -> tuple[list[tuple[float, float]], list[dict[str, Any]]]:
+    """Return the seconds of steps, one after the other, and of their forward passes; and the moves.
 
-    The host's clock times a step, the GPU's what of it is the forward pass.
+    The host's clock times a step, the GPU's what of it is the forward pass. What moved is counted
+    for lanescope's contexts.
     """
-    taken = []
+    taken, moved = [], []
     for count in range(steps + 1):
         begin, middle = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        before = transfers_of(context)
         torch.cuda.synchronize()
         begun = time.perf_counter()
         begin.record()
@@ -189,17 +191,24 @@ def measure(
         torch.cuda.synchronize()
         if count > 0:  # the first one finds its memory
             taken.append((time.perf_counter() - begun, begin.elapsed_time(middle) / 1e3))
-    return taken
+            moved.append(moved_by(context, transfers_of(context) - before))
+    return taken, moved
 
 
-def moved_by(context: Any, before: int) -> dict[str, Any]:
-    """Return what one of lanescope's contexts moved in the last step, by direction.
+def transfers_of(context: Any) -> int:
+    """Return how many transfers one of lanescope's contexts has begun; 0 of others."""
+    moved = getattr(context, "moved", None)
+    return 0 if moved is None else moved.tensors + moved.brought
+
+
+def moved_by(context: Any, transfers: int) -> dict[str, Any]:
+    """Return what the last transfers of one of lanescope's contexts moved, by direction.
 
     Of what left as it was, why: ``raw_because`` has bytes by the reason's first words.
     """
     found: dict[str, Any] = {"out_bytes": 0, "out_wire": 0, "back_bytes": 0, "back_wire": 0}
     reasons = found["raw_because"] = dict[str, int]()
-    for record in context.log[before:]:
+    for record in context.log[-transfers:] if transfers else ():
         outcome = record.wait()
         direction = "out" if record.transfer.path.endswith(">host") else "back"
         if direction == "out" and not outcome.compressed:
@@ -210,19 +219,19 @@ def moved_by(context: Any, before: int) -> dict[str, Any]:
     return found
 
 
-def one_step_moves(
-    model: torch.nn.Module, batch: torch.Tensor, name: str, context: Any, whole: int
-) -> dict[str, Any]:
+def mean_moves(name: str, steps: list[dict[str, Any]], whole: int) -> dict[str, Any]:
     """Return what a step moves; of TRL's nobody counts it."""
-    if name == "save_on_cpu":
-        return dict.fromkeys(("out_bytes", "out_wire", "back_bytes", "back_wire"), whole)
     if name not in OWN:
-        return dict.fromkeys(("out_bytes", "out_wire", "back_bytes", "back_wire"), 0)
-    before = context.moved.tensors, context.moved.brought
-    forward(model, batch, context).backward()
-    torch.cuda.synchronize()
-    transfers = context.moved.tensors - before[0] + context.moved.brought - before[1]
-    return moved_by(context, -transfers)
+        moved = whole if name == "save_on_cpu" else 0
+        return dict.fromkeys(("out_bytes", "out_wire", "back_bytes", "back_wire"), moved)
+    found = {key: round(statistics.mean(one[key] for one in steps)) for key in steps[0]
+             if key != "raw_because"}  # fmt: skip
+    reasons = {reason for one in steps for reason in one["raw_because"]}
+    found["raw_because"] = {
+        reason: round(statistics.mean(one["raw_because"].get(reason, 0) for one in steps))
+        for reason in sorted(reasons)
+    }
+    return found
 
 
 def line(name: str, one: dict[str, Any], found: dict[str, Any]) -> str:
@@ -268,14 +277,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--width", type=int, default=WIDTH)
     parser.add_argument("--ahead", default="1280MiB", help="of offload_activations")
     parser.add_argument("--only", nargs="+", help="methods besides none")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     begun = time.perf_counter()
     torch.manual_seed(1)
-    model = torch.nn.Sequential(*(Block() for _ in range(BLOCKS))).to("cuda", torch.bfloat16)
-    batch = torch.randn(BATCH, LENGTH, WIDTH, device="cuda", dtype=torch.bfloat16)
+    model = torch.nn.Sequential(*(Block(options.width) for _ in range(BLOCKS))).to(
+        "cuda", torch.bfloat16
+    )
+    batch = torch.randn(BATCH, LENGTH, options.width, device="cuda", dtype=torch.bfloat16)
     only = None if options.only is None else ["none", *options.only]
     found: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(0),
@@ -293,19 +305,19 @@ def main() -> None:
         whole = saved_bytes(model, batch)
         print(f"{size_text(whole)} are saved; {time.perf_counter() - begun:.0f} s until now")
         found["methods"] = {
-            name: {
-                "turns": [],
-                "moved": one_step_moves(model, batch, name, context, whole),
-                "outside_bytes": outside,
-            }
-            for name, (context, _, outside) in compared.items()
+            name: {"turns": [], "outside_bytes": outside}
+            for name, (_, _, outside) in compared.items()
         }
+        moves: dict[str, list[dict[str, Any]]] = {name: [] for name in methods}
         for turn in range(options.turns):
             for name in list(methods)[:: 1 if turn % 2 == 0 else -1]:
                 model.zero_grad(set_to_none=True)
                 torch.cuda.reset_peak_memory_stats()
                 one = found["methods"][name]
-                one["turns"].append(measure(model, batch, methods[name], options.steps))
+                taken, moved = measure(model, batch, methods[name], options.steps)
+                one["turns"].append(taken)
+                moves[name] += moved
+                one["moved"] = mean_moves(name, moves[name], whole)
                 one["peak_bytes"] = torch.cuda.max_memory_allocated()
             lines = [line(name, one, found) for name, one in found["methods"].items()]
             print(f"turn {turn + 1}, {time.perf_counter() - begun:.0f} s", *lines, sep="\n")
