@@ -356,8 +356,9 @@ Decision Rule::State::weigh(const Case& one, const std::vector<Option>& options,
     const double gain = one.raw_seconds - best.seconds;
     const double since = pool.spent_seconds - pool.spent_at_raw;
     const bool doubted = pool.doubts > 0 && gain <= kDoubtShare * pool.spent_seconds;
-    const bool due = pool.decisions - pool.last_raw >= kEvery && gain <= kShare * since;
+    const bool due = pool.decisions - pool.last_raw >= pool.raw_patience && gain <= kShare * since;
     if (doubted || due) {
+      if (!doubted) pool.raw_patience = std::min(2 * pool.raw_patience, kSeldom);
       pool.last_raw = pool.decisions;
       pool.spent_at_raw = pool.spent_seconds;
       if (doubted) --pool.doubts;

@@ -104,6 +104,7 @@ void PoolEvidence::doubt() {
   if (last_doubt != 0 && decisions - last_doubt < kDoubtEvery) return;
   last_doubt = decisions;
   doubts = kDoubtTransfers;
+  raw_patience = kEvery;
 }
 
 }  // namespace lanescope::compression

@@ -74,6 +74,7 @@ struct TagEvidence : Evidence {
 /// All of one type on one path.
 struct PoolEvidence : Evidence {
   int decisions = 0, last_trial = 0, last_raw = 0, last_doubt = 0, trial_patience = 0;
+  int raw_patience = kEvery;  // decisions until the link is timed again; doubled where it is well
   std::optional<Codec> pending;  // of a trial whose outcome is awaited
   LookTimes look_times{};
   std::optional<int> looking;  // since which decision blocks are looked at
