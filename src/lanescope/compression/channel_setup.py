@@ -98,7 +98,8 @@ def with_codec(
         Finds a codec and its dimensionality, where the decider leaves that open.
     """
     if not decision.compress or transfer.bytes == 0:
-        return with_parts(decision, False, Codec.RAW)
+        as_it_is = not decision.compress and decision.codec is Codec.RAW
+        return decision if as_it_is else with_parts(decision, False, Codec.RAW)
     dimensionality = decision.dimensionality
     if codec is None:
         codec = codec_of_transfers(decision.codec)

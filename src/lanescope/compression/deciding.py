@@ -176,8 +176,9 @@ class Always:
 
 _ALWAYS = {
     compress: Decision(
-        compress, "auto", 1, None, None, f"compression is {'on' if compress else 'off'}"
-    )
+        compress, "auto" if compress else Codec.RAW, 1, None, None,
+        f"compression is {'on' if compress else 'off'}",
+    )  # fmt: skip
     for compress in (False, True)
 }
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Protocol, Self
 
 from lanescope._core import native
 from lanescope.calls import checked
-from lanescope.compression.deciding import Decider, Decision, Transfer, TransferOutcome
+from lanescope.compression.deciding import Always, Decider, Decision, Transfer, TransferOutcome
 from lanescope.errors import InputError, LanescopeError
 from lanescope.kinds import StrPath
 
@@ -186,6 +186,7 @@ class Log:
     def __init__(self, decider: Decider, length: int) -> None:
         self.records: deque[Record] = deque(maxlen=length)
         self._decider = decider
+        self._learns = not isinstance(decider, Always)
         self._under_way: deque[tuple[Record, bool]] = deque()
         self._lock = Lock()
 
@@ -193,7 +194,7 @@ class Log:
         """Take in a transfer that is on its way; `learns`: whether its decider wants to know."""
         with self._lock:
             self.records.append(record)
-            self._under_way.append((record, learns))
+            self._under_way.append((record, learns and self._learns))
 
     def settle(self) -> None:
         """Tell who decides what became of the transfers that have ended.
@@ -206,11 +207,11 @@ class Log:
         damages = []
         with self._lock:
             # They end in order, or nearly so: what waits behind another costs nothing.
-            while self._under_way and (outcome := self._under_way[0][0].outcome) is not None:
+            while self._under_way and self._under_way[0][0].done:
                 record, learns = self._under_way.popleft()
                 if record.damaged:
                     damages.append(record.untold_damage())
-                elif learns:
+                elif learns and (outcome := record.outcome) is not None:
                     self._decider.learn(record.transfer, record.decision, outcome)
         damages = [one for one in damages if one]
         if damages:

@@ -9,6 +9,7 @@ it are brought back ahead of their use.
 from __future__ import annotations
 
 import weakref
+from bisect import bisect_left, insort
 from collections import deque
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -370,6 +371,7 @@ class Pool:
         self._is_saving = True
         self._there: dict[int, weakref.ref[Saved]] = {}  # by number
         self._by_key: dict[Any, weakref.ref[Saved]] = {}  # that have been on the GPU ever since
+        self._away: list[int] = []  # numbers of those on the host alone, in order
         self._waiting: deque[weakref.ref[Saved]] = deque()
         self._leaving: deque[weakref.ref[Saved]] = deque()
         self._host_bytes = 0  # of those that were sent
@@ -453,7 +455,7 @@ class Pool:
                 return
             self._drop(saved)
             self._no_longer_by_key(saved)
-            self.bytes[saved.where] -= saved.bytes
+            self._leaves(saved)
             if saved.sent is not None:
                 self._host_bytes -= saved.bytes
 
@@ -472,9 +474,16 @@ class Pool:
                     self._may_reserve = False  # every further try would take long
 
     def _becomes(self, saved: Saved, where: Where) -> None:
-        self.bytes[saved.where] -= saved.bytes
+        self._leaves(saved)
         self.bytes[where] += saved.bytes
         saved.where = where
+        if where is Where.AWAY:
+            insort(self._away, saved.number)
+
+    def _leaves(self, saved: Saved) -> None:
+        self.bytes[saved.where] -= saved.bytes
+        if saved.where is Where.AWAY:
+            del self._away[bisect_left(self._away, saved.number)]
 
     def _send_the_oldest(self) -> None:
         """Send until no more are waiting than may, as far as the host has room."""
@@ -532,12 +541,13 @@ class Pool:
         held = self.bytes[Where.WAITING] + self.bytes[Where.LEAVING]
         left = (number - self._first) / (self._number - self._first + 1)
         most = self._windows.early_with(held, self.bytes[Where.BACK], left)
-        for before in range(number - 1, max(number - 1 - MOST_LOOKED_AT, 0), -1):
+        first, end = (bisect_left(self._away, one) for one in (number - MOST_LOOKED_AT, number))
+        for before in self._away[first:end][::-1]:
             early = self.bytes[Where.EARLY]
             if early > 0 and early >= most:
                 return
             saved = self._there.get(before, _nobody)()
-            if saved is None or saved.where is not Where.AWAY or saved.users <= 0:
+            if saved is None or saved.users <= 0:
                 continue
             if early > 0 and early + saved.bytes > most:
                 return

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
 
 from lanescope._core import native
+from lanescope.compression.array_values import current_stream
 from lanescope.compression.channel import Channel
 from lanescope.compression.transfers import Parcel, Record
 from lanescope.errors import LanescopeError
@@ -74,7 +76,10 @@ def region_of(tensor: Any, is_known: Callable[[Any], bool] = lambda _: False) ->
     is_known
         Whether memory, by its `lanescope.torch.activations.key_of`, is saved already.
     """
-    shape, stride = tuple(tensor.shape), tuple(tensor.stride())
+    shape, stride = tensor.shape, tensor.stride()
+    if tensor.is_contiguous():
+        values = tensor.detach()
+        return Region(values, values, TensorLayout(shape, stride, 0))
     order = memory_order(tensor)
     if order is not None:
         values = tensor.detach().permute(order)
@@ -114,6 +119,12 @@ class End:
     stream: Any
 
 
+@lru_cache(1024)
+def _tag(shape: tuple[int, ...], dtype: Any) -> str:
+    """Return a name for tensors that are mostly alike in content: those alike in size and type."""
+    return f"saved {tuple(shape)} {dtype}"
+
+
 class HostLink:
     """A channel between a GPU and the host, next to whose transfers the current stream goes on."""
 
@@ -140,9 +151,7 @@ class HostLink:
     def send(self, tensor: Any) -> tuple[Parcel, End]:
         """Begin to send a tensor in C order to the host; raises NoRoomError."""
         try:
-            # what is alike in size and type is mostly alike in content
-            tag = f"saved {tuple(tensor.shape)} {tensor.dtype}"
-            parcel, record = self.channel.begin_offload(tensor, tag)
+            parcel, record = self.channel.begin_offload(tensor, _tag(tensor.shape, tensor.dtype))
         except LanescopeError as error:
             cause = error.__cause__
             if isinstance(cause, native.NativeError) and cause.args[1] == _NO_MEMORY:
@@ -170,8 +179,11 @@ class HostLink:
 
     def wait(self, end: End, used: Any = None) -> None:
         """Let the stream of the tensor's memory wait, and the current one, which may use it."""
-        current = torch.cuda.current_stream(self._gpu)
-        for stream in {end.stream, current}:
-            self.channel.join(end.record, stream.cuda_stream)
+        own = end.stream.cuda_stream
+        self.channel.join(end.record, own)
+        current = current_stream("torch", self._gpu)
+        if current == own:  # of whose memory it is
+            return
+        self.channel.join(end.record, current)
         if used is not None:
-            used.record_stream(current)
+            used.record_stream(torch.cuda.current_stream(self._gpu))
