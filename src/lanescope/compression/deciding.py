@@ -176,9 +176,13 @@ class Always:
 
 _ALWAYS = {
     compress: Decision(
-        compress, "auto" if compress else Codec.RAW, 1, None, None,
+        compress,
+        "auto" if compress else Codec.RAW,
+        1,
+        None,
+        None,
         f"compression is {'on' if compress else 'off'}",
-    )  # fmt: skip
+    )
     for compress in (False, True)
 }
 
