@@ -512,3 +512,33 @@ def test_a_made_up_index_is_refused_or_means_the_same_file(tmp_path, seed):
             assert (tmp_path / "made up").read_bytes() == path.read_bytes()
     assert sentences
     assert not [one for one in sentences if "\n" in one]
+
+
+def test_no_file_is_written_onto_itself(tmp_path):
+    path = npy(tmp_path, np.arange(9.0))
+    target = tmp_path / "values.lsc"
+    compress_file(path, target)
+    raw, stored = path.read_bytes(), target.read_bytes()
+    soft, hard = tmp_path / "soft", tmp_path / "hard"
+    soft.symlink_to(path)
+    hard.hardlink_to(path)
+    for place in (path, soft, hard):
+        with pytest.raises(InputError, match="would be written onto itself; name another place"):
+            compress_file(path, place)
+    with CompressedFile(target) as opened:
+        for act in (opened.restore, lambda place: opened.extract("wte", place)):
+            with pytest.raises(InputError, match="would be written onto itself"):
+                act(target)
+    assert (path.read_bytes(), target.read_bytes()) == (raw, stored)
+
+
+def test_too_many_threads_are_no_damage(tmp_path):
+    path = npy(tmp_path, np.arange(9.0))
+    target = there_and_back(path)
+    words = "^5000 threads are not 0 to 1024; give fewer$"
+    with pytest.raises(InputError, match=words):
+        compress_file(path, tmp_path / "other.lsc", threads=5000)
+    with CompressedFile(target) as opened:
+        for act in (opened.read, lambda threads: opened.restore(path, threads=threads)):
+            with pytest.raises(InputError, match=words):
+                act(threads=5000)

@@ -281,7 +281,7 @@ def _new(shape: tuple[int, ...], dtype: str, framework: str) -> Any:
 def require_threads(threads: int) -> None:
     """Refuse more threads than anybody has. Raises `InputError`."""
     if threads > _MOST_THREADS:
-        raise InputError(f"{threads} threads are not 0 to {_MOST_THREADS}")
+        raise InputError(f"{threads} threads are not 0 to {_MOST_THREADS}; give fewer")
 
 
 def _codec_named(name: str) -> Codec:

@@ -29,7 +29,7 @@ from lanescope.compression.array_files import (
 )
 from lanescope.compression.array_values import numpy_type, stored_type
 from lanescope.compression.arrays import npy_header
-from lanescope.compression.codec import AUTO, compress, decompress, most_bytes
+from lanescope.compression.codec import AUTO, compress, decompress, most_bytes, require_threads
 from lanescope.compression.container import (
     FRONT,
     PART_BYTES,
@@ -89,10 +89,12 @@ def compress_file(
     ------
     InputError
         If `source` or `base` cannot be read, or is damaged, or changes meanwhile, or `target`
-        cannot be written or is `base`, or no array is in `base`, too.
+        cannot be written or is `source` or `base`, or no array is in `base`, too.
     """
     require_host_codec(codec)
-    if base is not None and os.path.realpath(base) == os.path.realpath(target):
+    require_threads(threads)
+    _require_other(target, source)
+    if base is not None and _is_same(base, target):
         raise InputError(
             f"{target} is the base, and what would replace it cannot be read without that; name "
             "another place"
@@ -165,6 +167,26 @@ def require_host_codec(codec: str) -> None:
     """
     if codec != AUTO and codec not in host_codecs():
         raise InputError(f"{shown(codec)} is no codec of the host; give one of {names_of_codecs()}")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two paths are of one file, by links, too."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # one is not there
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _require_other(target: Path, source: Path) -> None:
+    """Refuse to write onto the file that is read, which would be lost.
+
+    Raises
+    ------
+    InputError
+        If they are one file.
+    """
+    if _is_same(target, source):
+        raise InputError(f"{target} would be written onto itself; name another place")
 
 
 def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -348,9 +370,10 @@ class CompressedFile:
         Raises
         ------
         InputError
-            If this one is damaged, or `target` cannot be written.
+            If this one is damaged, or `target` cannot be written or is this one.
         """
 
+        _require_other(target, self.path)
         for one in self.index.segments:
             self._require_base(one)
         total = self.index.bytes  # a sum over all segments: once, and not for each
@@ -372,8 +395,10 @@ class CompressedFile:
         Raises
         ------
         InputError
-            If there is none of that name, or what is there is damaged, or cannot be written.
+            If there is none of that name, or what is there is damaged, or `target` cannot be
+            written or is this one.
         """
+        _require_other(target, self.path)
         number = self._number(name)
         if self.index.kind != SAFETENSORS:
             raise InputError(f"{self.path} holds no tensors with names; restore all of it")
@@ -451,6 +476,7 @@ class CompressedFile:
         `whole` is memory for all of them, one after the other, in place of that.
         """
         one = self.index.segments[number]
+        require_threads(threads)
         self._require_base(one)
         if self._file.closed:
             raise InputError(f"{self.path} is closed; read it before, or open it again")
