@@ -270,8 +270,15 @@ def test_auto_of_nothing_is_raw():
 def test_a_codec_says_what_it_does_not_take():
     bytes_ = np.arange(3, dtype=np.uint8)
     for codec, values in (("gfc", np.arange(8)), ("exponent", np.arange(8.0)), ("delta", bytes_)):
-        with pytest.raises(InputError, match="does not take values of this type"):
+        words = f"^codec {codec} does not take values of type {values.dtype}, but of "
+        with pytest.raises(InputError, match=words):
             lanescope.compress(values, codec)
+    with pytest.raises(InputError, match="type bool, but of float32, float64; give auto"):
+        lanescope.compress(bytes_ > 1, "gfc")
+    with pytest.raises(InputError, match="type bfloat16, but of float32, float64; give auto"):
+        lanescope.compress(bytes_.astype(np.uint16), "gfc", dtype="bfloat16")
+    with pytest.raises(InputError, match="delta does not take values of type uint8, but of"):
+        lanescope.compress(bytes(bytes_), "delta")
 
 
 def test_a_type_of_another_size_is_refused():

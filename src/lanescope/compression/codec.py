@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,6 +118,8 @@ def compress(
     values, dtype, meaning = known
     kind = None if dtype is None else _dtype_named(dtype)
     coded = None if chosen is None else native.Codec[chosen]
+    if chosen is not None:
+        _require_taken(chosen, known, kind)
     if on_gpu(values):
         with input_errors(), _type_errors(lambda: NO_GPU_ARRAY):
             nvcomp = None if chosen is None else nvcomp_for(chosen)
@@ -310,12 +312,47 @@ class _Kind(NamedTuple):
     meaning: native.Meaning
     shape: tuple[int, ...] | None
 
-    def __str__(self) -> str:
+    @property
+    def name(self) -> str | None:
+        """Of the type of its values, as the caller knows it."""
         names = [name for name in STORED if meaning_of(name) is self.meaning]
-        name = next((one for one in names if STORED[one] == self.dtype), self.dtype)
+        return next((one for one in names if STORED[one] == self.dtype), self.dtype)
+
+    def __str__(self) -> str:
         if self.dtype is None or self.shape is None:
             return "bytes without a type"
-        return f"{name} of shape {self.shape}"
+        return f"{self.name} of shape {self.shape}"
+
+
+def _require_taken(codec: Codec, values: Known, kind: native.Dtype | None) -> None:
+    """Refuse values that a codec does not take, as far as their type tells.
+
+    Parameters
+    ----------
+    kind
+        What the caller says that they are.
+
+    Raises
+    ------
+    InputError
+        If it does not.
+    """
+    own = _kind_of(values)
+    if kind is None and own.dtype is not None:
+        name = "bytes" if own.dtype == "uint8" else own.dtype
+        kind = native.Dtype.__members__.get(name)
+    elif kind is None and not on_gpu(values.values):
+        with suppress(TypeError, native.NativeError):  # no array, which is said later
+            kind = native.bytes_view(values.values)[1]
+    coded = native.Codec[codec]
+    if codec.by_nvcomp or kind is None or native.can_compress(coded, kind):
+        return
+    taken = [one for one in native.Dtype.__members__.values() if native.can_compress(coded, one)]
+    names = ", ".join("uint8" if one.name == "bytes" else one.name for one in taken)
+    named = own.name or ("uint8" if kind.name == "bytes" else kind.name)
+    raise InputError(
+        f"codec {codec} does not take values of type {named}, but of {names}; give auto or another"
+    )
 
 
 def base_of_values(base: Any, dtype: str | None, values: Known) -> Any:
