@@ -8,7 +8,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.units.sizes import parse_size
-from lanescope.units.values import File, Moment, Scaled, Seconds, Size
+from lanescope.units.values import File, Moment, Real, Scaled, Seconds, Size
 
 GBS = Scaled("--rate", "GB/s", 1e6, "")
 OPERATIONS = Scaled("--flops", "FLOP/s", 1e21, "", word="(?:FLOPS?|FLOP/s)?", scale=1.0)
@@ -20,6 +20,17 @@ OPERATIONS = Scaled("--flops", "FLOP/s", 1e21, "", word="(?:FLOPS?|FLOP/s)?", sc
 def test_a_rate_may_have_its_unit(text):
     assert GBS(text) == pytest.approx(4800)
     assert GBS("1GiB/s") == pytest.approx(1.073741824)
+
+
+def test_seconds_may_have_a_unit_of_time():
+    budget = Real("--budget", "seconds", 3600, "an hour")
+    assert [budget(text) for text in ("3", "3s", "3000ms", "0.05min")] == [3.0] * 4
+    words = r"^--budget takes seconds above 0 and up to 3600 \(an hour\), not "
+    for text in ("2h", "0s", "-1s", "3 x", "1e999s", "nan"):
+        with pytest.raises(InputError, match=words):
+            budget(text)
+    with pytest.raises(InputError, match="--rounds takes rounds above 0"):
+        Real("--rounds", "rounds", 10, "")("3s")
 
 
 @pytest.mark.parametrize("text", ["34e12", "34T", "34TFLOPS", "34 TFLOP/s", "34000 gflop"])

@@ -121,7 +121,10 @@ class Whole(Value):
 
 @dataclass(frozen=True, slots=True)
 class Real(Value):
-    """A number above a bound (or at it, where `least` is given) and up to another one."""
+    """A number above a bound (or at it, where `least` is given) and up to another one.
+
+    Seconds may have a unit of time behind them, as ``500ms`` or ``2min``.
+    """
 
     unit: str
     most: float
@@ -152,10 +155,19 @@ class Real(Value):
         try:
             number = float(text)
         except ValueError:
-            number = -1.0
+            number = self._with_unit(text)
         if not self.fits(number):
             self.refuse(text, self.wanted)
         return number
+
+    def _with_unit(self, text: str) -> float:
+        """Return the seconds of a time with its unit; -1 where it is none, or none is wanted."""
+        from lanescope.units.words import parse_seconds
+
+        if self.unit == "seconds":
+            with contextlib.suppress(InputError):
+                return parse_seconds(text, self.option)
+        return -1.0
 
 
 @dataclass(frozen=True, slots=True)
