@@ -73,8 +73,10 @@ def test_plots_show_what_was_not_fitted(lanescope_here, stored, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["nowhere"], 2, "nowhere holds no fit"),
+        (["nowhere"], 2, "no run 'nowhere' here or under "),
+        (["."], 2, ". holds no fit: it has no transfers.parquet and fit.json; name a run of"),
         (["--budget", "0"], 2, "--budget takes seconds above 0 and up to 60"),
+        (["--budget", "2min"], 2, "--budget takes seconds above 0 and up to 60"),
         (["--gpu", "77"], 4, "there is no GPU 77 here to be measured"),
     ],
 )

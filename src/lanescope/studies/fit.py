@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from lanescope.calls import checked
+from lanescope.calls import checked, shown
 from lanescope.document.blocks import Bullets, Column, Group, Kind, Section, Table, TableCell, Text
 from lanescope.document.contents import INTERVAL, Axis, Chart, Curve
 from lanescope.engine.base import Backend
@@ -171,9 +171,15 @@ class Fit(Analysis):
 
 
 def _stored(run: str) -> Path:
+    """Return the folder of a run; raises `InputError` where there is none."""
     for folder in (Path(run), default_runs_folder() / run):
         if (folder / FACTS).is_file():
             return folder
+    if not Path(run).exists():
+        raise InputError(
+            f"no run {shown(run)} here or under {default_runs_folder()}; name a run of "
+            f"{command('model fit')}"
+        )
     return Path(run)
 
 
