@@ -118,13 +118,16 @@ def size_text(count: float) -> str:
 def binary_text(count: float) -> str:
     """Return a size in binary units, rounded to three digits: sums, that nobody asked for.
 
-    >>> binary_text(800e6), binary_text(1e3)
-    ('763 MiB', '1000 B')
+    Bytes without a prefix are whole.
+
+    >>> binary_text(800e6), binary_text(1e3), binary_text(1001)
+    ('763 MiB', '1000 B', '1001 B')
     """
     value, power = float(count), 0
     while value >= 1024 and power < len(_BINARY) - 1:
         value, power = value / 1024, power + 1
-    return f"{_three(value)} {_BINARY[power]}"
+    number = f"{value:.0f}" if not power and value >= 100 else _three(value)
+    return f"{number} {_BINARY[power]}"
 
 
 def is_decimal(sizes: Iterable[float]) -> bool:
