@@ -156,6 +156,10 @@ def test_one_direction_is_enough(capsys):
             "--machine l4 has parameters of its own; leave out --parameters",
         ),
         ("--h2d 1MB --kernel 1ms --kernel-part 8", "--kernel-part '8' is no number of parts"),
+        (
+            "--h2d 1MB --kernel 1ms --kernel-part 8=25ms",
+            "--kernel-part 8: one of 8 parts takes 25.0 ms, and the whole kernel 1.00 ms; give",
+        ),
         ("--h2d 1MB --kernel 1ms --streams 0", "--streams '0' is no number of streams"),
         ("--h2d 1MB --kernel 1ms --on pcie9", "'pcie9' is no link"),
         ("--h2d 1MB --kernel 1ms --arrays-in 0", "--arrays-in takes a whole number from 1"),

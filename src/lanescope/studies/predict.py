@@ -40,6 +40,7 @@ from lanescope.prediction.predictor import (
 from lanescope.prediction.rank import Ranking, rank, require_possible
 from lanescope.prediction.replay import Several, on_several
 from lanescope.prediction.stored_parameters import named_parameters
+from lanescope.report.format import seconds_text
 from lanescope.studies import Option, size_option
 from lanescope.studies.analysis import (
     PARAMETERS,
@@ -56,6 +57,8 @@ from lanescope.units.values import Real, Scaled, Seconds, Value, Whole
 #: Operations of one kernel, and of a GPU in a second.
 _MOST_FLOPS = 1e21
 _MOST_SECONDS = 86400
+#: A part takes no longer than all of the kernel, but for what two measurements differ by.
+_LONGEST_PART = 2
 #: More streams than any machine has use for; each number is a prediction.
 _MOST_STREAMS = 4096
 
@@ -359,7 +362,7 @@ class Predict(Analysis):
             mapped_writes=1.0 if writes is None else writes,
             mapped_contention=1.0 if self.mapped_contention is None else self.mapped_contention,
             mapped_assumed=reads is None and writes is None,
-            kernel_parts=self._parts(watched),
+            kernel_parts=self._parts(watched, whole),
         )
         require_possible(work)
         rounds = measured_rounds(self.measured)
@@ -401,10 +404,29 @@ class Predict(Analysis):
             work = with_contention(work, streams, seconds, known, by)
         return work
 
-    def _parts(self, watched: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
-        """Return what is given of parts, and of other numbers of parts what was watched."""
+    def _parts(self, watched: Mapping[int, float], whole: float) -> tuple[tuple[int, float], ...]:
+        """Return what is given of parts, and of other numbers of parts what was watched.
+
+        Parameters
+        ----------
+        whole
+            Seconds of the kernel that is not cut.
+
+        Raises
+        ------
+        InputError
+            If a part that is given takes far longer than that: it is in another unit, or of all.
+        """
         parts = {number: seconds for number, seconds in watched.items() if number > 1}
-        return tuple(sorted((parts | dict(kernel_parts(self.kernel_parts))).items()))
+        given = dict(kernel_parts(self.kernel_parts))
+        for number, seconds in given.items():
+            if seconds > _LONGEST_PART * whole:
+                raise InputError(
+                    f"{argument.kernel_parts} {number}: one of {number} parts takes "
+                    f"{seconds_text(seconds)}, and the whole kernel {seconds_text(whole)}; give "
+                    "the time of one part"
+                )
+        return tuple(sorted((parts | given).items()))
 
     def _several(self, ranking: Ranking) -> Several | None:
         if self.gpus is None:
