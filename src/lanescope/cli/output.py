@@ -48,7 +48,8 @@ def console(*, error: bool = False, soft_wrap: bool = False) -> Console:
             raise BrokenPipeError
 
         def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-            if self.options.ascii_only:
+            # `options` of a console asks for the terminal's size, which a cell of a table need not
+            if (options or self.options).ascii_only:
                 from lanescope.report.terminal import in_ascii
 
                 renderable = in_ascii(renderable)
