@@ -128,3 +128,13 @@ def test_objects_are_refused():
 
     with pytest.raises(InputError, match="Python objects are no values"):
         coded(np.array([object()]), "auto")
+
+
+def test_metadata_of_another_version_is_refused():
+    pytest.importorskip("zarr")
+    from lanescope.compression.zarr_codec import LanescopeCodec
+
+    assert LanescopeCodec.from_dict({"name": "lanescope"}) == LanescopeCodec()
+    newer = {"name": "lanescope", "configuration": {"codec": "auto", "level": 9}}
+    with pytest.raises(InputError, match="the field 'level', which this version does not know"):
+        LanescopeCodec.from_dict(newer)

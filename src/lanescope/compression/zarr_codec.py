@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec
 
-from lanescope.calls import checked
+from lanescope.calls import checked, shown
 from lanescope.compression.codec import decompress
 from lanescope.compression.files import require_host_codec
 from lanescope.compression.numcodecs_codec import coded
+from lanescope.errors import InputError
 
 NAME = "lanescope"
 
@@ -37,8 +38,14 @@ class LanescopeCodec(ArrayBytesCodec):  # type: ignore[misc]  # Zarr is there on
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LanescopeCodec:
-        """Return the codec that an array's metadata names."""
-        return cls(**data.get("configuration", {}))
+        """Return the codec that an array's metadata names; raises `InputError` on what is new."""
+        configuration = data.get("configuration", {})
+        for name in sorted(configuration.keys() - {"codec"}):
+            raise InputError(
+                f"the array's metadata gives codec {NAME} the field {shown(name)}, which this "
+                "version does not know; read it by the one that wrote it"
+            )
+        return cls(**configuration)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what an array's metadata says of it."""
