@@ -229,6 +229,25 @@ def test_a_long_run_looks_at_what_is_there_alone() -> None:
     assert set(own.bytes.values()) == {own._host_bytes} == {0}
 
 
+class CountingDict(dict):
+    """Counts how often something is looked up."""
+
+    lookups = 0
+
+    def get(self, *arguments):
+        self.lookups += 1
+        return super().get(*arguments)
+
+
+@pytest.mark.parametrize("ahead", [8, 2000])
+def test_tensors_that_stay_on_the_gpu_are_not_looked_through(ahead: int) -> None:
+    own, _ = pool(budget=10_000, ahead=ahead)
+    own._there = CountingDict()
+    count = 800
+    backward(own, forward(own, count))
+    assert own._there.lookups <= 2 * count
+
+
 def test_a_graph_that_is_held_for_long_does_not_slow_others_down() -> None:
     own, link = pool(budget=10_000)
     held = forward(own, 5)
