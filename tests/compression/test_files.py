@@ -135,6 +135,24 @@ def test_the_whole_is_summed_up_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("error")
+def test_a_tensor_is_found_without_a_look_at_the_others(tmp_path):
+    tensors = {f"layer.{i}": ("U8", [1], bytes([i])) for i in range(200)}
+    target = there_and_back(safetensors(tmp_path, tensors))
+
+    class Segments(tuple):
+        looks = 0
+
+        def __iter__(self):
+            type(self).looks += 1
+            return super().__iter__()
+
+    with CompressedFile(target) as opened:
+        object.__setattr__(opened.index, "segments", Segments(opened.index.segments))
+        for name, (_, _, content) in tensors.items():
+            assert opened.read(name).tobytes() == content
+        assert Segments.looks == 0
+
+
 def test_a_header_of_python_2_is_read_without_a_warning(tmp_path):
     path = npy(tmp_path, np.zeros(5))
     path.write_bytes(path.read_bytes().replace(b"(5,), }", b"(5L,),}"))

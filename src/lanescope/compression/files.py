@@ -316,6 +316,8 @@ class CompressedFile:
                 stack.callback(self._base.close)
             self._closing = stack.pop_all()
         self._begins = self._places()
+        named = reversed(list(enumerate(self.index.segments)))  # the first of a name counts
+        self._numbers = {one.name: number for number, one in named if one.name is not None}
         self._room = np.empty(0, np.uint8)
 
     def __enter__(self) -> CompressedFile:
@@ -442,16 +444,20 @@ class CompressedFile:
         return places
 
     def _number(self, name: str | None) -> int:
-        found = [i for i, one in enumerate(self.index.segments) if one.name == name]
+        """Return the number of the segment of a name; None: of a file that holds one array."""
         if name is None:
-            found = [] if self.index.kind == SAFETENSORS else found[self.index.kind == NPY :][:1]
-        if not found:
+            nameless = [i for i, one in enumerate(self.index.segments) if one.name is None]
+            own = nameless[self.index.kind == NPY :]  # behind its header
+            found = own[0] if own and self.index.kind != SAFETENSORS else None
+        else:
+            found = self._numbers.get(name)
+        if found is None:
             names = self.names
             known = ", ".join(map(shown, names[:5])) + (", ..." if len(names) > 5 else "")
             what = "one array" if name is None else f"a tensor {shown(name)}"
             has = f"it has {known}" if known else "it has none with a name"
             raise InputError(f"{self.path} does not hold {what}; {has}")
-        return found[0]
+        return found
 
     def _header(self) -> bytes:
         """Return what stands before the first array."""
