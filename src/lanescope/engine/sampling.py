@@ -200,7 +200,7 @@ def sample_call(call: Callable[[], float], plan: Plan) -> FloatArray:
     call
         Does it once, and returns the seconds that count.
     """
-    sampler = _Sampler(_Calls(call), _Patience(plan, 1), 1, Source.MEASURED)
+    sampler = _Sampler(_Calls(call, plan.budget_seconds), _Patience(plan, 1), 1, Source.MEASURED)
     sampler.run()
     return sampler.seconds[0]
 
@@ -208,9 +208,9 @@ def sample_call(call: Callable[[], float], plan: Plan) -> FloatArray:
 class _Calls:
     """A call that is timed: a batch is as many calls as fit."""
 
-    def __init__(self, call: Callable[[], float]) -> None:
+    def __init__(self, call: Callable[[], float], budget_seconds: float) -> None:
         self._call = call
-        self.batch_seconds = _SHORTEST_BATCH_SECONDS
+        self.batch_seconds = min(_SHORTEST_BATCH_SECONDS, budget_seconds)
 
     def sample(self) -> list[FloatArray]:
         """Call until the batch is over, once at least."""

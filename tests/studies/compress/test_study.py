@@ -55,6 +55,22 @@ def test_what_was_measured_is_stored_and_comes_back(measure, tmp_path):
     assert {one.path for one in found.arrays[1].crossings} == {"g0>host", "host>g0", "g0>g1"}
 
 
+def test_arrays_of_a_type_share_the_time_for_samples(monkeypatch, tmp_path):
+    budgets = []
+
+    def results(entry, device, dimensionalities, budget_seconds, *_):
+        budgets.append((entry.name, budget_seconds))
+        return iter(())
+
+    monkeypatch.setattr(study, "array_results", results)
+    entries = [
+        ArrayEntry(name, f"float{name[1]}", (1,), list) for name in ("a4", "b4", "c8", "d4", "e4")
+    ]
+    measuring = Measuring(HostDevice(1), (1,), 0.1)
+    measuring.all_of(entries, None, compressed(complete=False), tmp_path / "run", Silent())
+    assert budgets == [("a4", 0.025), ("b4", 0.025), ("c8", 0.1), ("d4", 0.025), ("e4", 0.025)]
+
+
 @pytest.mark.native  # four seconds
 def test_the_page_says_what_pays_first_and_has_the_charts(measure, tmp_path):
     found = measure(MadeUpCore())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -109,7 +110,8 @@ class Compress(Analysis):
     threads
         Most threads; 0: as many as CPUs, 16 at most.
     budget_seconds
-        Sampling time for one codec, direction and number of threads, about; None: 0.1.
+        Sampling time for one codec, direction and number of threads, about, which the arrays of a
+        type share; None: 0.1.
     device
         Whose speeds: ``cpu``, ``gpu``, or ``all`` that there are.
     sms
@@ -186,7 +188,8 @@ class Compress(Analysis):
         float | None,
         Option(
             Real("--budget", "seconds", 3600, ""),
-            "Sampling time for one codec, direction and number of threads, about.",
+            "Sampling time for one codec, direction and number of threads, about, which the "
+            "arrays of a type share.",
             str(_BUDGET_SECONDS),
         ),
     ] = None
@@ -336,7 +339,7 @@ class Measuring:
     Attributes
     ----------
     budget_seconds
-        Of the host's CPUs; None: not their speeds.
+        Of the host's CPUs, for all arrays of a type; None: not their speeds.
     codecs
         Which are measured, besides raw; None: all that there are.
     """
@@ -365,12 +368,13 @@ class Measuring:
             writing = _Writing(folder, found)
             observer.progress("looking at the arrays", 0, len(entries))
             try:
+                alike = Counter(entry.dtype for entry in entries)
                 for done, entry in enumerate(entries):
 
                     def on_step(step: str, name: str = entry.name, done: int = done) -> None:
                         observer.progress(f"{name}: {step}", done, len(entries))
 
-                    for result in self._steps(entry, gpus, on_step):
+                    for result in self._sharing(alike[entry.dtype])._steps(entry, gpus, on_step):
                         if not writing.found.arrays:
                             observer.stores(folder.path)
                         writing.take(done, result)
@@ -378,6 +382,12 @@ class Measuring:
             finally:
                 writing.write()
             return writing.found
+
+    def _sharing(self, arrays: int) -> Measuring:
+        """Return how one of so many arrays is measured that share the time for samples."""
+        if self.budget_seconds is None:
+            return self
+        return replace(self, budget_seconds=self.budget_seconds / arrays)
 
     def _steps(
         self, entry: ArrayEntry, gpus: Gpus | None, on_step: Callable[[str], object]
