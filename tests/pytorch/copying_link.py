@@ -30,6 +30,9 @@ class CopyingLink:
     def log(self) -> tuple[Any, ...]:
         return tuple(self.events)
 
+    def begin_pass(self) -> None:
+        pass
+
     def takes(self, tensor: Any) -> bool:
         return self._takes(tensor)
 

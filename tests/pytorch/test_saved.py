@@ -229,6 +229,15 @@ def test_a_long_run_looks_at_what_is_there_alone() -> None:
     assert set(own.bytes.values()) == {own._host_bytes} == {0}
 
 
+def test_a_pass_begins_with_the_first_tensor_behind_a_backward_pass() -> None:
+    own, link = pool()
+    begun = []
+    link.begin_pass = lambda: begun.append(own.moved.tensors)  # type: ignore[method-assign]
+    for _ in range(3):
+        backward(own, forward(own, 10))
+    assert len(begun) == 2  # the first one pins memory, and begins with nothing
+
+
 class CountingDict(dict):
     """Counts how often something is looked up."""
 

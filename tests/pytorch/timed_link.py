@@ -62,6 +62,9 @@ class TimedLink:
     def log(self) -> tuple[Any, ...]:
         return ()
 
+    def begin_pass(self) -> None:
+        pass
+
     def takes(self, _: Any) -> bool:
         return True
 

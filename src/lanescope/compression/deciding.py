@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -185,6 +186,85 @@ _ALWAYS = {
     )
     for compress in (False, True)
 }
+
+
+class WhileBusy:
+    """Lets another one decide while a program's rounds wait for a link, else compresses nothing.
+
+    A round is a training step, say. Where its transfers would take much less than all of its time
+    as they are, it waits for something else, and compressing would only take its CPU's time, which
+    may be what that is, and the GPU's.
+
+    Parameters
+    ----------
+    decider
+        Decides, and learns from all transfers.
+    clock
+        Returns seconds.
+    """
+
+    #: Of the time of a round, what transfers as they are take at most on an idle link, and at
+    #: least on a busy one; between them it stays what it was.
+    IDLE, BUSY = 0.7, 0.9
+    #: Rounds in a row that have to say so.
+    ROUNDS = 3
+
+    def __init__(
+        self, decider: SamplingDecider, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._decider, self._clock = decider, clock
+        self.is_idle = False
+        self._others = 0  # rounds in a row that were unlike that
+        self._begun: float | None = None
+        self._bytes = self._predicted_bytes = 0
+        self._predicted_seconds = 0.0  # of these, as they are
+        self._seconds_per_byte: float | None = None
+
+    def begin_round(self) -> None:
+        """End the round before, and begin another one."""
+        now = self._clock()
+        if self._predicted_bytes > 0:
+            self._seconds_per_byte = self._predicted_seconds / self._predicted_bytes
+        if self._begun is not None and self._seconds_per_byte is not None:
+            share = self._bytes * self._seconds_per_byte / max(now - self._begun, 1e-9)
+            other = share > self.BUSY if self.is_idle else share < self.IDLE
+            self._others = self._others + 1 if other else 0
+            if self._others == self.ROUNDS:
+                self.is_idle, self._others = not self.is_idle, 0
+        self._begun, self._bytes = now, 0
+        self._predicted_bytes, self._predicted_seconds = 0, 0.0
+
+    def count(self, size: int) -> None:
+        """Count a transfer that is not decided about, such as one on its way back."""
+        self._bytes += size
+
+    def decide(self, transfer: Transfer) -> Decision:
+        """Return how an array is to travel: as it is on an idle link."""
+        self.count(transfer.bytes)
+        if self.is_idle:
+            return _ON_IDLE_LINK
+        decision = self._decider.decide(transfer)
+        if decision.raw_seconds is not None:
+            self._predicted_bytes += transfer.bytes
+            self._predicted_seconds += decision.raw_seconds
+        return decision
+
+    def learn(self, transfer: Transfer, decision: Decision, outcome: TransferOutcome) -> None:
+        """Let the other one learn."""
+        self._decider.learn(transfer, decision, outcome)
+
+    def wants_sample(self, transfer: Transfer) -> bool:
+        """Return whether to look at an array."""
+        return not self.is_idle and self._decider.wants_sample(transfer)
+
+    def take_sample(self, transfer: Transfer, sampled: Sequence[Sampled]) -> None:
+        """Let the other one take in what an array becomes."""
+        self._decider.take_sample(transfer, sampled)
+
+
+_ON_IDLE_LINK = decided(
+    False, Codec.RAW, reason="the link was idle in the last rounds, which wait for something else"
+)
 
 
 def choose(array: LookedAt, stream: int) -> tuple[Codec, int]:

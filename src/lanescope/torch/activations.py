@@ -194,6 +194,9 @@ class OffloadLink(Protocol):
     def takes(self, tensor: Tensor) -> bool:
         """Whether a tensor can be sent, and is none that stays anyhow, such as a parameter."""
 
+    def begin_pass(self) -> None:
+        """Take what follows for the transfers of another forward and backward pass."""
+
     def send(self, tensor: Tensor) -> tuple[Any, Any]:
         """Begin to send one without gaps; return what brings it back, and the end, for `wait`.
 
@@ -412,6 +415,7 @@ class Pool:
             saved = Saved(self, values, versioned, key, size)
             if not self._is_saving:
                 self._first, self._is_saving = saved.number, True
+                self.link.begin_pass()
             self._there[saved.number] = self._by_key[key] = weakref.ref(saved)
             self._waiting.append(self._by_key[key])
             self.bytes[Where.WAITING] += size

@@ -6,7 +6,7 @@ It travels once, however many tensors are in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,9 @@ import torch
 from lanescope._core import native
 from lanescope.compression.array_values import current_stream
 from lanescope.compression.channel import Channel
+from lanescope.compression.channel_setup import AUTO, TO_HOST
+from lanescope.compression.deciding import WhileBusy
+from lanescope.compression.rule import AT_BEST, Rule, links_of_this_machine
 from lanescope.compression.transfers import Parcel, Record
 from lanescope.errors import LanescopeError
 from lanescope.torch.activations import NoRoomError, key_of
@@ -130,7 +133,11 @@ class HostLink:
 
     def __init__(self, gpu: int, compression: str) -> None:
         self._gpu = gpu
-        self.channel = Channel(gpu, "host", compression=compression)
+        self._busy = None
+        if compression == AUTO:
+            cost = replace(AT_BEST, slab_bytes=TO_HOST.fill_bytes)
+            self._busy = WhileBusy(Rule(links_of_this_machine(), cost=cost))
+        self.channel = Channel(gpu, "host", compression=self._busy or compression)
 
     @property
     def log(self) -> tuple[Record, ...]:
@@ -147,6 +154,11 @@ class HostLink:
             and not (tensor.is_conj() or tensor.is_neg())
             and not is_parameter(tensor)
         )
+
+    def begin_pass(self) -> None:
+        """Take what follows for the transfers of another step."""
+        if self._busy is not None:
+            self._busy.begin_round()
 
     def send(self, tensor: Any) -> tuple[Parcel, End]:
         """Begin to send a tensor in C order to the host; raises NoRoomError."""
@@ -165,6 +177,8 @@ class HostLink:
         """Begin to bring one back, into new memory of the current stream."""
         room = torch.empty(sent.shape, dtype=sent.dtype, device=f"cuda:{self._gpu}")
         record = self.channel.begin_restore(sent, room)
+        if self._busy is not None:
+            self._busy.count(sent.bytes)
         return room, End(record, torch.cuda.current_stream(self._gpu))
 
     def reserve(self, size: int) -> None:
