@@ -1,9 +1,11 @@
 """What a prolog sees: the code, and the sentence that goes with it."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +111,36 @@ def test_messages_that_nobody_can_read_change_no_code(lanescope, arguments):
             check=False,
         )
     assert done.returncode == (0 if arguments == H200 else 2)
+
+
+SICK = Path(__file__).parents[2] / "docs/examples/narrow-link"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("show", SICK), 1),
+        (("show", SICK, "--json"), 1),
+        (("topo", "--machine", "h200-x2", "--expect-gpus", "8"), 4),
+        (("fleet", "--help"), 0),
+    ],
+)
+def test_a_reader_who_leaves_changes_no_code(lanescope, arguments, code):
+    """As in ``lanescope node | grep -q healthy``: 0 would say that all is well."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-m", "lanescope", *map(str, arguments)],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=lanescope.environment,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert done.returncode == code
+    assert "roken pipe" not in done.stderr
 
 
 FAULTY = """

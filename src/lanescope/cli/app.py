@@ -24,7 +24,7 @@ from lanescope.cli import bench
 from lanescope.cli.help import LINE_OF, LINE_OF_PART, PANEL_OF, FirstScreen, epilog
 from lanescope.cli.own_process import ProgramEnded, report_fault
 from lanescope.cli.studies import LateCommand, command_named, help_of, stand_in
-from lanescope.cli.terminal_text import tolerant_streams, visible, wrapped
+from lanescope.cli.terminal_text import drop_output, tolerant_streams, visible, wrapped
 from lanescope.errors import ExitCode, InputError, LanescopeError, expected, naming_options
 from lanescope.machine.part_names import number_by_address
 from lanescope.studies import ANALYSES, STUDIES, Entry
@@ -323,8 +323,7 @@ def _shortened(word: re.Match[str]) -> str:
 
 
 def _drop_output(code: int) -> int:
-    # What could not be written is still there, and the interpreter would try again at its end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    drop_output()
     return code
 
 

@@ -126,6 +126,34 @@ class _Closed(io.TextIOBase):
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
+class _Piped:
+    """Standard output whose reader may leave: what it did not read is dropped.
+
+    A command goes on, and ends with the exit code that it would have had.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, if there is a reader."""
+        try:
+            self._stream.write(text)
+        except BrokenPipeError:
+            drop_output()
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what was written, if there is a reader."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            drop_output()
+
+
 class _Unfailing:
     """A stream of messages; that nobody can read it is no reason to end otherwise."""
 
@@ -147,18 +175,31 @@ class _Unfailing:
             self._stream.flush()
 
 
+def drop_output() -> None:
+    """Drop what standard output still holds, and all that is written to it from now on.
+
+    The interpreter would try at its end to write it once more.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    if nowhere != 1:
+        os.close(nowhere)
+
+
 @contextmanager
 def tolerant_streams() -> Iterator[None]:
     """Let both streams take any character, and standard error never fail.
 
-    Where standard output is closed, a verb that prints there fails, as it does on a full disk.
+    Where standard output is closed, a verb that prints there fails, as it does on a full disk. A
+    reader who leaves early changes nothing.
     """
     before = sys.stdout, sys.stderr
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors=_HANDLER)
-    sys.stdout = cast(TextIO, _Output(_Closed() if sys.stdout is None else sys.stdout))
+    output = _Closed() if sys.stdout is None else _Piped(sys.stdout)
+    sys.stdout = cast(TextIO, _Output(output))
     # None would have 'print' write messages to standard output
     errors = _Closed() if sys.stderr is None else sys.stderr
     sys.stderr = cast(TextIO, _Output(_Unfailing(errors)))
