@@ -275,3 +275,15 @@ def test_the_nodes_name_is_checked_before_anything_is_measured(name, monkeypatch
     monkeypatch.setenv("LANESCOPE_HOST", name)
     with pytest.raises(InputError, match=r"LANESCOPE_HOST is .*, which is no node's name"):
         check_node(REQUEST, None)
+
+
+def test_what_a_newer_lanescope_added_to_a_report_is_not_looked_at(tmp_path):
+    """The schema only grows within a version, and fleets are updated node by node."""
+    folder = reports(tmp_path, old=node("n01"))
+    table = asdict(node("n02")) | {"tool_version": "9.1", "firmware": {"nic": "28.1"}}
+    table["rates"][0]["latency"] = 1.5
+    table["parts"][0]["serial"] = "1"
+    (folder / "new.json").write_text(json.dumps(table))
+    found = report_of_folder(folder)
+    assert found.absent == ()
+    assert found.nodes[0] == replace(node("n02"), tool_version="9.1")

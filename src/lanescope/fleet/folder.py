@@ -148,6 +148,8 @@ def write_node(folder: Path, report: NodeReport) -> None:
 def read_node(text: object, name: str) -> NodeReport:
     """Return a node's report from its JSON.
 
+    Its schema only grows within a version: a newer lanescope's fields are not looked at.
+
     Raises
     ------
     InputError
@@ -156,7 +158,7 @@ def read_node(text: object, name: str) -> NodeReport:
     table = text if isinstance(text, dict) else {}
     with fields_of(name):
         require_version(table.get("schema_version"), SCHEMA_VERSION, name)
-        report = build(NodeReport, table)
+        report = build(NodeReport, table, others=True)
     if not ends_with(report.state, report.exit_code):
         raise InputError(
             f"{name}: the state {report.state!s} does not go with exit code {report.exit_code}; "
