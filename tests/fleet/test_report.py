@@ -55,6 +55,14 @@ def test_the_worst_comes_first_with_part_evidence_and_command():
     assert report.headline.endswith("Worst: lacking: g2 is at x8.")
 
 
+def test_a_node_that_is_slower_than_its_peers_is_not_counted_as_healthy():
+    nodes = [*fleet(12, 0.004), node("slow", 0.004, g1=0.9, g5=0.9), broken("sick")]
+    report = fleet_report(nodes, (), BEGAN)
+    assert report.states[NodeState.HEALTHY] == 13
+    counts = "14 nodes: 1 sick, 1 slower than others or than before, 12 healthy."
+    assert report.headline.startswith(counts)
+
+
 def test_a_gpu_that_a_fault_names_is_not_blamed_again():
     slow = replace(node("slow", 0.004, g2=0.7), faults=(FAULT,), state=NodeState.SICK, exit_code=1)
     report = fleet_report([*fleet(12, 0.004), slow], (), BEGAN)

@@ -64,6 +64,9 @@ _ORDER = (
     NodeState.LIMITED,
     NodeState.HEALTHY,
 )
+_SOUND = (NodeState.LIMITED, NodeState.HEALTHY)
+#: Who finds what a node by itself cannot; these make the exit code 1.
+_BY_OTHERS = ("data", "peers", "history")
 
 
 def urgency(node: NodeReport) -> int:
@@ -129,10 +132,27 @@ class FleetReport:
         return Counter(node.state for node in self.nodes)
 
     @property
+    def behind(self) -> frozenset[str]:
+        """Hosts that are sound by themselves, and slower than peers or than they were."""
+        sound = {one.host for one in self.nodes if one.state in _SOUND}
+        return frozenset(
+            one.host for one in self.suspects if one.judged_by in _BY_OTHERS and one.host in sound
+        )
+
+    def _counts(self) -> Iterator[str]:
+        """Yield how many nodes are how, the worst first; each node counts once."""
+        behind = self.behind
+        states = Counter(node.state for node in self.nodes if node.host not in behind)
+        for state in _ORDER:
+            if state is _SOUND[0] and behind:
+                yield f"{len(behind)} slower than others or than before"
+            if states[state]:
+                yield f"{states[state]} {state}"
+
+    @property
     def headline(self) -> str:
         """Return in a sentence how the fleet is."""
-        states = self.states
-        counts = [f"{states[state]} {state}" for state in _ORDER if states[state]]
+        counts = list(self._counts())
         if self.absent:
             counts.append(f"{len(self.absent)} without a report")
         count = len(self.nodes) + len(self.absent)
@@ -154,9 +174,7 @@ class FleetReport:
         states = self.states
         if states[NodeState.MISSING]:
             return ExitCode.NOT_AS_EXPECTED
-        if states[NodeState.SICK] or any(
-            one.judged_by in ("data", "peers", "history") for one in self.suspects
-        ):
+        if states[NodeState.SICK] or any(one.judged_by in _BY_OTHERS for one in self.suspects):
             return ExitCode.SLOW
         unknown = states[NodeState.NOT_MEASURED] + states[NodeState.FAILED] + len(self.absent)
         if strict and (unknown or not self.nodes):
