@@ -55,6 +55,7 @@ def ended(start, folder, end):
         (("--all", "--source", "trace"), "only programs that lanescope runs can be traced"),
         (("--pid", "1", "--kernels"), "only programs that lanescope runs can be traced"),
         (("--all", "--keep", "1h", "--", "true"), ONE_THING),
+        (("--all", "--keep", "1h", "--metrics", "0.0.0.0"), "--metrics 0.0.0.0 is no address"),
         (("--all", "--keep", "1h", "--hash"), "only programs that lanescope runs can be traced"),
         (("--all", "--keep", "1h", "--gentle"), "--gentle is of source probe"),
         (("--all", "--keep", "1h", "--source", "probe"), "source probe counts nothing"),

@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -261,13 +261,20 @@ def watch_continuously(
     MissingPartError
         If a source, or all counters, cannot watch here.
     InputError
-        If the folder is another's, or the address is taken.
+        If the folder is another's, or the address is none or taken.
     """
     from lanescope.machine import discover
-    from lanescope.watching.continuous import ContinuousWatch, default_folder, metrics_of
+    from lanescope.watching.continuous import (
+        DEFAULT_ADDRESS,
+        ContinuousWatch,
+        address_of,
+        default_folder,
+        metrics_of,
+    )
     from lanescope.watching.requests import SourceRequest
     from lanescope.watching.source_choice import counters_for, counters_work, require_usable
 
+    address = None if metrics == "off" else address_of(metrics or DEFAULT_ADDRESS)
     request = SourceRequest(
         names,
         interval_ns or _INTERVAL_NS,
@@ -287,7 +294,7 @@ def watch_continuously(
         shlex.join(["lanescope", *sys.argv[1:]]),
     )
     writer = wanted.writer()
-    with _served(metrics, lambda: metrics_of(writer)) as where:
+    with _served(address, lambda: metrics_of(writer), asked=metrics is not None) as where:
         _say(f"storing the last {duration_text(keep_ns)} in {wanted.folder}{where}", quiet=quiet)
         wanted.run(writer, lambda: _say(_begun_anew(writer.problem), quiet=False))
     if writer.problem is not None:
@@ -302,21 +309,29 @@ def _begun_anew(problem: str | None) -> str:
 
 
 @contextmanager
-def _served(metrics: str | None, text: object) -> Iterator[str]:
-    from lanescope.watching.continuous import DEFAULT_ADDRESS, address_of, address_text, serving
+def _served(
+    address: tuple[str, int] | None, text: Callable[[], str], *, asked: bool
+) -> Iterator[str]:
+    """Serve metrics, if anywhere; yield the words that say where.
 
-    if metrics == "off":
+    Raises
+    ------
+    InputError
+        If the place is taken, and was `asked` for.
+    """
+    from lanescope.watching.continuous import address_text, serving
+
+    if address is None:
         yield ""
         return
     with ExitStack() as stack:
-        host, port = address_of(metrics or DEFAULT_ADDRESS)
         try:
-            port = stack.enter_context(serving((host, port), text))  # type: ignore[arg-type]
-            where = f"; metrics at http://{address_text(host, port)}/metrics"
+            port = stack.enter_context(serving(address, text))
+            where = f"; metrics at http://{address_text(address[0], port)}/metrics"
         except InputError as error:
-            if metrics is not None:
+            if asked:
                 raise
-            where = f"; {error}"  # nobody asked for this place
+            where = f"; {error}"
         yield where
 
 
