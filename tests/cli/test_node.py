@@ -44,6 +44,7 @@ def test_what_was_measured_is_printed_though_the_disk_is_full(lanescope_here, no
         ("--to", "/nowhere/at/all.prom"),
         ("--no-store", "--out", "x"),
         ("--snippet", "pbs"),
+        ("--snippet", "nhc", "--to", "nhc.sh"),
         ("--expect-gpus", "-1"),
     ],
     ids=" ".join,

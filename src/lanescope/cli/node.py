@@ -12,6 +12,7 @@ from lanescope.cli.options import (
     NOT_STORED,
     WITHIN,
     BusyOption,
+    Exclusive,
     ExpectGpusOption,
     ExpectOption,
     NoStoreOption,
@@ -52,7 +53,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-@combines(NOT_STORED)
+@combines(NOT_STORED, Exclusive("--snippet", (), "prints a file and ends"))
 def node(
     expect: ExpectOption = None,
     expect_gpus: ExpectGpusOption = None,
