@@ -231,3 +231,9 @@ def test_what_was_measured_survives(lanescope, lanescope_here, tmp_path, sent, c
     assert run.results[0].copies[0].statistics.n >= 6
     assert lanescope_here("report", tmp_path / "run", cwd=tmp_path).returncode == 0
     assert (tmp_path / "run.report.html").is_file()
+
+
+def test_a_place_that_cannot_be_looked_at_is_named_with_what_to_do(lanescope_here):
+    done = lanescope_here("fleet", "report", "a" * 256)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("/fleet.json: File name too long; name another place\n")

@@ -270,6 +270,7 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
+_OUTPUT = ("the output", "")
 #: Of a thread that goes on when the process has nothing more to do: `lanescope.watching.session`.
 ABANDONED = "lanescope-startup"
 
@@ -297,8 +298,8 @@ def _run() -> int:
         if code == ExitCode.TERMINATED:
             return _fail(_interrupted(), code)
     except OSError as error:
-        what = error.filename or "the output"
-        message = f"cannot read or write {what}: {error.strerror or error}"
+        what, hint = (error.filename, "; name another place") if error.filename else _OUTPUT
+        message = f"cannot read or write {what}: {error.strerror or error}{hint}"
         return _drop_output(_fail(message, ExitCode.INPUT))
     except Exception as error:
         # typer's own errors, whichever copy of click they come from, know how to say it.
