@@ -21,9 +21,12 @@ namespace {
 /// The entry of that name in `lc::kCodecs` or `lc::kDtypes`.
 template <typename Entry, std::size_t n>
 const Entry& named(const Entry (&entries)[n], const std::string& name, const char* what) {
-  for (const Entry& one : entries)
+  std::string known;
+  for (const Entry& one : entries) {
     if (name == one.name) return one;
-  refuse("there is no " + std::string(what) + " " + name);
+    known += std::string(known.empty() ? "" : ", ") + one.name;
+  }
+  refuse("there is no " + std::string(what) + " " + name + "; there are " + known);
 }
 
 std::vector<std::byte> read(const std::string& path) {

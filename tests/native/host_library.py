@@ -118,6 +118,7 @@ def require_refusals(program, folder):
         (("decompress", folder / "damaged", folder / "back"), "no stream that can be read: block "),
         (("decompress", folder / "seven", folder / "back"), "no stream that can be read"),
         (("compress", folder / "seven", folder / "z", "float32"), "7 bytes are no whole"),
+        (("compress", folder / "seven", folder / "z", "uint8"), "uint8; there are bytes, "),
         (("compress", folder / "seven", folder / "z", "bytes", "gfc"), "does not take values"),
         (("compress", folder / "seven", folder / "z", "bytes", "ans"), "needs a GPU and nvCOMP"),
     ):

@@ -1,6 +1,7 @@
 """The library for C++ without CUDA: nothing of CUDA is needed for it, and streams are the same."""
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -86,6 +87,17 @@ def test_the_config_says_what_the_library_is(folder):
     assert "cuda" not in targets
     assert (folder / "examples/compress_file").exists()
     assert not (folder / "examples/gpu_arrays").exists()
+
+
+def test_the_page_says_how_to_compile_without_cmake(folder, tmp_path):
+    page = (ROOT / "docs/cpp.md").read_text()
+    (tmp_path / "app.cpp").write_text(page.partition("```cpp\n")[2].partition("```")[0])
+    (command,) = re.findall(r"`(g\+\+ .*?)`", page)
+    words = shlex.split(command.replace("PREFIX", str(folder / "prefix")))
+    if shutil.which(words[0]) is None:
+        pytest.skip("no g++")
+    assert subprocess.run(words, cwd=tmp_path).returncode == 0
+    assert "the same again" in require(tmp_path / "a.out")
 
 
 @pytest.mark.parametrize("kind", ["host only", "with CUDA"])
