@@ -782,6 +782,14 @@ def test_metrics_are_served_by_ipv6() -> None:
             assert answer.read() == b"some 1\n"
 
 
+def test_a_probe_that_asks_for_the_head_alone_is_answered() -> None:
+    with serving(("127.0.0.1", 0), lambda: "some 1\n") as port:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", method="HEAD")
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            assert (answer.status, answer.headers["Content-Length"]) == (200, "7")
+            assert answer.read() == b""
+
+
 def test_metrics_are_served_without_a_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
     monkeypatch.setattr(socket, "getfqdn", names.append)

@@ -302,13 +302,20 @@ def serving(address: tuple[str, int], text: Callable[[], str]) -> Iterator[int]:
         timeout = _PATIENCE_S
 
         def do_GET(self) -> None:
+            self.wfile.write(self._begun())
+
+        def do_HEAD(self) -> None:
+            self._begun()
+
+        def _begun(self) -> bytes:
+            """Send all but the content, and return that."""
             found = self.path.partition("?")[0] in ("/", "/metrics")
             content = (text() if found else "see /metrics\n").encode()
             self.send_response(200 if found else 404)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            return content
 
         def log_message(self, *_: object) -> None:
             """Say nothing of requests."""
