@@ -125,6 +125,13 @@ def test_only_old_runs_are_removed(store: Path):
     assert (store / "b").exists()
 
 
+@pytest.mark.parametrize("age", ["0d", "2w"])
+def test_an_age_that_cannot_be_is_refused_with_ages_that_can(store: Path, age: str):
+    done = run(["rm", "--older-than", age, "--dry-run"])
+    assert done.code == 2
+    assert f"above 0 and up to 10 years, such as 30s, 10min or 24h, not '{age}'" in done.stderr
+
+
 def _began(folder: Path, moment: str, written: int) -> None:
     manifest = folder / "manifest.json"
     content = json.loads(manifest.read_text())

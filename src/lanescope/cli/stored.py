@@ -205,7 +205,7 @@ def rm(
     older: Annotated[
         int | None,
         option(
-            Duration("--older-than", 0, 3_650 * _DAY_NS, "up to 10 years"),
+            Duration("--older-than", 1, 3_650 * _DAY_NS, "above 0 and up to 10 years"),
             "Only runs that began longer ago, such as 30d.",
         ),
     ] = None,

@@ -311,7 +311,8 @@ class Duration(Value):
         except InputError:
             found = -1
         if not self.least_ns <= found <= self.most_ns:
-            such = ("30s", "10min", "24h") if self.least_ns >= 10**9 else ("100us", "1ms", "2s")
+            long = self.most_ns > 86_400 * 10**9
+            such = ("30s", "10min", "24h") if long else ("100us", "1ms", "2s")
             within = [
                 one for one in such if self.least_ns <= parse_ns(one, self.option) <= self.most_ns
             ]
