@@ -10,6 +10,7 @@ from lanescope.errors import InputError
 from lanescope.fleet.exchange import PairRate, exchanged, imported, read_result
 from lanescope.fleet.media import Medium
 from lanescope.fleet.pairs import PairPlan, SuspectKind, located, planned
+from lanescope.fleet.report import fleet_report
 
 
 class MadeUpLeader:
@@ -111,9 +112,29 @@ def test_of_nccl_tests_the_largest_size_counts_and_hosts_are_those_of_the_ranks(
     assert one.test == "sendrecv_perf of 16 ranks, 1073741824 B"
 
 
-@pytest.mark.parametrize(("wrong", "count"), [("0", 0), ("N/A", 0), ("17", 17)])
-def test_wrong_values_are_taken_over(tmp_path, wrong, count):
+@pytest.mark.parametrize(("wrong", "count"), [("0", 0), ("N/A", 0), ("17", 4 * 17)])
+def test_wrong_values_of_all_sizes_are_taken_over_in_place_too(tmp_path, wrong, count):
     assert read_result(written(tmp_path, nccl_text(["a", "b"], wrong=wrong))).rate.wrong == count
+
+
+def test_a_size_that_has_wrong_values_alone_is_not_passed_over(tmp_path):
+    small, large = nccl_text(["a", "b"], wrong="3"), nccl_text(["a", "b"])
+    rows = [text.split("#       size")[1].splitlines() for text in (small, large)]
+    text = large.replace(rows[1][1], rows[0][1])
+    assert read_result(written(tmp_path, text)).rate.wrong == 6
+
+
+@pytest.mark.parametrize("other", [("a", "b"), ("b", "a")])
+def test_what_arrived_wrong_once_is_not_lost_with_a_better_try(tmp_path, other):
+    files = [
+        written(tmp_path, nccl_text(["a", "b"], 40.0, "1"), "first.txt"),
+        written(tmp_path, nccl_text(list(other), 41.0, "0"), "second.txt"),
+        written(tmp_path, nccl_text(list(other), 39.0, "0"), "third.txt"),
+    ]
+    (rate,) = imported(files)[1]
+    assert rate.wrong == 4
+    (found,) = fleet_report([], [], "2026-11-24T00:00:00+00:00", [rate]).suspects
+    assert found.sentence == "4 values that a and b exchanged arrived other than sent."
 
 
 @pytest.mark.parametrize(

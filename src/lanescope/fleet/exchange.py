@@ -31,9 +31,11 @@ Key = TypeVar("Key")
 _RANK = re.compile(r"^#\s+Rank\s+\d+.*\s+on\s+(\S+)\s+device\s", re.M)
 _FIRST_RANK = re.compile(r"^#\s+Rank\s+0\s", re.M)
 _NCCL_TEST = re.compile(r"^# Collective test starting: (\S+)", re.M)
-#: Size, count, type, operation, root; then time, algbw, busbw and #wrong.
+#: Size, count, type, operation, root; then time, algbw, busbw and #wrong, and in place the same.
 _NCCL_ROW = re.compile(
-    r"^\s*(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)", re.M
+    r"^\s*(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)"
+    r"(?:[^\S\n]+[\d.]+){0,3}[^\S\n]*(\S*)",
+    re.M,
 )
 _PERFTEST = re.compile(r"^\s*(\S.*\bBW) Test\s*$", re.M)
 _PERFTEST_UNIT = re.compile(r"BW average\s*\[(\S+)\]")
@@ -66,7 +68,7 @@ class PairRate:
     gpus
         GB/s of each pair of GPUs in each direction, by NCCL: the slower one of both ends.
     wrong
-        Bytes that arrived other than they were sent.
+        Bytes, by NCCL values, that arrived other than they were sent, in all tries.
     why
         Why there is no rate, where that is known.
     """
@@ -176,7 +178,7 @@ def _with_good_ones(slow: Collection[Pair], known: Collection[Pair]) -> Iterable
 
 
 def best_tries(tries: Iterable[tuple[Key, PairRate]]) -> dict[Key, PairRate]:
-    """Return for each pair its best try, and how many there were."""
+    """Return for each pair its best try, how many there were, and what arrived wrong in all."""
     best: dict[Key, PairRate] = {}
     for key, rate in tries:
         before = best.get(key)
@@ -184,7 +186,7 @@ def best_tries(tries: Iterable[tuple[Key, PairRate]]) -> dict[Key, PairRate]:
             best[key] = rate
             continue
         better = rate if (rate.gbs or 0.0) > (before.gbs or 0.0) else before
-        best[key] = replace(better, tries=before.tries + 1)
+        best[key] = replace(better, tries=before.tries + 1, wrong=before.wrong + rate.wrong)
     return best
 
 
@@ -289,7 +291,11 @@ def _slower_directions(rates: Iterable[PairRate]) -> list[PairRate]:
     found: dict[frozenset[str], PairRate] = {}
     for one in best_tries(((one.first, one.second), one) for one in rates).values():
         pair = frozenset((one.first, one.second))
-        found[pair] = min(found.get(pair, one), one, key=lambda rate: rate.gbs or 0.0)
+        if (other := found.get(pair)) is None:
+            found[pair] = one
+            continue
+        slower = min(other, one, key=lambda rate: rate.gbs or 0.0)
+        found[pair] = replace(slower, wrong=other.wrong + one.wrong)
     return list(found.values())
 
 
@@ -326,7 +332,7 @@ def _of_nccl_tests(file: Path, text: str) -> Imported:
     rows = _NCCL_ROW.findall(text)
     if not rows:
         raise InputError(f"{file} has no row with a result; it may be cut off")
-    size, time, _, bus, wrong = max(rows, key=lambda row: int(row[0]))
+    size, time, _, bus, *_ = max(rows, key=lambda row: int(row[0]))
     named = _NCCL_TEST.search(text)
     name = named[1] if named else "nccl-tests"
     rate = PairRate(
@@ -336,7 +342,7 @@ def _of_nccl_tests(file: Path, text: str) -> Imported:
         int(size),
         (float(time) * 1e-6,),
         medium=Medium.NCCL,
-        wrong=int(wrong) if wrong.isdigit() else 0,
+        wrong=sum(int(text) for row in rows for text in row[4:] if text.isdecimal()),
     )
     return Imported(f"{name} of {len(ranks)} ranks, {size} B", rate)
 

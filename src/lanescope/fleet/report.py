@@ -36,6 +36,7 @@ from lanescope.fleet.compare import (
     pair_chart,
 )
 from lanescope.fleet.exchange import PairRate
+from lanescope.fleet.media import Medium
 from lanescope.fleet.pairs import Blamed, SuspectKind, located
 from lanescope.history.document import LevelComparison, value_text
 from lanescope.report.format import count_text, gbs_text, percent_text
@@ -48,6 +49,8 @@ _JUDGES = ("expected", "data", "limit", "peers", "history", "none", "majority")
 _SLOW_GPU_SHARE = 0.9
 #: Of fewer pairs nobody can say which is slow.
 _FEWEST_PAIRS = 3
+#: What of wrong data is counted.
+_UNIT_OF = {Medium.NCCL: "value"}
 _TONES = {
     NodeState.HEALTHY: Tone.GOOD,
     NodeState.LIMITED: Tone.GOOD,
@@ -409,8 +412,8 @@ def _network(pairs: Sequence[PairRate], racks: Mapping[str, str]) -> Iterator[Su
                 f"{one.first}, {one.second}",
                 "wrong-data",
                 "network",
-                f"{one.wrong} bytes that {one.first} and {one.second} exchanged arrived other than "
-                "they were sent.",
+                f"{count_text(one.wrong, _UNIT_OF.get(one.medium, 'byte'))} that {one.first} and "
+                f"{one.second} exchanged arrived other than sent.",
                 "data",
                 None,
                 "Let each exchange with another node; look for errors of links, memory and GPUs.",
