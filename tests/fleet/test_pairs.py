@@ -104,9 +104,32 @@ def test_a_node_that_a_text_does_not_name_has_the_rack_of_its_name():
     assert racks_of(["a", "r7n1"], "a r1") == ["r1", "r7"]
 
 
-def test_a_wrong_list_of_nodes_is_one_sentence():
-    with pytest.raises(InputError, match="no list of nodes"):
-        racks_of(["a"], "SwitchName=s0 Nodes=n[1-x]")
+def test_a_list_of_slurm_has_ranges_at_several_places():
+    slurm = "SwitchName=s0 Nodes=r[1-2]n[08-10],x"
+    hosts = ["r1n08", "r2n10", "x", "r3n08"]
+    assert racks_of(hosts, slurm) == ["s0", "s0", "s0", "r3"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ("n[1-x]", "no list of nodes"),
+        ("n[1-3", "no list of nodes"),
+        ("n[3-1]", "no list of nodes"),
+        ("n[\N{SUPERSCRIPT TWO}]", "no list of nodes"),
+        ("a,,b", "no list of nodes"),
+        ("n[1-999999999]", "has more than 100,000 nodes"),
+        ("a[1-999]b[1-999]c[1-999]", "has more than 100,000 nodes"),
+    ],
+)
+def test_a_wrong_list_of_nodes_is_one_sentence(nodes, words):
+    with pytest.raises(InputError, match=words):
+        racks_of(["a"], f"SwitchName=s0 Nodes={nodes}")
+
+
+def test_a_line_without_a_rack_is_named():
+    with pytest.raises(InputError, match="line 2 of the racks is 'n2'; write a node and its rack"):
+        racks_of(["n1", "n2"], "n1 r1\nn2\n")
 
 
 @pytest.mark.parametrize("text", ["n1 a\nn1 b", "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n1"])

@@ -5,6 +5,7 @@ In a round of a plan everybody exchanges data with one other at most.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import re
@@ -30,6 +31,10 @@ _AT_75, _AT_95 = 0.674, 1.645
 _LEAST_OF_GROUP, _FEWEST_PAIRS = 0.025, 2
 #: By how much a median of normal values scatters more than their mean.
 _MEDIAN_TO_MEAN = 1.25
+#: Of a list of Slurm: a mistyped number must not fill the memory.
+_MOST_NODES = 100_000
+#: A name in a list of Slurm, with ranges in brackets anywhere.
+_ITEM = r"(?:[^,\[\]]|\[[^\[\]]*\])+"
 
 
 class PairPlan(StrEnum):
@@ -180,15 +185,20 @@ def _by_name(host: str) -> str:
 
 def _by_text(text: str) -> dict[str, str]:
     known: dict[str, str] = {}
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         fields = dict(word.split("=", 1) for word in words if "=" in word)
         if "SwitchName" in fields:
             hosts, rack = _expanded(fields.get("Nodes", "")), fields["SwitchName"]
+        elif fields or not words:
+            continue  # of Slurm, and not of nodes
         elif len(words) == 2:
             hosts, rack = [words[0]], words[1]
         else:
-            continue
+            raise InputError(
+                f"line {number} of the racks is {line.strip()!r}; write a node and its rack, such "
+                "as 'n01 r1', or Slurm's SwitchName=r1 Nodes=n[01-16]"
+            )
         for host in hosts:
             if known.setdefault(host, rack) != rack:
                 raise InputError(f"{host} is in the racks {known[host]} and {rack}; name one")
@@ -196,20 +206,35 @@ def _by_text(text: str) -> dict[str, str]:
 
 
 def _expanded(names: str) -> list[str]:
-    """Return the nodes of a list of Slurm, such as ``n[01-03,7],login``."""
-    found = []
-    for name in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", names):
-        head, _, ranges = name.rstrip("]").partition("[")
-        if not ranges:
-            found.append(head)
-            continue
-        for part in ranges.split(","):
-            first, _, last = part.partition("-")
-            if not (first.isdigit() and (last or first).isdigit()):
-                raise InputError(f"{name!r} is no list of nodes; write such as n[01-16]")
-            numbers = range(int(first), int(last or first) + 1)
-            found += [f"{head}{number:0{len(first)}}" for number in numbers]
+    """Return the nodes of a list of Slurm, such as ``n[01-03,7],login`` or ``r[1-2]n[1-8]``."""
+    if names and not re.fullmatch(f"{_ITEM}(,{_ITEM})*", names):
+        raise _no_list(names)
+    found: list[str] = []
+    for match in re.finditer(_ITEM, names):
+        texts = re.split(r"\[(.*?)\]", match[0])  # each second one stood in brackets
+        each = [_numbers(text, names) if at % 2 else [text] for at, text in enumerate(texts)]
+        if len(found) + math.prod(map(len, each)) > _MOST_NODES:
+            raise InputError(f"{names!r} has more than {_MOST_NODES:,} nodes; name fewer")
+        found += map("".join, itertools.product(*each))
     return found
+
+
+def _numbers(ranges: str, names: str) -> list[str]:
+    """Return the numbers of ranges such as ``01-03,7``, with as many digits."""
+    found: list[str] = []
+    for part in ranges.split(","):
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or last < first:
+            raise _no_list(names)
+        if last - first >= _MOST_NODES:
+            raise InputError(f"{names!r} has more than {_MOST_NODES:,} nodes; name fewer")
+        found += [f"{number:0{len(match[1])}}" for number in range(first, last + 1)]
+    return found
+
+
+def _no_list(names: str) -> InputError:
+    return InputError(f"{names!r} is no list of nodes; write such as n[01-16]")
 
 
 def _pair(a: int, b: int) -> Pair:
