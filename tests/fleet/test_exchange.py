@@ -124,6 +124,12 @@ def test_a_size_that_has_wrong_values_alone_is_not_passed_over(tmp_path):
     assert read_result(written(tmp_path, text)).rate.wrong == 6
 
 
+@pytest.mark.parametrize("name", ["n 1--x.out", 'n"1--x.out', "a--b,c.out"])
+def test_a_name_that_no_node_can_have_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match="which is no node's name; give one without blanks"):
+        imported([written(tmp_path, perftest_text(), name)])
+
+
 @pytest.mark.parametrize("other", [("a", "b"), ("b", "a")])
 def test_what_arrived_wrong_once_is_not_lost_with_a_better_try(tmp_path, other):
     files = [

@@ -1,7 +1,8 @@
 """Rates of pairs of nodes: exchanged by a plan, or imported from nccl-tests and perftest.
 
-Exchanges go in both directions at once. Of what the other programs print only the largest size
-counts. nccl-tests name their hosts; perftest does not, so its files are called ``HOST--HOST.txt``.
+Exchanges go in both directions at once. Of rates that the other programs print only that of the
+largest size counts. nccl-tests name their hosts; perftest does not, so its files are called
+``HOST--HOST.txt``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
@@ -22,7 +24,7 @@ from lanescope.errors import InputError
 from lanescope.fleet.media import ExchangeReport, Medium, RankExchange, exchange_through
 from lanescope.fleet.pairs import Pair, Round, in_rounds, slow_pairs, with_good_ones
 from lanescope.fleet.ranks import MpiRanks
-from lanescope.studies.node_report import Host
+from lanescope.studies.node_report import Host, is_host
 from lanescope.units.sizes import bandwidth_gbs
 
 _FURTHER_TRIES = 3
@@ -274,6 +276,12 @@ def imported(files: Iterable[Path]) -> tuple[str, list[PairRate]]:
         If a file is no such result, is not of two nodes, or they are of different tests.
     """
     found = [(file, read_result(file)) for file in _files(files)]
+    for file, one in found:
+        for host in filterfalse(is_host, (one.rate.first, one.rate.second)):
+            raise InputError(
+                f"{file} is of {host!r}, which is no node's name; give one without blanks, "
+                "quotation marks and commas"
+            )
     if not found:
         raise InputError("there is no file to import; name results of nccl-tests or perftest")
     first_file, first = found[0]
