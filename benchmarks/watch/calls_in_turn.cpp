@@ -3,7 +3,6 @@
 
 #include <cuda.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string>

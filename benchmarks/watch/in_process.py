@@ -111,7 +111,7 @@ def trial(name: str, library: Path, seconds: float, *, watched: bool) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library", type=Path)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--restarts", type=int, default=2)
     parser.add_argument("--loops", nargs="+", default=["train", "launch", "tiny", "loader"])

@@ -118,13 +118,12 @@ def compress(
     values, dtype, meaning = known
     kind = None if dtype is None else _dtype_named(dtype)
     coded = None if chosen is None else native.Codec[chosen]
-    if chosen is not None:
-        _require_taken(chosen, known, kind)
     if on_gpu(values):
-        with input_errors(), _type_errors(lambda: NO_GPU_ARRAY):
+        with _naming_types(chosen, known, kind), input_errors(), _type_errors(lambda: NO_GPU_ARRAY):
             nvcomp = None if chosen is None else nvcomp_for(chosen)
             return compress_on_gpu(values, coded, kind, dimensionality, out, nvcomp, meaning, base)
-    with input_errors(), _type_errors(lambda: why_no_array(values)):
+    no_array = _type_errors(lambda: why_no_array(values))
+    with _naming_types(chosen, known, kind), input_errors(), no_array:
         if chosen is not None and chosen.by_nvcomp:
             return _compress_by_nvcomp(values, chosen, kind, out, meaning)
         settings = (coded, kind, dimensionality, threads, meaning, base)
@@ -324,35 +323,40 @@ class _Kind(NamedTuple):
         return f"{self.name} of shape {self.shape}"
 
 
-def _require_taken(codec: Codec, values: Known, kind: native.Dtype | None) -> None:
-    """Refuse values that a codec does not take, as far as their type tells.
+@contextmanager
+def _naming_types(codec: Codec | None, values: Known, kind: native.Dtype | None) -> Iterator[None]:
+    """Say which types a codec takes, where values were refused for theirs.
 
     Parameters
     ----------
     kind
         What the caller says that they are.
-
-    Raises
-    ------
-    InputError
-        If it does not.
     """
-    own = _kind_of(values)
-    if kind is None and own.dtype is not None:
-        name = "bytes" if own.dtype == "uint8" else own.dtype
-        kind = native.Dtype.__members__.get(name)
-    elif kind is None and not on_gpu(values.values):
-        with suppress(TypeError, native.NativeError):  # no array, which is said later
-            kind = native.bytes_view(values.values)[1]
-    coded = native.Codec[codec]
-    if codec.by_nvcomp or kind is None or native.can_compress(coded, kind):
-        return
-    taken = [one for one in native.Dtype.__members__.values() if native.can_compress(coded, one)]
-    names = ", ".join("uint8" if one.name == "bytes" else one.name for one in taken)
-    named = own.name or ("uint8" if kind.name == "bytes" else kind.name)
-    raise InputError(
-        f"codec {codec} does not take values of type {named}, but of {names}; give auto or another"
-    )
+    try:
+        yield
+    except InputError:
+        own = _kind_of(values)
+        if kind is None and own.dtype is not None:
+            kind = _dtype_named(own.dtype)
+        elif kind is None and not on_gpu(values.values):
+            with suppress(TypeError, native.NativeError):  # it is no array
+                kind = native.bytes_view(values.values)[1]
+        if codec is None or codec.by_nvcomp or kind is None:
+            raise
+        coded = native.Codec[codec]
+        if native.can_compress(coded, kind):
+            raise
+        taken = ", ".join(
+            _type_name(one) for one in native.Dtype if native.can_compress(coded, one)
+        )
+        raise InputError(
+            f"codec {codec} does not take values of type {own.name or _type_name(kind)}, but of "
+            f"{taken}; give auto or another"
+        ) from None
+
+
+def _type_name(kind: native.Dtype) -> str:
+    return "uint8" if kind is native.Dtype.bytes else kind.name
 
 
 def base_of_values(base: Any, dtype: str | None, values: Known) -> Any:
