@@ -87,6 +87,16 @@ def test_compressing_begins_again_where_rounds_wait_for_the_link(program):
     assert [program.round(0.98) for _ in range(5)] == [{False}] * 3 + [{True}] * 2
 
 
+def test_what_begins_amid_a_round_ends_none(program):
+    """As passes of a checkpointed model do, which are repeated amid the backward pass."""
+    for _ in range(20):
+        assert program.round(1.0) == {True}
+        for _ in range(4):
+            program.busy.begin_round()
+            program.busy.count(ARRAY.bytes // 8)
+            program.now += RAW_SECONDS
+
+
 def test_nothing_is_known_before_times_are(program):
     program.decider.decide = lambda transfer: decided(False, "raw", reason="nothing is known yet")
     for _ in range(8):

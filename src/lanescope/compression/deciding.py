@@ -216,12 +216,15 @@ class WhileBusy:
         self.is_idle = False
         self._others = 0  # rounds in a row that were unlike that
         self._begun: float | None = None
+        self._has_decided = False
         self._bytes = self._predicted_bytes = 0
         self._predicted_seconds = 0.0  # of these, as they are
         self._seconds_per_byte: float | None = None
 
     def begin_round(self) -> None:
-        """End the round before, and begin another one."""
+        """End the round before, and begin another one; none ends in which nothing was decided."""
+        if self._begun is not None and not self._has_decided:
+            return
         now = self._clock()
         if self._predicted_bytes > 0:
             self._seconds_per_byte = self._predicted_seconds / self._predicted_bytes
@@ -231,7 +234,7 @@ class WhileBusy:
             self._others = self._others + 1 if other else 0
             if self._others == self.ROUNDS:
                 self.is_idle, self._others = not self.is_idle, 0
-        self._begun, self._bytes = now, 0
+        self._begun, self._bytes, self._has_decided = now, 0, False
         self._predicted_bytes, self._predicted_seconds = 0, 0.0
 
     def count(self, size: int) -> None:
@@ -241,6 +244,7 @@ class WhileBusy:
     def decide(self, transfer: Transfer) -> Decision:
         """Return how an array is to travel: as it is on an idle link."""
         self.count(transfer.bytes)
+        self._has_decided = True
         if self.is_idle:
             return _ON_IDLE_LINK
         decision = self._decider.decide(transfer)
