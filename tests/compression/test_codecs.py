@@ -354,3 +354,9 @@ def test_threads_and_memory_are_said_rightly():
 def test_a_dimensionality_of_nothing_is_refused_whatever_the_codec(codec):
     with pytest.raises(lanescope.InputError, match="dimensionality cannot be 0"):
         lanescope.compress(np.arange(9.0), codec=codec, dimensionality=0)
+
+
+@pytest.mark.parametrize("codec", ["auto", "gfc"])
+def test_a_class_is_no_array(codec):
+    with pytest.raises(InputError, match="an object of type type is no array"):
+        compress(np.ndarray, codec=codec)

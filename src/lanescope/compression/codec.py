@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -334,14 +334,16 @@ def _naming_types(codec: Codec | None, values: Known, kind: native.Dtype | None)
     """
     try:
         yield
-    except InputError:
+    except InputError as error:
+        # what the core refused is an array
+        if codec is None or not isinstance(error.__cause__, native.NativeError):
+            raise
         own = _kind_of(values)
         if kind is None and own.dtype is not None:
             kind = _dtype_named(own.dtype)
         elif kind is None and not on_gpu(values.values):
-            with suppress(TypeError, native.NativeError):  # it is no array
-                kind = native.bytes_view(values.values)[1]
-        if codec is None or codec.by_nvcomp or kind is None:
+            kind = native.bytes_view(values.values)[1]
+        if codec.by_nvcomp or kind is None:
             raise
         coded = native.Codec[codec]
         if native.can_compress(coded, kind):
