@@ -359,4 +359,4 @@ def test_a_dimensionality_of_nothing_is_refused_whatever_the_codec(codec):
 @pytest.mark.parametrize("codec", ["auto", "gfc"])
 def test_a_class_is_no_array(codec):
     with pytest.raises(InputError, match="an object of type type is no array"):
-        compress(np.ndarray, codec=codec)
+        lanescope.compress(np.ndarray, codec=codec)
