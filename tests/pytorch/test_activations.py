@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lanescope.errors import LanescopeError
-from lanescope.torch import offload_activations
+from lanescope.torch import activations, offload_activations
 from lanescope.torch.activations import OffloadedActivations
 from tests.pytorch.copying_link import CopyingLink
 
@@ -38,10 +38,13 @@ def gradients(module: torch.nn.Module, context: object) -> list[torch.Tensor]:
     return [parameter.grad.clone() for parameter in module.parameters()]
 
 
-@pytest.mark.parametrize("ahead", [0, 64 * KIB, 1 << 30])
-def test_gradients_are_the_same_to_the_bit(ahead: int) -> None:
+@pytest.mark.parametrize("ahead", [0, 64 * KIB, 1 << 30, None])
+def test_gradients_are_the_same_to_the_bit(
+    ahead: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import contextlib
 
+    monkeypatch.setattr(activations, "_LEAST_AHEAD", 64 * KIB)
     module = model()
     plain = gradients(module, contextlib.nullcontext())
     own = OffloadedActivations(found := link(), 1 << 30, KIB, ahead)
@@ -49,8 +52,45 @@ def test_gradients_are_the_same_to_the_bit(ahead: int) -> None:
         for one, other in zip(plain, gradients(module, own), strict=True):
             assert torch.equal(one, other)
     assert own.moved.shared > 0
-    assert (own.moved.bytes > 0) == (ahead < 1 << 30)
-    assert (len(found.of("bring")) > 20) == (ahead < 1 << 30)
+    assert (own.moved.bytes > 0) == (ahead != 1 << 30)
+    assert (len(found.of("bring")) > 20) == (ahead != 1 << 30)
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_gradients_of_a_model_that_repeats_its_passes(
+    use_reentrant: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.utils.checkpoint import checkpoint_sequential
+
+    monkeypatch.setattr(activations, "_LEAST_AHEAD", 64 * KIB)
+    module = model()
+    plain = gradients(module, torch.enable_grad())
+    own = OffloadedActivations(link(), 1 << 30, KIB, None)
+    for block in module:  # the passes that are repeated, too
+        own.around(block)
+    for _ in range(3):
+        torch.manual_seed(2)
+        values = torch.randn(4, 32, 64, requires_grad=use_reentrant)
+        module.zero_grad()
+        result = checkpoint_sequential(module, 3, values, use_reentrant=use_reentrant)
+        result.square().mean().backward()
+        for one, other in zip(plain, module.parameters(), strict=True):
+            assert torch.equal(one, other.grad)
+    assert own.moved.bytes > 0
+
+
+def test_by_default_a_small_model_is_offloaded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = link()
+    monkeypatch.setattr(activations, "_gpu", lambda _: 0)
+    monkeypatch.setattr(activations, "_link", lambda *_: found)
+    for given, sent in (({}, 21), ({"ahead": "1GiB"}, 0)):
+        own = offload_activations(budget="1GiB", **given)
+        with own:
+            result = torch.ones(256 * KIB, requires_grad=True)
+            for _ in range(61):
+                result = result.exp() * 0
+        result.sum().backward()
+        assert own.moved.tensors == sent
 
 
 def test_parameters_and_small_tensors_stay() -> None:

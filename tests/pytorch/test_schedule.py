@@ -18,9 +18,15 @@ BLOCKS = 12
 FORWARD_SECONDS, BACKWARD_SECONDS = 20e-3 / BLOCKS / len(BLOCK), 40e-3 / BLOCKS / len(BLOCK)
 
 
-def step(link: TimedLink, pool: Pool, memory: Memory, gradients: int, results: int = 0) -> None:
+def step(
+    link: TimedLink,
+    pool: Pool,
+    memory: Memory,
+    gradients: int = 0,
+    results: int = 0,
+    sizes: list[int] = BLOCK * BLOCKS,
+) -> None:
     """Run a step whose operations have so many results of their tensor's size amid backward."""
-    sizes = BLOCK * BLOCKS
     saved = []
     for address, size in enumerate(sizes):
         link.compute(FORWARD_SECONDS)
@@ -94,3 +100,66 @@ def test_less_memory_takes_longer_and_holds_less() -> None:
     found = [taken(55, ahead * MIB) for ahead in (128, 512, 1024, 2048)]
     assert [one[0] for one in found] == sorted((one[0] for one in found), reverse=True)
     assert [one[2].peak for one in found] == sorted(one[2].peak for one in found)
+
+
+class Adapted:
+    """Steps of a pool that is not given how much of the memory it may take."""
+
+    def __init__(self) -> None:
+        self.link, self.memory = TimedLink(55e9), Memory()
+        self.pool = Pool(self.link, 1 << 40)
+
+    def step(self, shrunk: int = 1) -> tuple[int, int, int]:
+        """Run one with tensors so much smaller; return its peak, and the bytes out and back."""
+        link, memory = self.link, self.memory
+        memory.peak, out, back = memory.held, link.out_bytes, link.back_bytes
+        step(link, self.pool, memory, sizes=[size // shrunk for size in BLOCK * BLOCKS])
+        return memory.peak, link.out_bytes - out, link.back_bytes - back
+
+
+def test_a_model_that_saves_much_has_as_much_room_as_ever() -> None:
+    _, link, memory = taken(55, 1280 * MIB)
+    adapted = Adapted()
+    first_peak, *_ = adapted.step()
+    assert first_peak <= memory.peak
+    for _ in range(2):
+        assert adapted.step() == (memory.peak, link.out_bytes, link.back_bytes)
+
+
+@pytest.mark.parametrize("shrunk", [2, 4, 8])
+def test_a_smaller_model_has_less_room_in_proportion(shrunk: int) -> None:
+    adapted, large = Adapted(), Adapted()
+    large.step()
+    peak, *_ = large.step()
+    for _ in range(3):
+        assert adapted.step(shrunk)[0] <= peak // shrunk
+    link = adapted.link
+    out, back = (size / 3 / link.bytes_per_second for size in (link.out_bytes, link.back_bytes))
+    assert link.now / 3 < 1.06 * (max(out, 20e-3) + max(back, 40e-3))
+
+
+def test_a_pass_that_saves_hardly_anything_stays_on_the_gpu() -> None:
+    assert Adapted().step(shrunk=160)[1:] == (0, 0)
+
+
+def test_batches_of_several_sizes_have_the_room_of_the_largest() -> None:
+    alone, mixed = Adapted(), Adapted()
+    alone.step()
+    largest = alone.step()
+    mixed.step()
+    for _ in range(3):
+        assert mixed.step(shrunk=4)[0] <= 1280 * MIB
+        assert mixed.step() == largest
+
+
+def test_graphs_that_are_dropped_do_not_add_up() -> None:
+    """As in an evaluation with gradients, which has no backward pass."""
+    dropped, usual = Adapted(), Adapted()
+    for _ in range(20):
+        saved = [
+            dropped.pool.save(TimedTensor(dropped.memory, address, size // 4), size // 4)
+            for address, size in enumerate(BLOCK * BLOCKS)
+        ]
+        saved.clear()
+    usual.step(shrunk=4)
+    assert dropped.step(shrunk=4) == usual.step(shrunk=4)

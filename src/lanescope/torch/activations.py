@@ -23,7 +23,8 @@ from lanescope.copies.requirements import available_host_bytes
 from lanescope.errors import InputError
 from lanescope.units.sizes import Size, size_of
 
-_AHEAD = 1280 << 20
+#: By default: for so much and more that is saved at once; for less it is in proportion.
+_MOST_AHEAD, _MUCH_SAVED, _LEAST_AHEAD = 1280 << 20, 6 << 30, 64 << 20
 _COMPRESSIONS = ("auto", "on", "off")
 #: How many tensors before the one in use are looked through for those that are used next: others
 #: may belong to a graph that the program holds for long.
@@ -40,7 +41,7 @@ def offload_activations(
     *,
     budget: Size | None = None,
     min_bytes: Size = 1 << 20,
-    ahead: Size = _AHEAD,
+    ahead: Size | None = None,
     compression: str = "auto",
     gpu: int | None = None,
 ) -> OffloadedActivations:
@@ -66,7 +67,8 @@ def offload_activations(
     ahead
         Of the GPU's memory: five eighths for the tensors that were saved last, which do not travel
         if the backward pass begins, two for those that are leaving, one for those that were brought
-        back ahead of their use.
+        back ahead of their use. By default 5/24 of the most that was saved at once until now, each
+        tensor once: from 64 MiB to 1.25 GiB.
     compression
         ``auto``, ``on`` or ``off``, as with `lanescope.Channel`.
     gpu
@@ -81,7 +83,8 @@ def offload_activations(
         raise InputError(f"compression cannot be {compression!r}; give {', '.join(_COMPRESSIONS)}")
     link = _link(_gpu(gpu), compression)
     most = _half_of_the_memory() if budget is None else size_of(budget)
-    offloaded = OffloadedActivations(link, most, size_of(min_bytes), size_of(ahead))
+    room = None if ahead is None else size_of(ahead)
+    offloaded = OffloadedActivations(link, most, size_of(min_bytes), room)
     if module is not None:
         offloaded.around(module)
     return offloaded
@@ -99,7 +102,7 @@ class OffloadedActivations:
     """
 
     def __init__(
-        self, link: OffloadLink, budget_bytes: int, min_bytes: int, ahead_bytes: int
+        self, link: OffloadLink, budget_bytes: int, min_bytes: int, ahead_bytes: int | None
     ) -> None:
         self._pool = Pool(link, budget_bytes, ahead_bytes)
         self._least = min_bytes
@@ -289,6 +292,12 @@ class Windows:
         eighth = ahead_bytes // 8
         return cls(ahead_bytes - 3 * eighth, 2 * eighth, eighth)
 
+    @classmethod
+    def for_saved(cls, saved_bytes: int) -> Windows:
+        """Share out as much memory as suits what is saved at once."""
+        share = _MOST_AHEAD * saved_bytes // _MUCH_SAVED
+        return cls.of(min(max(share, _LEAST_AHEAD), _MOST_AHEAD))
+
     def early_with(self, held: int, in_use: int, left: float) -> int:
         """Return how many bytes may come back ahead of their use, amid a backward pass.
 
@@ -361,13 +370,18 @@ class Pool:
     budget_bytes
         Of the host's memory that they may take, uncompressed.
     ahead_bytes
-        Of the GPU's memory, which `Windows` shares out.
+        Of the GPU's memory, which `Windows` shares out; None: as much as suits the most that
+        was ever saved at once. So a smaller pass may take what the largest one took.
     """
 
-    def __init__(self, link: OffloadLink, budget_bytes: int, ahead_bytes: int) -> None:
+    def __init__(
+        self, link: OffloadLink, budget_bytes: int, ahead_bytes: int | None = None
+    ) -> None:
         self.link = link
         self.moved = Moved()
-        self._budget_bytes, self._windows = budget_bytes, Windows.of(ahead_bytes)
+        self._budget_bytes = budget_bytes
+        self._adapts, self._most_saved = ahead_bytes is None, 0
+        self._windows = Windows.for_saved(0) if ahead_bytes is None else Windows.of(ahead_bytes)
         self._lock = RLock()  # a backward pass has threads of its own, and frees in any of them
         self._number = 0
         self._first = 1  # of the tensors of the pass that was saved last
@@ -419,6 +433,8 @@ class Pool:
             self._there[saved.number] = self._by_key[key] = weakref.ref(saved)
             self._waiting.append(self._by_key[key])
             self.bytes[Where.WAITING] += size
+            if self._adapts:
+                self._adapt_windows()
             self._send_the_oldest()
             return saved
 
@@ -462,6 +478,16 @@ class Pool:
             self._leaves(saved)
             if saved.sent is not None:
                 self._host_bytes -= saved.bytes
+
+    def _adapt_windows(self) -> None:
+        """Widen the windows where more is saved at once than ever before.
+
+        That needs no end of a pass, of which graphs that are dropped, retained or built amid a
+        backward pass have none.
+        """
+        saved = sum(self.bytes.values())
+        if saved > self._most_saved:
+            self._most_saved, self._windows = saved, Windows.for_saved(saved)
 
     def _end_of_saving(self) -> None:
         """Let the next pass find what this one took at most, however far ahead the host runs.
