@@ -70,7 +70,7 @@ class Block(torch.nn.Module):
         return x + self.narrow(hidden)
 
 
-def contexts(ahead: str, only: list[str] | None) -> Iterator[tuple[str, Any]]:
+def contexts(ahead: str | None, only: list[str] | None) -> Iterator[tuple[str, Any]]:
     """Yield each method and its context, which is to be entered once a step."""
     made: dict[str, Callable[[], Any]] = {
         "none": contextlib.nullcontext,
@@ -278,7 +278,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--width", type=int, default=WIDTH)
-    parser.add_argument("--ahead", default="1280MiB", help="of offload_activations")
+    parser.add_argument("--ahead", help="of offload_activations; by default its own")
     parser.add_argument("--only", nargs="+", help="methods besides none")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
