@@ -27,7 +27,7 @@ from lanescope.report import timeline_html
 from lanescope.studies.watch_report import watch_page_html
 from lanescope.trace import (
     attribution,
-    call_spool,
+    call_ring,
     columns,
     counter_spool,
     rectangles,
@@ -140,16 +140,16 @@ class MadeCalls(Made):
             "source": "trace", "version": 1, "pid": self.processes, "command": ["train"],
             "start_ns": self.clock.now_ns,
         }  # fmt: skip
-        text, at = json.dumps(header).encode() + b"\n", 2 * call_spool._TEXT_AT
+        text, at = json.dumps(header).encode() + b"\n", 2 * call_ring._TEXT_AT
         path = self._rings / f"calls.{self.processes}.ring"
-        path.write_bytes(bytes(at + RING_RECORDS * call_spool._RECORDS.itemsize))
+        path.write_bytes(bytes(at + RING_RECORDS * call_ring._RECORDS.itemsize))
         ring = np.memmap(path, np.uint8, "r+")
-        self._records = np.ndarray((RING_RECORDS,), call_spool._RECORDS, ring, at)
-        self._numbers = numbers = np.ndarray((1,), call_spool._NUMBERS, ring)
-        numbers["magic"], numbers["records_at"] = call_spool._MAGIC, at
+        self._records = np.ndarray((RING_RECORDS,), call_ring._RECORDS, ring, at)
+        self._numbers = numbers = np.ndarray((1,), call_ring._NUMBERS, ring)
+        numbers["magic"], numbers["records_at"] = call_ring._MAGIC, at
         numbers["records"], numbers["start_ns"] = RING_RECORDS, self.clock.now_ns
         numbers["process"] = NOBODY + self.processes
-        ring[call_spool._TEXT_AT :][: len(text)] = np.frombuffer(text, np.uint8)
+        ring[call_ring._TEXT_AT :][: len(text)] = np.frombuffer(text, np.uint8)
         numbers["text_bytes"] = len(text)
 
     def _end(self) -> None:
@@ -161,7 +161,7 @@ class MadeCalls(Made):
     def _record(self, numbers: np.ndarray) -> None:
         first = int(self._numbers["next"][0])
         places = (first + np.arange(numbers.size)) % RING_RECORDS
-        records = np.zeros(numbers.size, call_spool._RECORDS)
+        records = np.zeros(numbers.size, call_ring._RECORDS)
         records["sequence"] = first + 1 + np.arange(numbers.size)
         records["start"] = self.clock.now_ns + numbers * COPY_NS
         records["end"] = records["start"] + 50_000

@@ -16,13 +16,8 @@ import pytest
 from lanescope._core import native
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.machine import Machine
-from lanescope.trace.call_spool import (
-    CallRing,
-    RingNotReadyError,
-    RingSpool,
-    recover,
-    spool_of,
-)
+from lanescope.trace.call_ring import CallRing, RingNotReadyError
+from lanescope.trace.call_spool import RingSpool, recover, spool_of
 from lanescope.trace.store import read_spools
 from lanescope.trace.timeline import CALL_TIMES, Process
 from lanescope.trace.trace_spool import read_trace_spool
@@ -47,7 +42,7 @@ def test_what_is_overwritten_is_counted_as_lost(source: CallsSource, tmp_path: P
     """The ring holds 32,768 records; nobody reads it while 40,000 are made."""
     source.start()
     stop_reading(source)
-    command = [sys.executable, "-c", BEGIN + "to_gpu(8, times=40000)"]
+    command = [sys.executable, "-c", BEGIN + "to_gpu(32768, times=40000)"]
     subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
     (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
     spool = tmp_path / "trace.1.calls.bin"
@@ -126,7 +121,7 @@ def test_what_a_full_disk_does_not_take_is_lost_and_counted(
 ) -> None:
     source.start()
     stop_reading(source)
-    command = [sys.executable, "-c", BEGIN + "to_gpu(5, times=1000)"]
+    command = [sys.executable, "-c", BEGIN + "to_gpu(1 << 20, times=1000)"]
     subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
     (ring,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
     path = tmp_path / "trace.1.calls.bin"

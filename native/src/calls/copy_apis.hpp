@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "calls/memory_places.hpp"
 #include "calls/ring.hpp"
@@ -101,6 +102,12 @@ struct DeviceToDevice : SecondForm {
 struct DeviceToDeviceAsync : OnStream<DeviceToDevice> {
   static constexpr const char* kName = "cuMemcpyDtoDAsync";
 };
+
+/// Whether a call says by its name which ends are the host's, and by its third argument how much.
+template <class Api>
+constexpr bool kCanBeCounted =
+    std::is_base_of_v<HostToDevice, Api> || std::is_base_of_v<DeviceToHost, Api> ||
+    std::is_base_of_v<DeviceToDevice, Api>;
 
 struct Peer : FirstForm {
   static constexpr const char* kName = "cuMemcpyPeer";

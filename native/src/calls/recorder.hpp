@@ -15,6 +15,8 @@ struct alignas(64) Recording {
   std::atomic<std::uint32_t> place_changes{0};  ///< how often host memory was pinned or unpinned
   std::atomic<bool> has_ring{false};            ///< else there is none, or it is not made yet
   std::atomic<bool> has_ticks{false};           ///< `now` is known to be `ticks`
+  /// So far apart, by `now`, small copies are close; 0: all are recorded.
+  std::uint32_t close{0};
 };
 static_assert(sizeof(Recording) == 64);
 extern constinit Recording recording;

@@ -116,6 +116,19 @@ void Ring::add_graph_launch() noexcept {
   if (outer_ != nullptr) outer_->add_graph_launch();
 }
 
+Counted* Ring::counted_by(std::uint32_t thread, std::uint8_t call) noexcept {
+  auto* rows = reinterpret_cast<Counted*>(reinterpret_cast<char*>(numbers_) + kCountedAt);
+  for (std::size_t i = 0; i < kCountedRows; ++i) {
+    std::uint32_t there = 0;
+    if (rows[i].thread.compare_exchange_strong(there, thread))
+      rows[i].call.store(1U + call, std::memory_order_release);
+    else if (there != thread || rows[i].call.load(std::memory_order_relaxed) != 1U + call)
+      continue;
+    return &rows[i];
+  }
+  return nullptr;
+}
+
 // A place is taken by its key alone: whoever finds the key there need not wait for the text.
 std::uint32_t Ring::stack(std::string_view text) noexcept {
   const std::uint64_t key = hash_of(text);

@@ -20,7 +20,9 @@ struct Copy {
   std::int16_t source_device = -1;
   std::int16_t destination_device = -1;
   std::int16_t device = -1;
+  std::uint16_t counted = 0;  ///< before it, since the latest record of its thread and call
   std::uint32_t stack = kNotWanted;
+  std::uint32_t counted_bytes = 0;
 };
 
 constexpr std::uint64_t kNoStacks = UINT64_MAX;
@@ -42,6 +44,10 @@ class Ring {
   void add(const Copy& copy, std::uint64_t start, std::uint64_t end) noexcept;
   void add_graph_launch() noexcept;
 
+  /// @return where a thread counts copies by a call; null if there is no room for another one.
+  Counted* counted_by(std::uint32_t thread, std::uint8_t call) noexcept;
+
+  [[nodiscard]] bool has_outer() const noexcept { return outer_ != nullptr; }
   [[nodiscard]] std::uint64_t stacks_from() const noexcept { return stacks_from_; }
 
   /// @return what records say of a stack with this text, of which there is one however many threads
@@ -95,7 +101,9 @@ inline void Ring::add(const Copy& copy, std::uint64_t start, std::uint64_t end) 
   record.source_device = copy.source_device;
   record.destination_device = copy.destination_device;
   record.device = copy.device;
+  record.counted = copy.counted;
   record.stack = copy.stack;
+  record.counted_bytes = copy.counted_bytes;
   record.sequence.store(number + 1, std::memory_order_release);
   fetch_for_writing(&records_[(number + 1) % kRecords]);
   if (outer_ != nullptr) [[unlikely]] {

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 /// The file that a program records its copies in and lanescope reads while it runs: numbers, then
-/// text (the first line of a trace spool, and a PCI address for each GPU, a line each), then a ring
-/// of records. Where the program's Python lines are wanted, a table of stacks and their texts
-/// follow. The reader is src/lanescope/trace/call_spool.py.
+/// rows of what threads only count, text (the first line of a trace spool, and a PCI address for
+/// each GPU, a line each), and a ring of records. Where the program's Python lines are wanted, a
+/// table of stacks and their texts follow. The reader is src/lanescope/trace/call_ring.py.
 ///
 /// The program maps the file, so that a record is on its way when it is written: whatever ends the
 /// program, nothing is lost. It never waits for the reader, who counts what was overwritten.
@@ -38,7 +38,21 @@ struct Numbers {
   std::atomic<std::uint64_t> stack_ns;         ///< what reading Python's frames took
 };
 static_assert(sizeof(Numbers) == 128 && offsetof(Numbers, next) == 64);
-constexpr char kMagic[8] = {'l', 's', 'c', 'a', 'l', 'l', 's', '2'};
+constexpr char kMagic[8] = {'l', 's', 'c', 'a', 'l', 'l', 's', '3'};
+
+/// Small copies of one thread by one call that were counted and not recorded, since the ring was
+/// made.
+struct alignas(64) Counted {
+  std::atomic<std::uint32_t> thread;  ///< 0: free
+  std::atomic<std::uint32_t> call;    ///< 1 + its place in `call_names`; 0: not there yet
+  std::atomic<std::uint64_t> copies;
+  std::atomic<std::uint64_t> bytes;
+  std::uint64_t reported_copies;  ///< how many of them records have reported, for their writer
+  std::uint64_t reported_bytes;
+};
+static_assert(sizeof(Counted) == 64);
+constexpr std::size_t kCountedAt = sizeof(Numbers);
+constexpr std::size_t kCountedRows = (kTextAt - kCountedAt) / sizeof(Counted);
 
 /// A stack of Python, whose number is its place. Its text has a line for each frame, the innermost
 /// first: `p` (the program's own code) or `l` (a library's), the line's number, a tab, the
@@ -76,9 +90,9 @@ struct Record {
   std::int16_t source_device;  ///< -1: the host
   std::int16_t destination_device;
   std::int16_t device;
-  std::int16_t reserved;
-  std::uint32_t stack;  ///< a `StackCode`
-  std::uint32_t reserved_too;
+  std::uint16_t counted;  ///< copies of this thread and call that were counted before this one,
+  std::uint32_t stack;    ///< a `StackCode`
+  std::uint32_t counted_bytes;  ///< and their bytes
 };
 static_assert(sizeof(Record) == 64);
 

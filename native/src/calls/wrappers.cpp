@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 #include "calls/batches.hpp"
 #include "calls/copy_apis.hpp"
+#include "calls/counted.hpp"
 #include "calls/memory_places.hpp"
 #include "calls/python_stack.hpp"
 #include "calls/recorder.hpp"
@@ -55,8 +57,21 @@ struct Wrapper<Api, kCall, kVariant, void (*)(Copy&, Arguments...) noexcept> {
   using Function = CUresult (*)(Arguments...);
   static inline std::atomic<Function> original{nullptr};
 
+  /// What is only counted saves no registers and goes on to the driver's function by a jump.
+  static CUresult call(Arguments... arguments) {
+    if constexpr (kCanBeCounted<Api>) {
+      const std::uint64_t bytes = std::get<2>(std::tie(arguments...));
+      if (is_only_counted(kCall, bytes) &&
+          intercept::captures.load(std::memory_order_relaxed) == 0) {
+        count(bytes);
+        return original.load(std::memory_order_relaxed)(arguments...);
+      }
+    }
+    return recorded(arguments...);
+  }
+
   /// All of it in a row: each jump to where the processor has not been lately takes some ns.
-  [[gnu::flatten]] static CUresult call(Arguments... arguments) {
+  [[gnu::flatten, gnu::noinline]] static CUresult recorded(Arguments... arguments) {
     const Function function = original.load(std::memory_order_relaxed);
     const std::uint64_t start = now();
     const CUresult result = function(arguments...);
@@ -73,6 +88,8 @@ struct Wrapper<Api, kCall, kVariant, void (*)(Copy&, Arguments...) noexcept> {
     Copy copy;
     copy.call = kCall;
     Api::describe(copy, arguments...);
+    if constexpr (kCanBeCounted<Api>)
+      if (copy.bytes <= kSmallBytes && recording.close != 0) settle_counted(copy, start);
     if (copy.bytes >= to->stacks_from()) [[unlikely]]
       copy.stack = python_stack(*to);
     to->add(copy, start, end);
@@ -93,7 +110,7 @@ constexpr Entry entry() {
 
 constexpr int kSecondHostCalls = 6050;  // since then all of those have their arguments of today
 
-// The places are the numbers of calls in records, which src/lanescope/trace/call_spool.py names.
+// The places are the numbers of calls in records, which src/lanescope/trace/call_ring.py names.
 constexpr Entry kEntries[] = {
     entry<HostToDevice, 0>(),
     entry<HostToDeviceAsync, 1>(),

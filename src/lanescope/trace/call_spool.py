@@ -1,31 +1,33 @@
-"""Copies that programs record as they call for them: rings in memory, and the spools of these.
-
-The layout of a ring is that of native/src/calls/ring_format.hpp. A program never waits for whoever
-reads its ring: what is overwritten before it is read is counted as lost. Spools have the layout of
-traces.
-"""
+"""Spools of the copies that programs record in rings; they have the layout of traces."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-import mmap
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lanescope._core import native
-from lanescope.codec.files import open_file, opened_folder, read_bytes
+from lanescope.codec.files import opened_folder, read_bytes
 from lanescope.errors import InputError
+from lanescope.trace.call_ring import (
+    CALL_NAMES,
+    MOST_COUNTED,
+    CallRing,
+    Counted,
+    RingNotReadyError,
+)
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.spool_records import (
     CALLS,
+    COUNTED,
     COUNTS,
-    FIRST_STACK,
     HEAD,
     LINES,
     NO_ROOM,
@@ -36,281 +38,9 @@ from lanescope.trace.spool_records import (
 )
 from lanescope.trace.watch_folder import is_held, remove_rings, rings_in, rings_of
 
-#: The calls by their numbers in records; those of a spool's strings are one higher.
-CALL_NAMES = (
-    "cuMemcpyHtoD",
-    "cuMemcpyHtoDAsync",
-    "cuMemcpyDtoH",
-    "cuMemcpyDtoHAsync",
-    "cuMemcpyDtoD",
-    "cuMemcpyDtoDAsync",
-    "cuMemcpy",
-    "cuMemcpyAsync",
-    "cuMemcpyPeer",
-    "cuMemcpyPeerAsync",
-    "cuMemcpy2D",
-    "cuMemcpy2DUnaligned",
-    "cuMemcpy2DAsync",
-    "cuMemcpy3D",
-    "cuMemcpy3DAsync",
-    "cuMemcpyBatchAsync",
-)
-_MAGIC = b"lscalls2"
-_NUMBERS = np.dtype(
-    [
-        ("magic", "S8"),
-        ("records_at", "<u8"),
-        ("records", "<u8"),
-        ("has_ticks", "<u8"),
-        ("text_bytes", "<u8"),
-        ("graph_launches", "<u8"),
-        ("start_ticks", "<u8"),
-        ("start_ns", "<i8"),
-        ("next", "<u8"),
-        ("process", "<u8"),
-        ("pid_namespace", "<u8"),
-        ("stacks_at", "<u8"),
-        ("stacks", "<u8"),
-        ("stack_text_bytes", "<u8"),
-        ("stack_text_next", "<u8"),
-        ("stack_ns", "<u8"),
-    ]
-)
-_STACKS = np.dtype([("key", "<u8"), ("bytes", "<u4"), ("text", "<u4")])
-_TEXT_AT = 4096
-_RECORDS = np.dtype(
-    [
-        ("sequence", "<u8"),
-        ("start", "<u8"),
-        ("end", "<u8"),
-        ("bytes", "<i8"),
-        ("stream", "<u8"),
-        ("thread", "<u4"),
-        ("call", "u1"),
-        ("source_kind", "u1"),
-        ("destination_kind", "u1"),
-        ("asynchronous", "u1"),
-        ("source_device", "<i2"),
-        ("destination_device", "<i2"),
-        ("device", "<i2"),
-        ("reserved", "<i2"),
-        ("stack", "<u4"),
-        ("reserved_too", "<u4"),
-    ]
-)
-#: A record that is not whole after so many looks never will be: its thread was ended.
-_MOST_LOOKS = 20
-#: No program makes more calls, nor copies so much at once.
-_MOST_RECORDS, _MOST_BYTES = 1 << 62, 1 << 60
-_MOST_DEVICES = 1024
-
-
-class RingNotReadyError(Exception):
-    """The program is about to make the ring."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What was taken from a ring.
-
-    Attributes
-    ----------
-    records
-        In the order of the calls' ends.
-    lost
-        How many were overwritten before, or never became whole.
-    """
-
-    records: Table
-    lost: int
-
-
-class CallRing:
-    """The ring of one process.
-
-    Parameters
-    ----------
-    path
-        Its file, which stays mapped: it may be removed.
-
-    Raises
-    ------
-    RingNotReadyError
-        If the program has not written its beginning yet.
-    InputError
-        If the file is no ring or cannot be read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        try:
-            with open_file(path, inner=1) as file:
-                if os.fstat(file.fileno()).st_size < _TEXT_AT:
-                    raise RingNotReadyError
-                self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}") from error
-        self._numbers = np.ndarray((1,), _NUMBERS, self._map)
-        if not int(self._numbers["text_bytes"][0]):
-            raise RingNotReadyError
-        at, count = (int(self._numbers[name][0]) for name in ("records_at", "records"))
-        whole = at + count * _RECORDS.itemsize
-        if self._map[: len(_MAGIC)] != _MAGIC or not count or len(self._map) < whole:
-            raise InputError(f"{path} is no ring of calls; remove it")
-        self._records = np.ndarray((count,), _RECORDS, self._map, at)
-        self._whole = whole
-        text = self._map[_TEXT_AT : _TEXT_AT + int(self._numbers["text_bytes"][0])]
-        first, _, addresses = text.partition(b"\n")
-        self.header = _header_of(path, first)
-        self.gpus = tuple(addresses.decode("ascii", "replace").split("\n")[:-1])
-        self._stacks = StackTable.of(self._map, self._numbers)
-        self._done = 0
-        self._waited = (-1, 0)
-
-    @property
-    def is_orphaned(self) -> bool:
-        """Whether its process is known to be no longer there."""
-        try:
-            if int(self._numbers["pid_namespace"][0]) != os.stat("/proc/self/ns/pid").st_ino:
-                return False  # its number is another's here
-            os.kill(self.process, 0)
-        except ProcessLookupError:
-            return True
-        except (OSError, OverflowError):
-            return False
-        return False
-
-    @property
-    def process(self) -> int:
-        """The process's number, in its own namespace."""
-        return int(self._numbers["process"][0])
-
-    @property
-    def graph_launches(self) -> int:
-        """How many graphs were launched: what those copy is in no record."""
-        return int(self._numbers["graph_launches"][0])
-
-    @property
-    def stack_ns(self) -> int:
-        """Nanoseconds that reading Python's frames took in the program."""
-        return min(int(self._numbers["stack_ns"][0]), _MOST_RECORDS)
-
-    def new_stacks(self) -> list[tuple[int, str]]:
-        """Return the numbers and texts of Python's stacks that are there since the last time."""
-        whole = self._stacks is not None and self._map.size() >= self._stacks.end
-        return self._stacks.new() if whole and self._stacks is not None else []
-
-    @property
-    def is_used(self) -> bool:
-        """Whether its process has copied anything: rings are made when CUDA begins."""
-        return bool(int(self._numbers["next"][0]) or self.graph_launches)
-
-    def start(self) -> tuple[int, int]:
-        """Return the processor's counter and CLOCK_MONOTONIC (ns) when the ring was made."""
-        return int(self._numbers["start_ticks"][0]), int(self._numbers["start_ns"][0])
-
-    @property
-    def has_ticks(self) -> bool:
-        """Whether times are of the processor's counter; else of CLOCK_MONOTONIC, in ns."""
-        return bool(self._numbers["has_ticks"][0])
-
-    def skip(self, records: int) -> None:
-        """Take no records before the one of this number."""
-        self._done = records
-
-    def _waits_for(self, number: int) -> bool:
-        """Whether a record that is not whole is waited for; it is for some looks."""
-        before, looks = self._waited
-        self._waited = (number, looks + 1 if number == before else 1)
-        return self._waited[1] <= _MOST_LOOKS
-
-    def take(self, *, last: bool = False) -> Taken:
-        """Return what was recorded since the last time.
-
-        Parameters
-        ----------
-        last
-            Whether the program is no longer there, so that nothing is waited for.
-        """
-        # what is no longer in the file cannot be read, and would end this process
-        if self._map.size() < self._whole:
-            return Taken(np.empty(0, _RECORDS), 0)
-        end, count = int(self._numbers["next"][0]), len(self._records)
-        if not self._done <= end < _MOST_RECORDS:
-            return Taken(np.empty(0, _RECORDS), 0)
-        begin = max(self._done, end - count)
-        lost = begin - self._done
-        places = np.arange(begin, end) % count
-        records = self._records[places]
-        wanted = np.arange(begin + 1, end + 1, dtype=np.uint64)
-        now = self._records["sequence"][places]  # a record may be overwritten while it is read
-        waiting = np.flatnonzero(now < wanted)
-        if waiting.size and not last and self._waits_for(begin + int(waiting[0])):
-            end = begin + int(waiting[0])
-            records, wanted, now = (part[: end - begin] for part in (records, wanted, now))
-        whole = (records["sequence"] == wanted) & (now == wanted) & _are_possible(records)
-        self._done = end
-        return Taken(records[whole], lost + int(np.count_nonzero(~whole)))
-
-
-class StackTable:
-    """The stacks of Python in a ring, which are written once each.
-
-    Parameters
-    ----------
-    content
-        The ring's file.
-    at, count, text_bytes
-        Where the table begins, how many stacks have room in it, and bytes of texts behind it.
-    """
-
-    def __init__(self, content: mmap.mmap, at: int, count: int, text_bytes: int) -> None:
-        self._content = content
-        self._table = np.ndarray((count,), _STACKS, content, at)
-        self._texts_at = at + self._table.nbytes
-        self.end = self._texts_at + text_bytes
-        self._known = np.zeros(count, np.bool_)
-
-    @staticmethod
-    def of(content: mmap.mmap, numbers: Table) -> StackTable | None:
-        """Return the table that a ring's numbers describe; None where it has none."""
-        names = ("stacks_at", "stacks", "stack_text_bytes")
-        at, count, text_bytes = (int(numbers[name][0]) for name in names)
-        if not at or at + count * _STACKS.itemsize + text_bytes > len(content):
-            return None
-        return StackTable(content, at, count, text_bytes)
-
-    def new(self) -> list[tuple[int, str]]:
-        """Return numbers and texts that are there since the last time."""
-        found = []
-        for number in np.flatnonzero((self._table["text"] > 0) & ~self._known).tolist():
-            begin = self._texts_at + int(self._table["text"][number]) - 1
-            end = begin + int(self._table["bytes"][number])
-            if end <= self.end:
-                text = self._content[begin:end].decode("utf-8", "replace")
-                found.append((number + FIRST_STACK, text))
-            self._known[number] = True
-        return found
-
-
-def _header_of(path: Path, line: bytes) -> dict[str, Any]:
-    """Return the first line of a process's spool; raises InputError if it is none."""
-    try:
-        found = json.loads(line)
-        if not isinstance(found, dict) or not isinstance(found.get("command"), list):
-            raise ValueError
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no ring of calls; remove it") from error
-    return found
-
-
-def _are_possible(records: Table) -> npt.NDArray[np.bool_]:
-    """Return which records can be: a program can write anything into its own ring."""
-    fine: npt.NDArray[np.bool_] = (records["bytes"] >= 0) & (records["bytes"] < _MOST_BYTES)
-    for name in ("source_kind", "destination_kind"):
-        fine &= records[name] <= max(MemoryKind)
-    for name in ("source_device", "destination_device", "device"):
-        fine &= (records[name] >= -1) & (records[name] < _MOST_DEVICES)
-    return fine & (records["call"] < len(CALL_NAMES)) & (records["thread"] < 1 << 31)
+#: Small copies that are counted lie no further apart, by estimate, and so far where nothing tells.
+_MOST_APART_NS, _APART_NS = 100_000, 5_000
+_UNKNOWN = -1
 
 
 class TickClock:
@@ -362,7 +92,105 @@ def count_record(kind: RecordKind, at_ns: int, records: int, flags: int = 0) -> 
     return np.array(((kind, flags, COUNTS.itemsize), at_ns, records), COUNTS).tobytes()
 
 
-def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) -> bytes:
+class RingCopies(NamedTuple):
+    """Records of a ring, each of one copy, and when their calls began and ended.
+
+    Those that were only counted have `COUNTED` in place of how many were before them.
+    """
+
+    records: Table
+    start_ns: IntArray
+    end_ns: IntArray
+
+    def part(self, places: slice) -> RingCopies:
+        """Return some of them."""
+        return RingCopies(self.records[places], self.start_ns[places], self.end_ns[places])
+
+
+class CountedCopies:
+    """What threads counted and did not record, put where it probably was.
+
+    Small copies that are close to each other are counted between two records of the same thread
+    and call: here they lie evenly there, and have the mean of their bytes.
+    """
+
+    def __init__(self) -> None:
+        self._latest: dict[tuple[int, int], RingCopies] = {}
+        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+        #: How many there were.
+        self.copies = 0
+
+    def add_known(self, thread: int, call: int, copies: int, counted_bytes: int) -> None:
+        """Take it that so many have been reported already."""
+        before, bytes_before = self._known.get((thread, call), (0, 0))
+        self._known[thread, call] = (before + copies, bytes_before + counted_bytes)
+        self.copies += copies
+
+    def with_counted(self, found: RingCopies) -> RingCopies:
+        """Return copies that were recorded with those that were counted before each."""
+        counted = found.records["counted"].astype(np.int64)
+        keys = found.records["thread"].astype(np.int64) << 8 | found.records["call"]
+        order = np.argsort(keys, kind="stable")
+        ends = np.flatnonzero(np.diff(keys[order], append=-1))
+        before_ns = np.empty(counted.size, np.int64)
+        before_ns[order[1:]] = found.start_ns[order[:-1]]
+        for begin, end in itertools.pairwise((0, *(ends + 1).tolist())):
+            places = order[begin:end]
+            key = divmod(int(keys[places[0]]), 1 << 8)
+            latest = self._latest.get(key)
+            before_ns[places[0]] = _UNKNOWN if latest is None else latest.start_ns[0]
+            if count := int(counted[places].sum()):
+                self.add_known(*key, count, int(found.records["counted_bytes"][places].sum()))
+            self._latest[key] = found.part(slice(places[-1], places[-1] + 1))
+        room = (found.start_ns - before_ns) // (counted + 1)
+        apart = np.where(before_ns == _UNKNOWN, _APART_NS, np.clip(room, 0, _MOST_APART_NS))
+        return _repeated(found, counted, apart) if counted.any() else found
+
+    def rest(self, rows: Iterable[Counted]) -> tuple[RingCopies | None, int]:
+        """Return those that are in no record, at last, and how many were lost with records."""
+        parts, lost = [], 0
+        for row in rows:
+            key = row.thread, row.call
+            known, known_bytes = self._known.get(key, (0, 0))
+            count, latest = row.copies - known, self._latest.get(key)
+            if count <= 0:
+                continue
+            if latest is None or count > MOST_COUNTED:
+                lost += count
+                continue
+            one = latest.records.copy()
+            one["counted"], one["counted_bytes"] = count, max(row.bytes - known_bytes, 0)
+            later = (count + 1) * _APART_NS
+            end = RingCopies(one, latest.start_ns + later, latest.end_ns + later)
+            after = _repeated(end, np.array([count]), np.array([_APART_NS]))
+            parts.append(after.part(slice(-1)))
+            self.copies += count
+        return _joined(parts) if parts else None, lost
+
+
+def _repeated(found: RingCopies, counted: IntArray, apart: IntArray) -> RingCopies:
+    """Return each copy behind as many as were counted before it, so far apart."""
+    of = np.repeat(np.arange(counted.size), counted + 1)
+    number = np.arange(of.size) - np.repeat(np.cumsum(counted + 1) - counted - 1, counted + 1)
+    before = counted[of] - number
+    records = found.records[of]
+    is_counted = before > 0
+    total, count = records["counted_bytes"].astype(np.int64), np.maximum(counted[of], 1)
+    each = total // count + (number < total % count)
+    records["bytes"] = np.where(is_counted, each, records["bytes"])
+    records["stack"] = np.where(is_counted, 0, records["stack"])
+    records["counted"] = np.where(is_counted, COUNTED, 0)
+    start = found.start_ns[of] - before * apart[of]
+    lasts = (found.end_ns - found.start_ns)[of]
+    end = start + np.where(is_counted, np.minimum(lasts, apart[of]), lasts)
+    return RingCopies(records, start, end)
+
+
+def _joined(parts: Iterable[RingCopies]) -> RingCopies:
+    return RingCopies(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def spooled(copies: RingCopies, first: int) -> bytes:
     """Return records of a ring as records of a spool: operations, calls to them, their lines.
 
     What the GPU did when is not known. A copy that the call waits for, as it does for pageable
@@ -373,6 +201,7 @@ def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) ->
     first
         Number of the first of them within the process.
     """
+    records, start_ns, end_ns = copies
     count = len(records)
     numbers = (np.arange(first + 1, first + 1 + count) & 0xFFFFFFFF).astype(np.uint32)
     operations, calls = np.zeros(count, OPERATIONS), np.zeros(count, CALLS)
@@ -393,6 +222,7 @@ def spooled(records: Table, first: int, start_ns: IntArray, end_ns: IntArray) ->
     operations["stream"] = records["stream"] & 0xFFFFFFFF
     operations["correlation"] = numbers
     calls["head"]["kind"], calls["head"]["size"] = RecordKind.CALL, CALLS.itemsize
+    calls["head"]["flags"] = records["counted"]
     calls["start_ns"], calls["end_ns"], calls["correlation"] = start_ns, end_ns, numbers
     calls["thread"], calls["name"] = records["thread"], records["call"].astype(np.uint32) + 1
     return bytes(operations.tobytes() + calls.tobytes() + _spooled_lines(records, calls))
@@ -426,6 +256,7 @@ class RingSpool:
     def __init__(self, ring: CallRing, path: Path, room: native.SpoolRoom) -> None:
         self._ring, self._path, self._room = ring, path, room
         self._clock = TickClock(ring.start())
+        self._counted = CountedCopies()
         self._written = self._left_out = self._lost = 0
         #: Whether a copy was large enough for its line of Python to be wanted.
         self.wanted_lines = False
@@ -448,8 +279,14 @@ class RingSpool:
         stacks = b"".join(
             text_record(RecordKind.STACK, number, text) for number, text in self._ring.new_stacks()
         )
-        start, end = (self._times(taken.records[name]) for name in ("start", "end"))
-        content, count = spooled(taken.records, self._written, start, end), len(taken.records)
+        copies = self._counted.with_counted(
+            RingCopies(
+                taken.records, *(self._times(taken.records[name]) for name in ("start", "end"))
+            )
+        )
+        if last:
+            copies = self._with_rest(copies)
+        content, count = spooled(copies, self._written), len(copies.records)
         if count and not self._room.has(len(content)):
             self._left_out += count
             content, count = b"", 0
@@ -465,6 +302,11 @@ class RingSpool:
         else:
             self._lost += count
 
+    def _with_rest(self, copies: RingCopies) -> RingCopies:
+        rest, lost = self._counted.rest(self._ring.counted())
+        self._lost += lost
+        return copies if rest is None else _joined((copies, rest))
+
     def _times(self, column: npt.NDArray[np.uint64]) -> IntArray:
         if self._ring.has_ticks:
             return self._clock.ns(column)
@@ -473,14 +315,26 @@ class RingSpool:
     def _skip_known(self, content: bytes) -> int:
         """Leave out what a spool holds already; return how many records those are."""
         records = WholeRecords.found_in(content, content.find(b"\n") + 1)
-        written = len(records.table(RecordKind.OPERATION, OPERATIONS))
-        self._ring.skip(written + int(records.table(RecordKind.LOSS, COUNTS)["records"].sum()))
-        return written
+        operations = records.table(RecordKind.OPERATION, OPERATIONS)
+        calls = records.table(RecordKind.CALL, CALLS)[: len(operations)]
+        for place in np.flatnonzero(calls["head"]["flags"] & COUNTED).tolist():
+            thread, name = (int(calls[column][place]) for column in ("thread", "name"))
+            self._counted.add_known(thread, name - 1, 1, int(operations["bytes"][place]))
+        lost = int(records.table(RecordKind.LOSS, COUNTS)["records"].sum())
+        self._ring.skip(len(operations) - self._counted.copies + lost)
+        return len(operations)
 
     def _end(self, written: int) -> bytes:
         now, content = native.watch_time_ns(), b""
         if self._left_out:
             content += count_record(RecordKind.LOSS, now, self._left_out, NO_ROOM)
+        if counted := self._counted.copies:
+            content += text_record(
+                RecordKind.NOTE,
+                0,
+                f"{counted} of {written} copies were small and so close to each other that they "
+                "were only counted: their times are estimates; --trace always times each.",
+            )
         if launches := self._ring.graph_launches:
             content += text_record(
                 RecordKind.NOTE,

@@ -32,6 +32,8 @@ Table = npt.NDArray[np.void]
 TIMES_UNKNOWN = 1
 #: Flags of losses: left out so that the disk does not fill up; and what all of them are.
 NO_ROOM, KERNELS, CALLED = 1, 2, 4
+#: A flag of calls: counted, so that their times are estimates.
+COUNTED = 1
 #: A flag of ends: the trace ended before the process did.
 CUT_SHORT = 1
 #: A flag of host copies.

@@ -43,10 +43,12 @@ from lanescope.watching.sources.injection import (
 )
 
 if TYPE_CHECKING:
-    from lanescope.trace.call_spool import CallRing, RingSpool
+    from lanescope.trace.call_ring import CallRing
+    from lanescope.trace.call_spool import RingSpool
 
 FOLDER_VARIABLE = "LANESCOPE_CALLS_FOLDER"
 PYTHON_VARIABLE = "LANESCOPE_CALLS_PYTHON"
+EACH_VARIABLE = "LANESCOPE_CALLS_EACH"
 _LIBRARY = "liblanescope_calls.so"
 #: From look to look at the rings, which hold 50 ms of 650,000 copies a second.
 _LOOK_SECONDS = 0.05
@@ -143,6 +145,8 @@ class CallsSource:
             FOLDER_VARIABLE: ":".join((str(self._rings), *outer)),
             "LANESCOPE_TRACE_CLOCK": str(native.watch_clock_ahead_ns()),
         }
+        if self._is_fallback:  # which of them the trace has shows by their times
+            variables[EACH_VARIABLE] = "1"
         if self._python_bytes is not None:
             # a watch around this one has the same records: it may want those of smaller copies
             outer_bytes = self._around.get(PYTHON_VARIABLE, "")
@@ -256,7 +260,7 @@ class RingReader:
 
     def _find(self, path: Path) -> None:
         # only now: what it loads takes longer than many programs
-        from lanescope.trace.call_spool import CallRing, RingNotReadyError
+        from lanescope.trace.call_ring import CallRing, RingNotReadyError
 
         with contextlib.suppress(RingNotReadyError):
             self._idle[path] = CallRing(path)

@@ -1,0 +1,233 @@
+"""Small copies that are close to each other are counted, not recorded; none is missing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lanescope._core import native
+from lanescope.trace.call_ring import CallRing, Counted
+from lanescope.trace.call_spool import CountedCopies, RingCopies, RingSpool
+from lanescope.trace.spool_records import COUNTED
+from lanescope.trace.trace_spool import Trace, read_trace_spool
+from lanescope.trace.watch_folder import RINGS
+from lanescope.watching.sources.calls import CallsSource
+from tests.patience import PATIENCE_S
+from tests.watching import recording
+from tests.watching.recording import BEGIN, Run, environment_of, needs_calls, read_one
+
+pytestmark = needs_calls
+source, run = recording.source, recording.run  # fixtures
+
+BACK = """
+def to_host(size, times=1):
+    for _ in range(times):
+        assert cuda.cuMemcpyDtoH_v2(P(at), U64(GPU0), SIZE(size)) == 0
+"""
+
+
+def counted_in(trace: Trace) -> int:
+    """How many copies the trace says were only counted."""
+    found = [note for note in trace.notes if "only counted" in note]
+    return int(found[0].split()[0]) if found else 0
+
+
+def test_counted_copies_have_their_number_bytes_and_places(run: Run, tmp_path: Path) -> None:
+    run("to_gpu(8, times=5000)\nto_gpu(1 << 20)\nto_gpu(24, times=5000)")
+    trace = read_one(tmp_path)
+    ops = trace.operations
+    assert len(ops) == 10_001
+    assert int(ops.bytes.sum()) == 5000 * 8 + (1 << 20) + 5000 * 24
+    assert 5000 < counted_in(trace) < 9_600  # every 16th or so is recorded
+    assert set(ops.destination_device.tolist()) == {0}
+    assert {ops.names[number] for number in ops.name.tolist()} == {"cuMemcpyHtoD"}
+    assert trace.process.complete
+    assert trace.process.lost_records == 0
+    assert (ops.end_ns >= ops.start_ns).all()
+    assert ops.start_ns.min() >= trace.process.start_ns - 10**8
+    assert ops.end_ns.max() <= trace.process.end_ns
+
+
+def test_each_call_and_thread_has_its_own(run: Run, tmp_path: Path) -> None:
+    run(
+        BACK
+        + """
+def work():
+    for _ in range(50):
+        to_gpu(8, times=20)
+        to_host(4, times=30)
+threads = [threading.Thread(target=work) for _ in range(6)]
+for one in threads: one.start()
+for one in threads: one.join()
+"""
+    )
+    trace = read_one(tmp_path)
+    ops = trace.operations
+    into = ops.destination_device[:] == 0
+    threads, counts = np.unique(ops.thread[into], return_counts=True)
+    assert counts.tolist() == [1000] * 6
+    assert np.unique(ops.thread[~into], return_counts=True)[1].tolist() == [1500] * 6
+    assert threads.tolist() == np.unique(ops.thread[~into]).tolist()
+    assert (int(ops.bytes[into].sum()), int(ops.bytes[~into].sum())) == (48_000, 36_000)
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [
+        "to_gpu((16 << 10) + 1, times=3000)",  # large
+        "for _ in range(150): to_gpu(8); time.sleep(0.0002)",  # not close
+        "to_gpu(8, times=60)",  # few
+        "for _ in range(3000): cuda.cuMemcpyPeerAsync(U64(GPU0), 0, U64(GPU1), 0, SIZE(9), P(4))",
+    ],
+)
+def test_others_are_recorded_each(run: Run, tmp_path: Path, copies: str) -> None:
+    run("import time\n" + copies)
+    trace = read_one(tmp_path)
+    assert len(trace.operations) >= 60
+    assert counted_in(trace) == 0
+
+
+def test_beside_a_trace_each_is_recorded(
+    tmp_path: Path, source: CallsSource, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which copies the trace lacks shows by their times."""
+    monkeypatch.setattr(source, "_is_fallback", True)
+    run("to_gpu(8, times=3000)")
+    trace = read_one(tmp_path)
+    assert (len(trace.operations), counted_in(trace)) == (3000, 0)
+
+
+def test_copies_into_a_graph_are_not_counted(run: Run, tmp_path: Path) -> None:
+    run(
+        """
+def send(times):
+    for _ in range(times):
+        assert cuda.cuMemcpyHtoDAsync_v2(U64(GPU0), P(at), SIZE(8), P(1)) == 0
+send(3000)
+cuda.cuStreamBeginCapture_v2(P(1), 0)
+send(40)
+cuda.cuStreamEndCapture(P(1), None)
+send(500)
+"""
+    )
+    trace = read_one(tmp_path)
+    assert len(trace.operations) == 3500
+    assert counted_in(trace) > 1500
+
+
+def test_a_child_counts_nothing_for_its_parent(run: Run, tmp_path: Path) -> None:
+    run(
+        """
+to_gpu(8, times=3000)
+if (child := os.fork()) == 0:
+    to_gpu(8, times=3000)
+    os._exit(0)
+os.waitpid(child, 0)
+to_gpu(8, times=100)
+"""
+    )
+    assert len(read_one(tmp_path).operations) == 3100
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_a_program_that_ends_at_once_loses_none(
+    source: CallsSource, tmp_path: Path, ending: str
+) -> None:
+    source.start()
+    text = f"{BEGIN}\nto_gpu(8, times=3007)\n{ending}"
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        env=environment_of(source),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    source.stop()
+    assert done.returncode in (0, -signal.SIGKILL)
+    trace = read_one(tmp_path)
+    assert len(trace.operations) == 3007
+    assert trace.process.lost_records == 0
+
+
+def test_a_ring_is_read_on_where_its_spool_ends(source: CallsSource, tmp_path: Path) -> None:
+    """As after lanescope was killed: the counted are not taken for records."""
+    source.start()
+    assert source._reader is not None
+    source._reader.stop()  # what is read is read here
+    text = f"{BEGIN}\nto_gpu(8, times=3000)\nprint(flush=True)\ninput()\nto_gpu(8, times=2000)"
+    with subprocess.Popen(
+        [sys.executable, "-c", text],
+        env=environment_of(source),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
+        spool, room = tmp_path / "trace.1.calls.bin", native.SpoolRoom(str(tmp_path))
+        RingSpool(CallRing(path), spool, room).read()
+        process.communicate(b"\n", PATIENCE_S)
+    RingSpool(CallRing(path), spool, room).read(last=True)
+    trace = read_trace_spool(spool)
+    assert len(trace.operations) == 5000
+    assert int(trace.operations.bytes.sum()) == 40_000
+    assert trace.process.lost_records == 0
+
+
+def copies_of(*rows: tuple[int, int, int, int, int]) -> RingCopies:
+    """Records of (thread, begin in ns, bytes, counted before it, bytes of these), 100 ns each."""
+    from lanescope.trace.call_ring import _RECORDS
+
+    records = np.zeros(len(rows), _RECORDS)
+    thread, start, size, counted, counted_bytes = zip(*rows, strict=True)
+    records["thread"], records["bytes"] = thread, size
+    records["counted"], records["counted_bytes"] = counted, counted_bytes
+    begun = np.array(start, np.int64)
+    return RingCopies(records, begun, begun + 100)
+
+
+def test_the_counted_lie_evenly_and_have_the_mean_of_their_bytes() -> None:
+    found = CountedCopies().with_counted(
+        copies_of((1, 1000, 5, 0, 0), (2, 1100, 7, 0, 0), (1, 5000, 5, 3, 20), (2, 1150, 7, 4, 8))
+    )
+    records, start, end = found
+    first, second = (records["thread"] == thread for thread in (1, 2))
+    assert start[first].tolist() == [1000, 2000, 3000, 4000, 5000]
+    assert records["bytes"][first].tolist() == [5, 7, 7, 6, 5]
+    assert start[second].tolist() == [1100, 1110, 1120, 1130, 1140, 1150]
+    assert (end - start)[second].tolist() == [100, 10, 10, 10, 10, 100]
+    assert (records["counted"] == COUNTED).tolist() == [False, False] + [True] * 3 + [False] + [
+        True
+    ] * 4 + [False]
+
+
+def test_the_counted_are_near_their_record_after_a_pause() -> None:
+    counted = CountedCopies()
+    counted.with_counted(copies_of((1, 0, 5, 0, 0)))
+    found = counted.with_counted(copies_of((1, 10**12, 5, 2, 10)))
+    assert found.start_ns.tolist() == [10**12 - 200_000, 10**12 - 100_000, 10**12]
+    # and where the record before is not known
+    found = counted.with_counted(copies_of((9, 10**12, 5, 1, 10)))
+    assert found.start_ns.tolist() == [10**12 - 5000, 10**12]
+
+
+def test_the_last_ones_are_in_no_record() -> None:
+    counted = CountedCopies()
+    counted.with_counted(copies_of((1, 1000, 5, 2, 10)))
+    rest, lost = counted.rest([Counted(1, 0, copies=5, bytes=28)])
+    assert rest is not None
+    assert rest.records["bytes"].tolist() == [6, 6, 6]
+    assert rest.start_ns.tolist() == [6000, 11000, 16000]
+    assert (lost, counted.copies) == (0, 5)
+
+
+@pytest.mark.parametrize("row", [Counted(1, 0, 30, 150), Counted(2, 0, 3, 15)])
+def test_what_was_counted_by_records_that_are_lost_is_lost(row: Counted) -> None:
+    """More than are ever counted at once, or of a thread of which no record is there."""
+    counted = CountedCopies()
+    counted.with_counted(copies_of((1, 1000, 5, 2, 10)))
+    assert counted.rest([row]) == (None, row.copies - (2 if row.thread == 1 else 0))
