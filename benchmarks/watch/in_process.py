@@ -5,7 +5,7 @@
     g++ -O2 -std=c++20 -fPIC -fvisibility=hidden -shared -I native/src -I /usr/local/cuda/include \
         -o calls_in_turn.so benchmarks/watch/calls_in_turn.cpp native/src/intercept/dlsym.cpp -ldl
     python benchmarks/watch/in_process.py calls_in_turn.so --out FILE.json [--seconds 10]
-        [--loops train launch tiny loader] [--restarts 2]
+        [--loops train launch tiny loader] [--restarts 2] [--block 0.002]
 
 Two processes of one loop differ by more than recording costs: by where their memory lies, what the
 processor has learned, which core they are on. Here one process runs a loop of loops.py under
@@ -17,7 +17,10 @@ one of both.
 FILE has for each loop and process: the median of an iteration in seconds, by how much longer one
 took that was recorded, as a share, in the median of all pairs and in that of each tenth of them,
 and how many copies were recorded. ``check`` is the same without a watch, where both ways are the
-driver's: what this method itself makes of noise.
+driver's: what this method itself makes of noise. ``each`` has no copy that is only counted.
+
+Small copies are counted when 64 of them were close to each other. As nothing is recorded before a
+block, its first 64 to 128 are recorded each: a longer ``--block`` has less of that.
 """
 
 from __future__ import annotations
@@ -35,12 +38,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: A block lasts so long at least.
-BLOCK_SECONDS = 2e-3
+KINDS = ("recorded", "each", "check")
 PARTS = 10
 
 
-def loop(name: str, library: str, seconds: float, out: Path) -> None:
+def loop(name: str, library: str, seconds: float, block: float, out: Path) -> None:
     """Run a loop, recorded and not in turns, and write what the pairs of blocks took."""
     from loops import LOOPS, WARM_UP
 
@@ -51,7 +53,7 @@ def loop(name: str, library: str, seconds: float, out: Path) -> None:
     begun = time.perf_counter()
     for _ in range(WARM_UP):
         step()
-    count = max(1, round(BLOCK_SECONDS * WARM_UP / (time.perf_counter() - begun)))
+    count = max(1, round(block * WARM_UP / (time.perf_counter() - begun)))
     pairs = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -88,21 +90,23 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def trial(name: str, library: Path, seconds: float, *, watched: bool) -> dict[str, Any]:
+def trial(name: str, options: argparse.Namespace, kind: str) -> dict[str, Any]:
     """Run a process of a loop, and return its summary."""
+    library = options.library.absolute()
     with tempfile.TemporaryDirectory() as folder:
         out, watch = Path(folder) / "pairs.json", Path(folder) / "watch.json"
         own = [sys.executable, __file__, "--loop", name, str(library), str(out)]
-        own += ["--seconds", str(seconds)]
+        own += ["--seconds", str(options.seconds), "--block", str(options.block)]
         # before lanescope's library, so that it stands between that and the program
-        shell = f"LD_PRELOAD={shlex.quote(str(library))}:$LD_PRELOAD exec {shlex.join(own)}"
+        each = "LANESCOPE_CALLS_EACH=1 " if kind == "each" else ""
+        shell = f"{each}LD_PRELOAD={shlex.quote(str(library))}:$LD_PRELOAD exec {shlex.join(own)}"
         command = ["sh", "-c", shell]
-        if watched:
-            options = ["--source", "calls", "--json", str(watch), "--out", folder + "/run"]
-            command = ["lanescope", "watch", "-q", *options, "--", *command]
+        if kind != "check":
+            watching = ["--source", "calls", "--json", str(watch), "--out", folder + "/run"]
+            command = ["lanescope", "watch", "-q", *watching, "--", *command]
         subprocess.run(command, check=True, env=os.environ)
         found = summary(json.loads(out.read_text()))
-        if watched:
+        if kind != "check":
             copies = json.loads(watch.read_text())["copies"]
             found["recorded_copies"] = sum(one["count"] for one in copies)
     return found
@@ -113,17 +117,16 @@ def main() -> None:
     parser.add_argument("library", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--block", type=float, default=2e-3, help="seconds, at least")
     parser.add_argument("--restarts", type=int, default=2)
     parser.add_argument("--loops", nargs="+", default=["train", "launch", "tiny", "loader"])
     options = parser.parse_args()
     found: dict[str, Any] = {}
     for name in options.loops:
-        found[name] = {"recorded": [], "check": []}
+        found[name] = {kind: [] for kind in KINDS}
         for _ in range(options.restarts):
-            for kind in ("recorded", "check"):
-                one = trial(
-                    name, options.library.absolute(), options.seconds, watched=kind == "recorded"
-                )
+            for kind in KINDS:
+                one = trial(name, options, kind)
                 found[name][kind].append(one)
                 parts = [f"{share:+.2%}" for share in one["longer_in_parts"]]
                 print(
@@ -136,7 +139,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--loop"]:
-        _, _, loop_name, library_path, result, _, how_long = sys.argv
-        loop(loop_name, library_path, float(how_long), Path(result))
+        _, _, loop_name, library_path, result, _, how_long, _, block_seconds = sys.argv
+        loop(loop_name, library_path, float(how_long), float(block_seconds), Path(result))
     else:
         main()

@@ -34,12 +34,13 @@ def to_host(size, times=1):
 def counted_in(trace: Trace) -> int:
     """How many copies the trace says were only counted."""
     found = [note for note in trace.notes if "only counted" in note]
-    return int(found[0].split()[0]) if found else 0
+    return int(found[0].split()[0].replace(",", "")) if found else 0
 
 
 def test_counted_copies_have_their_number_bytes_and_places(run: Run, tmp_path: Path) -> None:
-    run("to_gpu(8, times=5000)\nto_gpu(1 << 20)\nto_gpu(24, times=5000)")
+    _, report = run("to_gpu(8, times=5000)\nto_gpu(1 << 20)\nto_gpu(24, times=5000)")
     trace = read_one(tmp_path)
+    assert report.reason == " ".join(trace.notes)
     ops = trace.operations
     assert len(ops) == 10_001
     assert int(ops.bytes.sum()) == 5000 * 8 + (1 << 20) + 5000 * 24

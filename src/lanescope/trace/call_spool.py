@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -239,6 +241,42 @@ def _spooled_lines(records: Table, calls: Table) -> bytes:
     return bytes(lines.tobytes())
 
 
+@dataclass(frozen=True, slots=True)
+class Caveats:
+    """What of the copies of processes is in no record of its own.
+
+    Attributes
+    ----------
+    copies, counted
+        How many there are, and how many of these were only counted.
+    """
+
+    copies: int = 0
+    counted: int = 0
+    graph_launches: int = 0
+
+    def __add__(self, other: Caveats) -> Caveats:
+        return Caveats(
+            self.copies + other.copies,
+            self.counted + other.counted,
+            self.graph_launches + other.graph_launches,
+        )
+
+    def sentences(self) -> Iterator[str]:
+        """Yield one for each of them that there is."""
+        if self.counted:
+            yield (
+                f"{self.counted:,} of {self.copies:,} copies were small and so close to each "
+                "other that they were only counted: their times are estimates. --trace always "
+                "times each."
+            )
+        if self.graph_launches:
+            yield (
+                f"{self.graph_launches:,} launches of CUDA graphs: copies in graphs are in no "
+                "call and so not recorded; --trace always traces them."
+            )
+
+
 def spool_of(ring: CallRing, spools: Path) -> Path:
     """Return where the copies of a ring go: a process's number is another's later."""
     return spools / f"trace.{ring.process}.{ring.start()[1]}.calls.bin"
@@ -324,24 +362,18 @@ class RingSpool:
         self._ring.skip(len(operations) - self._counted.copies + lost)
         return len(operations)
 
+    @property
+    def caveats(self) -> Caveats:
+        """What was not recorded so far, or not each by itself."""
+        return Caveats(self._written, self._counted.copies, self._ring.graph_launches)
+
     def _end(self, written: int) -> bytes:
         now, content = native.watch_time_ns(), b""
         if self._left_out:
             content += count_record(RecordKind.LOSS, now, self._left_out, NO_ROOM)
-        if counted := self._counted.copies:
-            content += text_record(
-                RecordKind.NOTE,
-                0,
-                f"{counted} of {written} copies were small and so close to each other that they "
-                "were only counted: their times are estimates; --trace always times each.",
-            )
-        if launches := self._ring.graph_launches:
-            content += text_record(
-                RecordKind.NOTE,
-                0,
-                f"{launches} launches of CUDA graphs: copies in graphs are in no call and so not "
-                "recorded; --trace always traces them.",
-            )
+        caveats = dataclasses.replace(self.caveats, copies=written)
+        for sentence in caveats.sentences():
+            content += text_record(RecordKind.NOTE, 0, sentence)
         if self._ring.stack_ns:
             content += count_record(RecordKind.LINE_COST, now, self._ring.stack_ns)
         return content + count_record(RecordKind.END, now, written)

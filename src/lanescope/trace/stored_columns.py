@@ -58,8 +58,8 @@ _HELD = 2
 #: Of more records series are worked on one after the other: that needs less memory, and can be
 #: interrupted.
 MOST_AT_ONCE = 1 << 24
-#: Threads that work on series; each needs some 30 MB.
-_MOST_THREADS = 8
+#: Threads that work on series; more of them win little and need 80 MB each.
+_MOST_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)

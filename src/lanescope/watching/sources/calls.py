@@ -14,7 +14,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ from lanescope.watching.sources.injection import (
 
 if TYPE_CHECKING:
     from lanescope.trace.call_ring import CallRing
-    from lanescope.trace.call_spool import RingSpool
+    from lanescope.trace.call_spool import Caveats, RingSpool
 
 FOLDER_VARIABLE = "LANESCOPE_CALLS_FOLDER"
 PYTHON_VARIABLE = "LANESCOPE_CALLS_PYTHON"
@@ -176,7 +176,7 @@ class CallsSource:
                 "away; or watch with --trace always.",
                 cpu_seconds=self._reader.cpu_seconds,
             )
-        why, remedy = self._reader.failure, None
+        why, remedy = " ".join(self._reader.sentences()) or None, None
         if why is None and self._python_bytes is not None and not self._reader.wanted_lines:
             from lanescope.units.sizes import size_text
 
@@ -215,6 +215,7 @@ class RingReader:
         self.processes = 0
         self.wanted_lines = False
         self.failure: str | None = None
+        self._caveats: list[Caveats] = []
         self._room = native.SpoolRoom(str(spools))
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lanescope-calls", daemon=True)
@@ -232,6 +233,13 @@ class RingReader:
         """Read all that is left."""
         self._ended.set()
         self._thread.join()
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what went wrong, and what was not recorded, or not each by itself."""
+        if self.failure is not None:
+            yield self.failure
+        if self._caveats:
+            yield from sum(self._caveats[1:], self._caveats[0]).sentences()
 
     def _run(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
@@ -291,6 +299,7 @@ class RingReader:
         spool = self._open.pop(path)
         spool.read(last=True)
         self.wanted_lines |= spool.wanted_lines
+        self._caveats.append(spool.caveats)
 
 
 def _new_folder(spools: Path) -> Path:
