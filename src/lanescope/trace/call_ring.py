@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanescope._core import native
 from lanescope.codec.files import open_file
 from lanescope.errors import InputError
-from lanescope.trace.codes import MemoryKind
+from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.spool_records import FIRST_STACK, Table
 
 #: The calls by their numbers in records; those of a spool's strings are one higher.
@@ -269,6 +270,33 @@ class CallRing:
         whole = (records["sequence"] == wanted) & (now == wanted) & _are_possible(records)
         self._done = end
         return Taken(records[whole], lost + int(np.count_nonzero(~whole)))
+
+
+class TickClock:
+    """From the processor's counter to nanoseconds since 1970 by the clock of watches.
+
+    Parameters
+    ----------
+    start
+        The counter and CLOCK_MONOTONIC (ns) at one time.
+    """
+
+    def __init__(self, start: tuple[int, int]) -> None:
+        self._start = self._latest = start
+        self._ns_per_tick = 1.0
+
+    def update(self) -> None:
+        """Compare both clocks again; the longer ago the start, the better."""
+        self._latest = native.watch_ticks()
+        ticks = self._latest[0] - self._start[0]
+        if ticks > 0:
+            self._ns_per_tick = (self._latest[1] - self._start[1]) / ticks
+
+    def ns(self, ticks: npt.NDArray[np.uint64]) -> IntArray:
+        """Return when the counter was so far."""
+        before = ticks.astype(np.int64) - self._latest[0]
+        steady = self._latest[1] + np.round(before * self._ns_per_tick).astype(np.int64)
+        return steady + native.watch_clock_ahead_ns()
 
 
 class StackTable:

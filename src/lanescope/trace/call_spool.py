@@ -24,6 +24,7 @@ from lanescope.trace.call_ring import (
     CallRing,
     Counted,
     RingNotReadyError,
+    TickClock,
 )
 from lanescope.trace.codes import IntArray, MemoryKind
 from lanescope.trace.spool_records import (
@@ -43,33 +44,6 @@ from lanescope.trace.watch_folder import is_held, remove_rings, rings_in, rings_
 #: Small copies that are counted lie no further apart, by estimate, and so far where nothing tells.
 _MOST_APART_NS, _APART_NS = 100_000, 5_000
 _UNKNOWN = -1
-
-
-class TickClock:
-    """From the processor's counter to nanoseconds since 1970 by the clock of watches.
-
-    Parameters
-    ----------
-    start
-        The counter and CLOCK_MONOTONIC (ns) at one time.
-    """
-
-    def __init__(self, start: tuple[int, int]) -> None:
-        self._start = self._latest = start
-        self._ns_per_tick = 1.0
-
-    def update(self) -> None:
-        """Compare both clocks again; the longer ago the start, the better."""
-        self._latest = native.watch_ticks()
-        ticks = self._latest[0] - self._start[0]
-        if ticks > 0:
-            self._ns_per_tick = (self._latest[1] - self._start[1]) / ticks
-
-    def ns(self, ticks: npt.NDArray[np.uint64]) -> IntArray:
-        """Return when the counter was so far."""
-        before = ticks.astype(np.int64) - self._latest[0]
-        steady = self._latest[1] + np.round(before * self._ns_per_tick).astype(np.int64)
-        return steady + native.watch_clock_ahead_ns()
 
 
 def spool_start(ring: CallRing) -> bytes:
