@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
+from lanescope.machine import Machine
 from lanescope.trace.call_ring import CallRing, Counted
-from lanescope.trace.call_spool import CountedCopies, RingCopies, RingSpool
-from lanescope.trace.spool_records import COUNTED
+from lanescope.trace.call_spool import CountedCopies, RingCopies, RingSpool, count_record, spooled
+from lanescope.trace.spool_records import COUNTED, RecordKind
+from lanescope.trace.store import read_spools
 from lanescope.trace.trace_spool import Trace, read_trace_spool
 from lanescope.trace.watch_folder import RINGS
 from lanescope.watching.sources.calls import CallsSource
@@ -177,6 +180,20 @@ def test_a_ring_is_read_on_where_its_spool_ends(source: CallsSource, tmp_path: P
     assert len(trace.operations) == 5000
     assert int(trace.operations.bytes.sum()) == 40_000
     assert trace.process.lost_records == 0
+
+
+def test_calls_stand_near_their_operations(tmp_path: Path) -> None:
+    """Of a full ring, as after lanescope was killed, which is one batch of half a million."""
+    recorded = [(1, 10_000 * at, 8, 15, 120) for at in range(1, 20_001)]
+    copies = CountedCopies().with_counted(copies_of(*recorded))
+    path, begin = tmp_path / "trace.1.calls.bin", native.watch_time_ns()
+    header = {"source": "trace", "version": 1, "pid": 1, "command": [], "start_ns": begin}
+    first = json.dumps(header | {"timed_by": "calls"}).encode() + b"\n"
+    found = copies._replace(start_ns=copies.start_ns + begin, end_ns=copies.end_ns + begin)
+    path.write_bytes(first + spooled(found, 0) + count_record(RecordKind.END, begin + 10**9, 1))
+    operations = read_spools(tmp_path, Machine(name="m"), begin, None).operations
+    assert len(operations) == 16 * len(recorded)
+    assert all((piece.call_start_ns[:] > 0).all() for piece in operations.pieces())
 
 
 def copies_of(*rows: tuple[int, int, int, int, int]) -> RingCopies:

@@ -44,6 +44,9 @@ from lanescope.trace.watch_folder import is_held, remove_rings, rings_in, rings_
 #: Small copies that are counted lie no further apart, by estimate, and so far where nothing tells.
 _MOST_APART_NS, _APART_NS = 100_000, 5_000
 _UNKNOWN = -1
+#: Copies whose operations and calls stand behind each other in a spool: a reader looks for calls in
+#: the blocks next to their operations, of 8 MiB each.
+_PIECE = 1 << 15
 
 
 def spool_start(ring: CallRing) -> bytes:
@@ -167,6 +170,12 @@ def _joined(parts: Iterable[RingCopies]) -> RingCopies:
 
 
 def spooled(copies: RingCopies, first: int) -> bytes:
+    """Return records of a ring as records of a spool; `first` is of `_spooled`."""
+    places = range(0, len(copies.records), _PIECE)
+    return b"".join(_spooled(copies.part(slice(at, at + _PIECE)), first + at) for at in places)
+
+
+def _spooled(copies: RingCopies, first: int) -> bytes:
     """Return records of a ring as records of a spool: operations, calls to them, their lines.
 
     What the GPU did when is not known. A copy that the call waits for, as it does for pageable
