@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -231,6 +232,19 @@ def test_the_counted_are_near_their_record_after_a_pause() -> None:
     # and where the record before is not known
     found = counted.with_counted(copies_of((9, 10**12, 5, 1, 10)))
     assert found.start_ns.tolist() == [10**12 - 5000, 10**12]
+
+
+def test_threads_that_come_and_go_leave_no_memory_behind() -> None:
+    counted, row = CountedCopies(), Counted(1, 0, copies=5, bytes=28)
+    counted.with_counted(copies_of((1, 1000, 5, 2, 10)))
+    tracemalloc.start()
+    for thread in range(2, 300):
+        counted.with_counted(copies_of(*[(thread, 1000, 5, 2, 10)] * 200))
+        counted.forget_others([row])
+    assert tracemalloc.get_traced_memory()[0] < 1 << 20  # a batch has 25 KB
+    tracemalloc.stop()
+    rest, lost = counted.rest([row])
+    assert (None if rest is None else len(rest.records), lost) == (3, 0)
 
 
 def test_the_last_ones_are_in_no_record() -> None:

@@ -105,6 +105,17 @@ class CountedCopies:
         self._known[thread, call] = (before + copies, bytes_before + counted_bytes)
         self.copies += copies
 
+    def forget_others(self, rows: Iterable[Counted]) -> None:
+        """Forget threads that have no row: they may come and go for as long as a program runs."""
+        counting = {(row.thread, row.call) for row in rows}
+        # copies of one record each: a part of a batch holds all of it
+        self._latest = {
+            key: one if one.records.base is None else RingCopies(*(part.copy() for part in one))
+            for key, one in self._latest.items()
+            if key in counting
+        }
+        self._known = {key: known for key, known in self._known.items() if key in counting}
+
     def with_counted(self, found: RingCopies) -> RingCopies:
         """Return copies that were recorded with those that were counted before each."""
         counted = found.records["counted"].astype(np.int64)
@@ -305,6 +316,7 @@ class RingSpool:
                 taken.records, *(self._times(taken.records[name]) for name in ("start", "end"))
             )
         )
+        self._counted.forget_others(self._ring.counted())
         if last:
             copies = self._with_rest(copies)
         content, count = spooled(copies, self._written), len(copies.records)
