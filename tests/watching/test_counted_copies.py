@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from lanescope._core import native
 from lanescope.machine import Machine
-from lanescope.trace.call_ring import CallRing, Counted
+from lanescope.trace.call_ring import _COUNTED, _NUMBERS, CallRing, Counted
 from lanescope.trace.call_spool import CountedCopies, RingCopies, RingSpool, count_record, spooled
 from lanescope.trace.spool_records import COUNTED, RecordKind
 from lanescope.trace.store import read_spools
@@ -158,6 +159,17 @@ def test_a_program_that_ends_at_once_loses_none(
     assert trace.process.lost_records == 0
 
 
+def ring_of(source: CallsSource, folder: Path, text: str) -> Path:
+    """Run a program, and return its ring, which nobody has read."""
+    source.start()
+    assert source._reader is not None
+    source._reader.stop()
+    command = [sys.executable, "-c", BEGIN + text]
+    subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    (path,) = (folder / RINGS).resolve().glob("calls.*.ring")
+    return path
+
+
 def test_a_ring_is_read_on_where_its_spool_ends(source: CallsSource, tmp_path: Path) -> None:
     """As after lanescope was killed: the counted are not taken for records."""
     source.start()
@@ -181,6 +193,26 @@ def test_a_ring_is_read_on_where_its_spool_ends(source: CallsSource, tmp_path: P
     assert len(trace.operations) == 5000
     assert int(trace.operations.bytes.sum()) == 40_000
     assert trace.process.lost_records == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [(0, {"bytes": 1 << 62}), (slice(1, None), {"thread": 7, "call": 1, "copies": (1 << 62) - 1})],
+)
+def test_rows_of_any_numbers_end_no_reader(
+    source: CallsSource, tmp_path: Path, place: int | slice, what: dict[str, int]
+) -> None:
+    """A program can write anything into its own ring."""
+    path = ring_of(source, tmp_path, "to_gpu(8, times=3007)")
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        rows = np.ndarray((62,), _COUNTED, content, _NUMBERS.itemsize)
+        assert rows["copies"].tolist()[0] > 1500
+        for name, number in what.items():
+            rows[name][place] = number
+        del rows
+    spool = tmp_path / "trace.1.calls.bin"
+    RingSpool(CallRing(path), spool, native.SpoolRoom(str(tmp_path))).read(last=True)
+    assert len(read_trace_spool(spool).operations) == 3007
 
 
 def test_calls_stand_near_their_operations(tmp_path: Path) -> None:

@@ -220,8 +220,9 @@ class CallRing:
 
     def counted(self) -> Iterator[Counted]:
         """Yield what each thread has only counted, by each call."""
+        most = _MOST_RECORDS // len(self._counted)  # their sum is a number of a spool
         for thread, call, copies, counted_bytes in self._counted.tolist():
-            if thread and 0 < call <= len(CALL_NAMES) and copies < _MOST_RECORDS:
+            if thread and 0 < call <= len(CALL_NAMES) and copies < most:
                 yield Counted(thread, call - 1, copies, counted_bytes)
 
     def start(self) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from lanescope.errors import InputError
 from lanescope.trace.call_ring import (
     CALL_NAMES,
     MOST_COUNTED,
+    MOST_COUNTED_BYTES,
     CallRing,
     Counted,
     RingNotReadyError,
@@ -149,7 +150,8 @@ class CountedCopies:
                 lost += count
                 continue
             one = latest.records.copy()
-            one["counted"], one["counted_bytes"] = count, max(row.bytes - known_bytes, 0)
+            size = min(max(row.bytes - known_bytes, 0), count * MOST_COUNTED_BYTES)
+            one["counted"], one["counted_bytes"] = count, size
             later = (count + 1) * _APART_NS
             end = RingCopies(one, latest.start_ns + later, latest.end_ns + later)
             after = _repeated(end, np.array([count]), np.array([_APART_NS]))
