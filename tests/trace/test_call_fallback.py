@@ -7,9 +7,15 @@ import pytest
 
 from lanescope.machine import Machine
 from lanescope.trace import store
-from lanescope.trace.call_spool import count_record, text_record
 from lanescope.trace.codes import MemoryKind, OperationCode
-from lanescope.trace.spool_records import CALLS, CUT_SHORT, OPERATIONS, RecordKind
+from lanescope.trace.spool_records import (
+    CALLS,
+    CUT_SHORT,
+    OPERATIONS,
+    RecordKind,
+    count_record,
+    text_record,
+)
 from lanescope.trace.store import read_spools
 from lanescope.trace.summarise import summarise
 from lanescope.trace.timeline import CALL_TIMES, Counters, Operations, Process, Timeline

@@ -142,9 +142,9 @@ class MadeCalls(Made):
         }  # fmt: skip
         text, at = json.dumps(header).encode() + b"\n", 2 * call_ring._TEXT_AT
         path = self._rings / f"calls.{self.processes}.ring"
-        path.write_bytes(bytes(at + RING_RECORDS * call_ring._RECORDS.itemsize))
+        path.write_bytes(bytes(at + RING_RECORDS * call_ring.RECORDS.itemsize))
         ring = np.memmap(path, np.uint8, "r+")
-        self._records = np.ndarray((RING_RECORDS,), call_ring._RECORDS, ring, at)
+        self._records = np.ndarray((RING_RECORDS,), call_ring.RECORDS, ring, at)
         self._numbers = numbers = np.ndarray((1,), call_ring._NUMBERS, ring)
         numbers["magic"], numbers["records_at"] = call_ring._MAGIC, at
         numbers["records"], numbers["start_ns"] = RING_RECORDS, self.clock.now_ns
@@ -161,7 +161,7 @@ class MadeCalls(Made):
     def _record(self, numbers: np.ndarray) -> None:
         first = int(self._numbers["next"][0])
         places = (first + np.arange(numbers.size)) % RING_RECORDS
-        records = np.zeros(numbers.size, call_ring._RECORDS)
+        records = np.zeros(numbers.size, call_ring.RECORDS)
         records["sequence"] = first + 1 + np.arange(numbers.size)
         records["start"] = self.clock.now_ns + numbers * COPY_NS
         records["end"] = records["start"] + 50_000

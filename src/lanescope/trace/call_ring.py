@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +72,7 @@ _COUNTED = np.dtype(
         "itemsize": 64,
     }
 )
-_RECORDS = np.dtype(
+RECORDS = np.dtype(
     [
         ("sequence", "<u8"),
         ("start", "<u8"),
@@ -137,6 +137,21 @@ class Taken:
     lost: int
 
 
+class RingCopies(NamedTuple):
+    """Records of a ring, each of one copy, and when their calls began and ended.
+
+    Those that were only counted have `COUNTED` in place of how many were before them.
+    """
+
+    records: Table
+    start_ns: IntArray
+    end_ns: IntArray
+
+    def part(self, places: slice) -> RingCopies:
+        """Return some of them."""
+        return RingCopies(self.records[places], self.start_ns[places], self.end_ns[places])
+
+
 class CallRing:
     """The ring of one process.
 
@@ -165,10 +180,10 @@ class CallRing:
         if not int(self._numbers["text_bytes"][0]):
             raise RingNotReadyError
         at, count = (int(self._numbers[name][0]) for name in ("records_at", "records"))
-        whole = at + count * _RECORDS.itemsize
+        whole = at + count * RECORDS.itemsize
         if self._map[: len(_MAGIC)] != _MAGIC or not count or len(self._map) < whole:
             raise InputError(f"{path} is no ring of calls; remove it")
-        self._records = np.ndarray((count,), _RECORDS, self._map, at)
+        self._records = np.ndarray((count,), RECORDS, self._map, at)
         rows = (_TEXT_AT - _NUMBERS.itemsize) // _COUNTED.itemsize
         self._counted = np.ndarray((rows,), _COUNTED, self._map, _NUMBERS.itemsize)
         self._whole = whole
@@ -254,10 +269,10 @@ class CallRing:
         """
         # what is no longer in the file cannot be read, and would end this process
         if self._map.size() < self._whole:
-            return Taken(np.empty(0, _RECORDS), 0)
+            return Taken(np.empty(0, RECORDS), 0)
         end, count = int(self._numbers["next"][0]), len(self._records)
         if not self._done <= end < _MOST_RECORDS:
-            return Taken(np.empty(0, _RECORDS), 0)
+            return Taken(np.empty(0, RECORDS), 0)
         begin = max(self._done, end - count)
         lost = begin - self._done
         places = np.arange(begin, end) % count

@@ -6,24 +6,24 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lanescope._core import native
-from lanescope.codec.files import opened_folder, read_bytes
+from lanescope.codec.files import read_bytes
 from lanescope.errors import InputError
 from lanescope.trace.call_ring import (
     CALL_NAMES,
     MOST_COUNTED,
     MOST_COUNTED_BYTES,
+    RECORDS,
     CallRing,
     Counted,
+    RingCopies,
     RingNotReadyError,
     TickClock,
 )
@@ -32,13 +32,16 @@ from lanescope.trace.spool_records import (
     CALLS,
     COUNTED,
     COUNTS,
-    HEAD,
     LINES,
     NO_ROOM,
+    ONLY_COUNTED,
     OPERATIONS,
     RecordKind,
     Table,
     WholeRecords,
+    append_whole,
+    count_record,
+    text_record,
 )
 from lanescope.trace.watch_folder import is_held, remove_rings, rings_in, rings_of
 
@@ -58,35 +61,6 @@ def spool_start(ring: CallRing) -> bytes:
     return json.dumps(header).encode() + b"\n" + b"".join(text_record(*text) for text in texts)
 
 
-def text_record(kind: RecordKind, number: int, text: str) -> bytes:
-    """Return a string, a note (number 0) or a GPU's address as a record of a spool."""
-    content = text.encode()
-    padded = content + bytes(-len(content) % 8)
-    head = np.array((kind, 0, HEAD.itemsize + 8 + len(padded)), HEAD)
-    numbers = np.array((number, len(content)), "<u4,<u4")
-    return head.tobytes() + numbers.tobytes() + padded
-
-
-def count_record(kind: RecordKind, at_ns: int, records: int, flags: int = 0) -> bytes:
-    """Return a loss, or the end, as a record of a spool."""
-    return np.array(((kind, flags, COUNTS.itemsize), at_ns, records), COUNTS).tobytes()
-
-
-class RingCopies(NamedTuple):
-    """Records of a ring, each of one copy, and when their calls began and ended.
-
-    Those that were only counted have `COUNTED` in place of how many were before them.
-    """
-
-    records: Table
-    start_ns: IntArray
-    end_ns: IntArray
-
-    def part(self, places: slice) -> RingCopies:
-        """Return some of them."""
-        return RingCopies(self.records[places], self.start_ns[places], self.end_ns[places])
-
-
 class CountedCopies:
     """What threads counted and did not record, put where it probably was.
 
@@ -97,14 +71,16 @@ class CountedCopies:
     def __init__(self) -> None:
         self._latest: dict[tuple[int, int], RingCopies] = {}
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
-        #: How many there were.
-        self.copies = 0
 
-    def add_known(self, thread: int, call: int, copies: int, counted_bytes: int) -> None:
-        """Take it that so many have been reported already."""
-        before, bytes_before = self._known.get((thread, call), (0, 0))
-        self._known[thread, call] = (before + copies, bytes_before + counted_bytes)
-        self.copies += copies
+    def add_spooled(self, operations: Table, calls: Table, rows: Iterable[Counted]) -> None:
+        """Take it that these have been reported already, by a spool that is written on."""
+        for row in rows:
+            own = np.flatnonzero((calls["thread"] == row.thread) & (calls["name"] == row.call + 1))
+            counted = own[(calls["head"]["flags"][own] & COUNTED) != 0]
+            key = row.thread, row.call
+            self._known[key] = (counted.size, int(operations["bytes"][counted].sum()))
+            if own.size:
+                self._latest[key] = _unspooled(operations[own[-1:]], calls[own[-1:]])
 
     def forget_others(self, rows: Iterable[Counted]) -> None:
         """Forget threads that have no row: they may come and go for as long as a program runs."""
@@ -131,7 +107,9 @@ class CountedCopies:
             latest = self._latest.get(key)
             before_ns[places[0]] = _UNKNOWN if latest is None else latest.start_ns[0]
             if count := int(counted[places].sum()):
-                self.add_known(*key, count, int(found.records["counted_bytes"][places].sum()))
+                size = int(found.records["counted_bytes"][places].sum())
+                known, known_bytes = self._known.get(key, (0, 0))
+                self._known[key] = (known + count, known_bytes + size)
             self._latest[key] = found.part(slice(places[-1], places[-1] + 1))
         room = (found.start_ns - before_ns) // (counted + 1)
         apart = np.where(before_ns == _UNKNOWN, _APART_NS, np.clip(room, 0, _MOST_APART_NS))
@@ -156,7 +134,6 @@ class CountedCopies:
             end = RingCopies(one, latest.start_ns + later, latest.end_ns + later)
             after = _repeated(end, np.array([count]), np.array([_APART_NS]))
             parts.append(after.part(slice(-1)))
-            self.copies += count
         return _joined(parts) if parts else None, lost
 
 
@@ -226,6 +203,17 @@ def _spooled(copies: RingCopies, first: int) -> bytes:
     return bytes(operations.tobytes() + calls.tobytes() + _spooled_lines(records, calls))
 
 
+def _unspooled(operations: Table, calls: Table) -> RingCopies:
+    """Return what `_spooled` made operations and calls of, but for what was counted before it."""
+    records = np.zeros(len(operations), RECORDS)
+    for name in ("bytes", "source_kind", "destination_kind", "asynchronous", "stream"):
+        records[name] = operations[name]
+    for name in ("source_device", "destination_device", "device"):
+        records[name] = operations[name]
+    records["thread"], records["call"] = calls["thread"], calls["name"] - 1
+    return RingCopies(records, calls["start_ns"].copy(), calls["end_ns"].copy())
+
+
 def _spooled_lines(records: Table, calls: Table) -> bytes:
     """Return what records say of Python's stacks, where those were wanted."""
     wanted = np.flatnonzero(records["stack"])
@@ -292,12 +280,14 @@ class RingSpool:
         self._clock = TickClock(ring.start())
         self._counted = CountedCopies()
         self._written = self._left_out = self._lost = 0
+        # of these: only counted; and lost according to the spool that is written on
+        self._written_counted = self._lost_counted = self._spooled_lost = 0
         #: Whether a copy was large enough for its line of Python to be wanted.
         self.wanted_lines = False
         if path.exists():
             self._written = self._skip_known(read_bytes(path, inner=2))
         else:
-            self._append(spool_start(ring))
+            append_whole(self._path, spool_start(ring))
 
     @property
     def is_orphaned(self) -> bool:
@@ -322,24 +312,29 @@ class RingSpool:
         if last:
             copies = self._with_rest(copies)
         content, count = spooled(copies, self._written), len(copies.records)
+        counted = int(copies.records["counted"].sum())
         if count and not self._room.has(len(content)):
             self._left_out += count
-            content, count = b"", 0
+            content, count, counted = b"", 0, 0
         content = stacks + content
-        if self._lost:
-            content += count_record(RecordKind.LOSS, native.watch_time_ns(), self._lost)
+        for lost, flags in ((self._lost, 0), (self._lost_counted, ONLY_COUNTED)):
+            if lost:
+                content += count_record(RecordKind.LOSS, native.watch_time_ns(), lost, flags)
         if last:
-            content += self._end(self._written + count)
+            content += self._end(self._written + count, self._written_counted + counted)
         if not content:
             return
-        if self._append(content):
-            self._written, self._lost = self._written + count, 0
+        if append_whole(self._path, content):
+            self._written += count
+            self._written_counted += counted
+            self._lost = self._lost_counted = 0
         else:
-            self._lost += count
+            self._lost += count - counted
+            self._lost_counted += counted
 
     def _with_rest(self, copies: RingCopies) -> RingCopies:
         rest, lost = self._counted.rest(self._ring.counted())
-        self._lost += lost
+        self._lost_counted += max(lost - self._spooled_lost, 0)
         return copies if rest is None else _joined((copies, rest))
 
     def _times(self, column: npt.NDArray[np.uint64]) -> IntArray:
@@ -352,43 +347,30 @@ class RingSpool:
         records = WholeRecords.found_in(content, content.find(b"\n") + 1)
         operations = records.table(RecordKind.OPERATION, OPERATIONS)
         calls = records.table(RecordKind.CALL, CALLS)[: len(operations)]
-        for place in np.flatnonzero(calls["head"]["flags"] & COUNTED).tolist():
-            thread, name = (int(calls[column][place]) for column in ("thread", "name"))
-            self._counted.add_known(thread, name - 1, 1, int(operations["bytes"][place]))
-        lost = int(records.table(RecordKind.LOSS, COUNTS)["records"].sum())
-        self._ring.skip(len(operations) - self._counted.copies + lost)
+        self._counted.add_spooled(operations, calls, self._ring.counted())
+        self._written_counted = int(np.count_nonzero(calls["head"]["flags"] & COUNTED))
+        losses = records.table(RecordKind.LOSS, COUNTS)
+        of_counted = losses["head"]["flags"] & ONLY_COUNTED != 0
+        self._spooled_lost = int(losses["records"][of_counted].sum())
+        lost = int(losses["records"][~of_counted].sum())
+        self._ring.skip(len(operations) - self._written_counted + lost)
         return len(operations)
 
     @property
     def caveats(self) -> Caveats:
         """What was not recorded so far, or not each by itself."""
-        return Caveats(self._written, self._counted.copies, self._ring.graph_launches)
+        return Caveats(self._written, self._written_counted, self._ring.graph_launches)
 
-    def _end(self, written: int) -> bytes:
+    def _end(self, written: int, counted: int) -> bytes:
         now, content = native.watch_time_ns(), b""
         if self._left_out:
             content += count_record(RecordKind.LOSS, now, self._left_out, NO_ROOM)
-        caveats = dataclasses.replace(self.caveats, copies=written)
+        caveats = dataclasses.replace(self.caveats, copies=written, counted=counted)
         for sentence in caveats.sentences():
             content += text_record(RecordKind.NOTE, 0, sentence)
         if self._ring.stack_ns:
             content += count_record(RecordKind.LINE_COST, now, self._ring.stack_ns)
         return content + count_record(RecordKind.END, now, written)
-
-    def _append(self, content: bytes) -> bool:
-        """Append all of it or nothing; return whether that worked."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            with opened_folder(self._path.parent, inner=1) as folder:
-                descriptor = os.open(self._path.name, flags, 0o644, dir_fd=folder)
-            with open(descriptor, "ab", buffering=0) as file:
-                before = os.fstat(descriptor).st_size
-                if file.write(content) == len(content):
-                    return True
-                file.truncate(before)  # no half a record in the middle
-        except (OSError, InputError):
-            pass
-        return False
 
 
 def recover(spools: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -18,7 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lanescope.codec.fields import FieldError, build, shown
-from lanescope.codec.files import fields_of, open_file, parse_json, require_version
+from lanescope.codec.files import (
+    fields_of,
+    open_file,
+    opened_folder,
+    parse_json,
+    require_version,
+)
 from lanescope.errors import InputError
 
 #: No first line of counters is longer.
@@ -31,7 +38,7 @@ Table = npt.NDArray[np.void]
 #: A flag of operations.
 TIMES_UNKNOWN = 1
 #: Flags of losses: left out so that the disk does not fill up; and what all of them are.
-NO_ROOM, KERNELS, CALLED = 1, 2, 4
+NO_ROOM, KERNELS, CALLED, ONLY_COUNTED = 1, 2, 4, 8
 #: A flag of calls: counted, so that their times are estimates.
 COUNTED = 1
 #: A flag of ends: the trace ended before the process did.
@@ -262,6 +269,36 @@ class RecordRun(NamedTuple):
     at: int
     size: int
     many: int
+
+
+def text_record(kind: RecordKind, number: int, text: str) -> bytes:
+    """Return a string, a note (number 0) or a GPU's address as a record of a spool."""
+    content = text.encode()
+    padded = content + bytes(-len(content) % 8)
+    head = np.array((kind, 0, HEAD.itemsize + 8 + len(padded)), HEAD)
+    numbers = np.array((number, len(content)), "<u4,<u4")
+    return head.tobytes() + numbers.tobytes() + padded
+
+
+def count_record(kind: RecordKind, at_ns: int, records: int, flags: int = 0) -> bytes:
+    """Return a loss, or the end, as a record of a spool."""
+    return np.array(((kind, flags, COUNTS.itemsize), at_ns, records), COUNTS).tobytes()
+
+
+def append_whole(path: Path, content: bytes) -> bool:
+    """Append all of it to a spool or nothing; return whether that worked."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with opened_folder(path.parent, inner=1) as folder:
+            descriptor = os.open(path.name, flags, 0o644, dir_fd=folder)
+        with open(descriptor, "ab", buffering=0) as file:
+            before = os.fstat(descriptor).st_size
+            if file.write(content) == len(content):
+                return True
+            file.truncate(before)  # no half a record in the middle
+    except (OSError, InputError):
+        pass
+    return False
 
 
 @dataclass(frozen=True, slots=True)
