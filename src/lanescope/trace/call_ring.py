@@ -151,6 +151,10 @@ class RingCopies(NamedTuple):
         """Return some of them."""
         return RingCopies(self.records[places], self.start_ns[places], self.end_ns[places])
 
+    def copied(self) -> RingCopies:
+        """Return the same, which holds nothing else in memory."""
+        return RingCopies(self.records.copy(), self.start_ns.copy(), self.end_ns.copy())
+
 
 class CallRing:
     """The ring of one process.

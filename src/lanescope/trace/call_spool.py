@@ -87,7 +87,7 @@ class CountedCopies:
         counting = {(row.thread, row.call) for row in rows}
         # copies of one record each: a part of a batch holds all of it
         self._latest = {
-            key: one if one.records.base is None else RingCopies(*(part.copy() for part in one))
+            key: one if one.records.base is None else one.copied()
             for key, one in self._latest.items()
             if key in counting
         }
