@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from lanescope._core import native
+from lanescope.findings.trace.copies import BATCH_GAP_NS
 from lanescope.machine import Machine
 from lanescope.trace import call_spool
 from lanescope.trace.call_ring import _COUNTED, _NUMBERS, RECORDS, CallRing, Counted, RingCopies
@@ -302,14 +303,14 @@ def copies_of(*rows: tuple[int, int, int, int, int]) -> RingCopies:
 
 def test_the_counted_lie_evenly_and_have_the_mean_of_their_bytes() -> None:
     found = CountedCopies().with_counted(
-        copies_of((1, 1000, 5, 0, 0), (2, 1100, 7, 0, 0), (1, 5000, 5, 3, 20), (2, 1150, 7, 4, 8))
+        copies_of((1, 1000, 5, 0, 0), (2, 1100, 7, 0, 0), (1, 5000, 5, 3, 20), (2, 1350, 7, 4, 8))
     )
     records, start, end = found
     first, second = (records["thread"] == thread for thread in (1, 2))
     assert start[first].tolist() == [1000, 2000, 3000, 4000, 5000]
     assert records["bytes"][first].tolist() == [5, 7, 7, 6, 5]
-    assert start[second].tolist() == [1100, 1110, 1120, 1130, 1140, 1150]
-    assert (end - start)[second].tolist() == [100, 10, 10, 10, 10, 100]
+    assert start[second].tolist() == [1100, 1202, 1239, 1276, 1313, 1350]
+    assert (end - start)[second].tolist() == [100, 37, 37, 37, 37, 100]
     assert (records["counted"] == COUNTED).tolist() == [False, False] + [True] * 3 + [False] + [
         True
     ] * 4 + [False]
@@ -319,10 +320,28 @@ def test_the_counted_are_near_their_record_after_a_pause() -> None:
     counted = CountedCopies()
     counted.with_counted(copies_of((1, 0, 5, 0, 0)))
     found = counted.with_counted(copies_of((1, 10**12, 5, 2, 10)))
-    assert found.start_ns.tolist() == [10**12 - 200_000, 10**12 - 100_000, 10**12]
+    assert found.start_ns.tolist() == [10**12 - 60_000, 10**12 - 30_000, 10**12]
     # and where the record before is not known
     found = counted.with_counted(copies_of((9, 10**12, 5, 1, 10)))
     assert found.start_ns.tolist() == [10**12 - 5000, 10**12]
+
+
+def test_the_counted_are_behind_a_call_that_waited() -> None:
+    """A thread is in one call at a time."""
+    waited, other = copies_of((1, 1000, 5, 0, 0)), copies_of((1, 10_050_000, 5, 4, 20))
+    counted = CountedCopies()
+    counted.with_counted(waited._replace(end_ns=waited.start_ns + 10_000_000))
+    assert counted.with_counted(other).start_ns.min() == 10_050_000 - 4 * 12_250
+
+
+def test_copies_in_a_row_stay_one_row() -> None:
+    """Bursts of 64 copies, 3 µs apart, and 1 ms of other work after each."""
+    begun = [burst * 1_192_000 + at * 3000 for burst in range(100) for at in range(64)]
+    found = CountedCopies().with_counted(
+        copies_of(*[(1, start, 8, 15, 120) for start in begun[16::16]])
+    )
+    times = np.sort(found.start_ns)
+    assert 90 < np.count_nonzero(np.diff(times) > BATCH_GAP_NS) < 110
 
 
 def test_threads_that_come_and_go_leave_no_memory_behind() -> None:

@@ -46,7 +46,9 @@ from lanescope.trace.spool_records import (
 from lanescope.trace.watch_folder import is_held, remove_rings, rings_in, rings_of
 
 #: Small copies that are counted lie no further apart, by estimate, and so far where nothing tells.
-_MOST_APART_NS, _APART_NS = 100_000, 5_000
+#: Those that are close begin 33 µs after each other at most; what is further apart than 50 µs is
+#: no row of copies to `lanescope.findings.trace.copies`.
+_MOST_APART_NS, _APART_NS = 30_000, 5_000
 _UNKNOWN = -1
 #: Copies whose operations and calls stand behind each other in a spool: a reader looks for calls in
 #: the blocks next to their operations, of 8 MiB each.
@@ -99,20 +101,25 @@ class CountedCopies:
         keys = found.records["thread"].astype(np.int64) << 8 | found.records["call"]
         order = np.argsort(keys, kind="stable")
         ends = np.flatnonzero(np.diff(keys[order], append=-1))
-        before_ns = np.empty(counted.size, np.int64)
+        before_ns, ended_ns = (np.empty(counted.size, np.int64) for _ in range(2))
         before_ns[order[1:]] = found.start_ns[order[:-1]]
+        ended_ns[order[1:]] = found.end_ns[order[:-1]]
         for begin, end in itertools.pairwise((0, *(ends + 1).tolist())):
             places = order[begin:end]
             key = divmod(int(keys[places[0]]), 1 << 8)
             latest = self._latest.get(key)
             before_ns[places[0]] = _UNKNOWN if latest is None else latest.start_ns[0]
+            ended_ns[places[0]] = _UNKNOWN if latest is None else latest.end_ns[0]
             if count := int(counted[places].sum()):
                 size = int(found.records["counted_bytes"][places].sum())
                 known, known_bytes = self._known.get(key, (0, 0))
                 self._known[key] = (known + count, known_bytes + size)
             self._latest[key] = found.part(slice(places[-1], places[-1] + 1))
-        room = (found.start_ns - before_ns) // (counted + 1)
-        apart = np.where(before_ns == _UNKNOWN, _APART_NS, np.clip(room, 0, _MOST_APART_NS))
+        room = np.minimum(
+            (found.start_ns - before_ns) // (counted + 1),
+            (found.start_ns - ended_ns) // np.maximum(counted, 1),  # a call may have waited
+        )
+        apart = np.where(before_ns == _UNKNOWN, _APART_NS, np.clip(room, 1, _MOST_APART_NS))
         return _repeated(found, counted, apart) if counted.any() else found
 
     def rest(self, rows: Iterable[Counted]) -> tuple[RingCopies | None, int]:
