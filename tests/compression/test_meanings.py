@@ -1,5 +1,6 @@
 """Values that codecs know as others come back as what they were: bool, complex numbers, fp8."""
 
+import ctypes
 import sys
 import tracemalloc
 from types import SimpleNamespace
@@ -77,9 +78,18 @@ def test_what_has_no_type_of_its_own_means_what_is_said():
         lanescope.compress(parts, dtype="bool")
 
 
-def test_a_mask_of_a_buffer_is_bool():
-    mask = np.arange(9) % 2 == 0
-    assert lanescope.decompress(lanescope.compress(memoryview(mask))).tolist() == mask.tolist()
+@pytest.mark.parametrize(
+    ("lent", "name"),
+    [
+        (memoryview(np.arange(9) % 2 == 0), "bool"),
+        ((ctypes.c_bool * 3)(True, False, True), "bool"),
+        (memoryview(np.array([[1j, 2], [-0.0, 4 - 3j]], "c8")), "complex64"),
+        (memoryview(np.array(3 - 4j)), "complex128"),
+    ],
+)
+def test_what_a_buffer_says_comes_back(lent, name):
+    same = lanescope.decompress(lanescope.compress(lent))
+    assert (same.dtype.name, same.tolist()) == (name, np.asarray(lent).tolist())
 
 
 def test_complex_numbers_are_put_into_memory_that_is_there():

@@ -36,6 +36,8 @@ _OF_ML_DTYPES = {
 }
 #: How the core calls what they mean, where it is not by their own name.
 _MEANINGS = {"bool": "boolean", "complex64": "complex", "complex128": "complex"}
+#: Of Python's buffers, for bool, complex64 and complex128.
+_MEANT_FORMATS = {"?", "Zf", "Zd"}
 #: As what values of NumPy's other kinds can be viewed.
 _VIEWS = {"M": "int64", "m": "int64"}
 _NO_ARRAY = (
@@ -172,9 +174,10 @@ def known_values(values: Any, dtype: str | None) -> Known:
     InputError
         If a stream cannot say what the values are, or they do not lie in C order.
     """
-    if isinstance(values, memoryview) and values.format == "?":
-        values = np.asarray(values)
     own = getattr(values, "dtype", None)
+    if own is None:
+        values = _with_a_type(values)
+        own = getattr(values, "dtype", None)
     name = str(getattr(own, "name", own)).removeprefix("torch.")
     if own is None or isinstance(values, type):
         return _said(values, dtype)
@@ -204,6 +207,15 @@ def known_values(values: Any, dtype: str | None) -> Known:
         return _said(array.view(np.uint8), dtype)
     _require_known(own, name, dtype)
     return _said(array, dtype)
+
+
+def _with_a_type(values: Any) -> Any:
+    """Return a buffer of bool or complex numbers as an array of NumPy: the core knows neither."""
+    try:
+        view = memoryview(values)
+    except (TypeError, ValueError, BufferError):
+        return values  # which is no buffer
+    return np.asarray(view) if view.format.lstrip("@=<") in _MEANT_FORMATS else values
 
 
 def _has_meaning(name: str, dtype: str | None) -> bool:
