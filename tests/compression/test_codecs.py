@@ -351,9 +351,10 @@ def test_threads_and_memory_are_said_rightly():
 
 
 @pytest.mark.parametrize("codec", ["auto", "delta", "gfc"])
-def test_a_dimensionality_of_nothing_is_refused_whatever_the_codec(codec):
-    with pytest.raises(lanescope.InputError, match="dimensionality cannot be 0"):
-        lanescope.compress(np.arange(9.0), codec=codec, dimensionality=0)
+@pytest.mark.parametrize("dimensionality", [0, 33])
+def test_a_dimensionality_that_none_has_is_refused_whatever_the_codec(codec, dimensionality):
+    with pytest.raises(lanescope.InputError, match=f"cannot be {dimensionality}; give 1 to 32"):
+        lanescope.compress(np.arange(9.0), codec=codec, dimensionality=dimensionality)
 
 
 @pytest.mark.parametrize("codec", ["auto", "gfc"])

@@ -205,7 +205,7 @@ def test_names_that_do_not_exist_are_refused():
         compress(noise(8), "raw", dtype="float8")
     with pytest.raises(InputError, match="no framework 'jax'"):
         decompress(compress(noise(8)), framework="jax")
-    with pytest.raises(InputError, match="dimensionality of 33 is not 1 to 32"):
+    with pytest.raises(InputError, match="dimensionality cannot be 33; give 1 to 32"):
         compress(np.zeros(9), "raw", dimensionality=33)
 
 

@@ -108,7 +108,7 @@ def compress(
     if dtype is not None:
         _dtype_named(dtype)
     require_threads(threads)
-    if dimensionality < 1:  # of codecs that have none, too
+    if not 1 <= dimensionality <= 32:  # of codecs that have none, too
         raise InputError(f"dimensionality cannot be {dimensionality}; give 1 to 32")
     known = known_values(values, dtype)
     chosen = None if codec == AUTO else _codec_named(codec)
