@@ -430,6 +430,7 @@ def test_wrong_calls_are_one_sentence(tmp_path: Path) -> None:
             assert one != "taken"
             assert "\n" not in one
         assert "give auto, on or off" in told[2]
+        assert "no rank 7; give one of 0, 1" in told[0]
         assert "codec ans" in told[3]
         assert "dst" in told[8]
 

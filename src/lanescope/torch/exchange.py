@@ -289,7 +289,8 @@ class Exchange:
         """Refuse a rank that the group has not, which PyTorch may not survive."""
         facts = self._facts
         if rank not in facts.ranks and facts.own in facts.ranks:
-            raise InputError(f"the group has no rank {rank}; give one of {shown(facts.ranks)}")
+            ranks = ", ".join(map(str, facts.ranks[:8])) + (", ..." if facts.ranks[8:] else "")
+            raise InputError(f"the group has no rank {rank}; give one of {ranks}")
 
     def _kind(self, tensor: Tensor) -> str | None:
         """Return ``cpu`` or ``cuda``, if that can carry a header, too."""
