@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lanescope.errors import LanescopeError
+from lanescope.errors import LanescopeError, MissingPartError
 from lanescope.torch import activations, offload_activations
 from lanescope.torch.activations import OffloadedActivations
 from tests.pytorch.copying_link import CopyingLink
@@ -180,7 +180,9 @@ def test_order_in_memory(transposed: bool) -> None:
 def test_without_a_gpu_one_sentence_says_so() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(LanescopeError, match="no GPU"):
+    with pytest.raises(
+        MissingPartError, match=r"needs a GPU, .* finds none; train without it here"
+    ):
         offload_activations()
 
 

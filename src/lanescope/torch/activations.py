@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 
 from lanescope.calls import checked
 from lanescope.copies.requirements import available_host_bytes
-from lanescope.errors import InputError
+from lanescope.errors import InputError, MissingPartError
 from lanescope.units.sizes import Size, size_of
 
 #: By default: for so much and more that is saved at once; for less it is in proportion.
@@ -164,7 +164,10 @@ def _gpu(gpu: int | None) -> int:
     except ImportError:
         raise InputError("PyTorch is missing; pip install torch") from None
     if not torch.cuda.is_available():
-        raise InputError("PyTorch can use no GPU here; look at torch.cuda.is_available()")
+        raise MissingPartError(
+            "offloading activations needs a GPU, and PyTorch finds none; train without it here, or "
+            "install driver 580 or newer and a PyTorch with CUDA"
+        )
     return torch.cuda.current_device() if gpu is None else gpu
 
 
