@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lanescope.codec.files import write_atomically, write_text
+from lanescope.codec.files import PART, write_atomically, write_text
 from lanescope.errors import InputError
 from lanescope.units.values import File
 
@@ -49,6 +49,24 @@ def read_in_background(fifo: Path) -> Callable[[], bytes]:
         return found[0]
 
     return wait
+
+
+def test_nothing_is_left_where_ctrl_c_comes_while_the_file_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    opened = os.open
+
+    def interrupted(*arguments: object, **options: object) -> int:
+        descriptor = opened(*arguments, **options)  # type: ignore[arg-type]
+        if any(one.name.endswith(PART) for one in tmp_path.iterdir()):
+            os.close(descriptor)
+            raise KeyboardInterrupt
+        return descriptor
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "page.html", b"whole")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_link_is_followed_and_stays(tmp_path: Path):

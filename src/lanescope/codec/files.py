@@ -382,9 +382,9 @@ def replace_when_written(path: Path, write: Callable[[BinaryIO], object], inner:
     if path.is_dir():  # before '.' or '/' is asked for the name that it has not
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with opened_folder(path.parent, inner - 1) as folder:
-        temporary, file = _new_file(folder)
-        try:
-            with file:
+        temporary = f".{secrets.token_hex(8)}{PART}"
+        try:  # from before it is there: Ctrl-C may come while it is made
+            with _new_file(temporary, folder) as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -395,10 +395,9 @@ def replace_when_written(path: Path, write: Callable[[BinaryIO], object], inner:
             raise
 
 
-def _new_file(folder: int) -> tuple[str, BinaryIO]:
+def _new_file(name: str, folder: int) -> BinaryIO:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    name = f".{secrets.token_hex(8)}{PART}"
-    return name, os.fdopen(os.open(name, flags, 0o666, dir_fd=folder), "w+b")
+    return os.fdopen(os.open(name, flags, 0o666, dir_fd=folder), "w+b")
 
 
 def sync_folder(folder: Path) -> None:
