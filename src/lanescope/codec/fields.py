@@ -184,7 +184,9 @@ def _field_error(error: _WrongError, trail: Trail) -> FieldError:
     field = str(trail[last]) if trail else ""
     name = _path(trail[last:])
     behind = error.text if error.text.startswith(":") else f" {error.text}"
-    problem = error.text if error.alone else (f"field {name!r}" if name else "it") + behind
+    whole = error.alone or (behind.startswith(":") and not name)  # says itself what it is of
+    subject = f"field {name!r}" if name else "it"
+    problem = error.text.removeprefix(": ") if whole else subject + behind
     listed = len(trail) > 1 and isinstance(trail[1], int) and last > 1
     table = str(trail[0]) if listed else ""
     number = int(trail[1]) if listed else None
