@@ -17,7 +17,15 @@ from lanescope._core import native
 from lanescope.findings.trace.copies import BATCH_GAP_NS
 from lanescope.machine import Machine
 from lanescope.trace import call_spool
-from lanescope.trace.call_ring import _COUNTED, _NUMBERS, RECORDS, CallRing, Counted, RingCopies
+from lanescope.trace.call_ring import (
+    _COUNTED,
+    _NUMBERS,
+    MOST_COUNTED,
+    RECORDS,
+    CallRing,
+    Counted,
+    RingCopies,
+)
 from lanescope.trace.call_spool import CountedCopies, RingSpool, spooled
 from lanescope.trace.spool_records import COUNTED, RecordKind, count_record
 from lanescope.trace.store import read_spools
@@ -218,7 +226,7 @@ def test_a_batch_that_the_disk_does_not_take_hides_no_other(
         process.communicate(b"\n\n", PATIENCE_S)
     RingSpool(CallRing(path), file, room).read(last=True)
     trace = read_trace_spool(file)
-    assert len(trace.operations) >= 7000
+    assert len(trace.operations) >= 7000 - 2 * MOST_COUNTED  # those at the edges may be lost, too
     assert len(trace.operations) + trace.process.lost_records == 10_000
 
 
