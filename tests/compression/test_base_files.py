@@ -145,6 +145,14 @@ def test_a_file_with_nothing_of_the_base_is_refused(checkpoints, tmp_path):
     assert not new.with_name("update.lsc").exists()
 
 
+def test_a_compressed_base_is_to_be_decompressed_before(checkpoints):
+    old, new = checkpoints
+    stored = old.with_name("old.safetensors.lsc")
+    compress_file(old, stored)
+    with pytest.raises(InputError, match="is compressed; decompress it, and give that as the base"):
+        compressed(new, stored)
+
+
 def test_a_base_that_saves_nothing_is_not_needed(tmp_path):
     old = npy(tmp_path, RNG.integers(0, 255, 300_000, dtype=np.uint8))
     new = tmp_path / "new.npy"

@@ -31,6 +31,7 @@ from lanescope.compression.array_values import numpy_type, stored_type
 from lanescope.compression.arrays import npy_header
 from lanescope.compression.codec import AUTO, compress, decompress, most_bytes, require_threads
 from lanescope.compression.container import (
+    ENDING,
     FRONT,
     PART_BYTES,
     UPDATE_VERSION,
@@ -141,6 +142,8 @@ def _base_for(source: Path, pieces: SegmentedFile, base: Path, dtype: str | None
     if any(old.has(pieces.segments[i]) for i in arrays_of(pieces)):
         return old
     old.close()
+    if base.suffix == ENDING:
+        raise InputError(f"{base} is compressed; decompress it, and give that as the base")
     raise InputError(
         f"{base} holds no array that {source} has by the same name, type and shape; compress it "
         "without a base"
