@@ -209,6 +209,12 @@ def test_names_that_do_not_exist_are_refused():
         compress(np.zeros(9), "raw", dimensionality=33)
 
 
+@pytest.mark.parametrize("wrong", [[1, 2], "a.stream", None, np.zeros(300, np.uint8)[::2]])
+def test_of_what_is_no_stream_the_error_says_what_to_give(wrong):
+    with pytest.raises(InputError, match=r"give \.cpu\(\)\.numpy\(\) of a tensor"):
+        decompress(wrong)
+
+
 def test_a_stream_is_put_into_memory_that_is_there():
     values = noise(3 * BLOCK + 1)
     room = np.full(most_bytes(values.nbytes), 255, np.uint8)

@@ -147,7 +147,8 @@ def as_bytes(stream: Any) -> Stream:
         return np.frombuffer(memoryview(stream).cast("B"), np.uint8)
     except (TypeError, ValueError) as error:
         raise InputError(
-            "a compressed stream is an array of bytes in one piece, as compress returns it"
+            "a compressed stream is an array of bytes in one piece, as compress returns it; give "
+            ".cpu().numpy() of a tensor, and what is in a file"
         ) from error
 
 
