@@ -7,9 +7,10 @@ import multiprocessing
 import numpy as np
 import pytest
 
+from lanescope._core import native
 from lanescope.compression.codec import compress, decompress, most_bytes
-from lanescope.compression.stream import Codec, describe
-from lanescope.errors import InputError
+from lanescope.compression.stream import Codec, describe, input_errors
+from lanescope.errors import InputError, LanescopeError
 from tests.compression.stream_format import (
     BLOCK,
     HEADER,
@@ -378,3 +379,11 @@ def test_what_earlier_versions_leave_zero_is_refused_there():
         changed[place] = 1
         with pytest.raises(InputError, match="its version leaves zero"):
             decompress(sealed(changed))
+
+
+def test_a_gpu_without_memory_is_said_in_a_sentence():
+    name = "cudaErrorMemoryAllocation"
+    error = native.NativeError("cudaMallocAsync", 2, name, "out of memory", "here")
+    with pytest.raises(LanescopeError, match="GPU has no memory left") as caught, input_errors():
+        raise error
+    assert not isinstance(caught.value, InputError)

@@ -21,11 +21,16 @@ from numpy.typing import NDArray
 
 from lanescope._core import native
 from lanescope.compression.array_values import cupy_type, current_stream, meant, room_for_values
-from lanescope.errors import InputError
+from lanescope.errors import InputError, LanescopeError
 from lanescope.units.sizes import size_text
 
 Stream = NDArray[np.uint8]
 _REFUSED = ("bad stream", "bad block")
+_NO_MEMORY = "cudaErrorMemoryAllocation"
+_NO_MEMORY_LEFT = (
+    "the GPU has no memory left for what coding takes besides the array and the stream; free some, "
+    "or give fewer values at once"
+)
 _DLPACK_CUDA = 2
 NO_GPU_ARRAY = (
     "only an array in C order and of numbers can be compressed in a GPU's memory; make one with "
@@ -160,11 +165,15 @@ def input_errors() -> Iterator[None]:
     ------
     InputError
         If the core refused them.
+    LanescopeError
+        If the GPU has no memory left.
     """
     try:
         yield
     except native.NativeError as error:
         _, _, name, detail, _ = error.args
+        if name == _NO_MEMORY:
+            raise LanescopeError(_NO_MEMORY_LEFT) from error
         said = f"this is no stream that can be read: {detail}" if name in _REFUSED else detail
         raise (OtherBaseError if name == "bad base" else InputError)(said) from error
 
