@@ -134,7 +134,7 @@ def main() -> None:
                     f"{one['longer']:+.3%} ({' '.join(parts)}), {one['pairs']} pairs",
                     flush=True,
                 )
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
+                options.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
