@@ -13,9 +13,9 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,6 +36,8 @@ NAMES = ("a", "b", "c", "d", "j", "k")
 BUSY = "a"
 #: Those by whose fits pageable memory is predicted: the others' copies were of cached memory.
 UNCACHED = ("d", "j", "k")
+#: Whose fits also time pageable memory that the host's caches hold, as the workloads' is.
+CACHED = ("m", "n")
 #: Two launches of half of the work take so many times as long as one of all of it, where the parts
 #: of a kernel run side by side.
 SIDE_BY_SIDE = 1.8
@@ -84,6 +86,7 @@ def main() -> None:
     print_errors(f"all machines but {BUSY}", calm)
     print_errors("all machines", every)
     print_beyond(calm)
+    print_cached({name: those for name, those in cases.items() if name != BUSY})
 
 
 def cases_of(name: str) -> list[Case]:
@@ -206,6 +209,24 @@ def print_beyond(those: Iterable[Difference]) -> None:
 def place(method: Method, mib: int) -> tuple[int, int]:
     """Return what sorts by method and size."""
     return list(Method).index(method), mib
+
+
+def print_cached(cases: Mapping[str, list[Case]]) -> None:
+    """Print how far Pageable is off by fits that time cached memory, without that and with."""
+    fits = [named_parameters(str(MACHINES / fit / "link-parameters.json")) for fit in CACHED]
+    found: dict[tuple[int, bool], list[float]] = defaultdict(list)
+    for case in (case for those in cases.values() for case in those):
+        work = workload_of(case, {})
+        for (method, mib, _, streams), seconds in runs_of(case):
+            if method is Method.PAGEABLE:
+                for known, cached in product(fits, (False, True)):
+                    given = replace(work, host_cached=cached)
+                    share = Replay().value(given, method, streams, known) / median(seconds)
+                    found[mib, cached].append(share - 1)
+    print(f"\nPageable by the fits of {' and '.join(CACHED)}, all machines but {BUSY}")
+    print("MiB, memory: times, median |error|, 90th percentile, furthest below and above, median")
+    for (mib, cached), errors in sorted(found.items()):
+        print(f"{mib}, {'in the caches' if cached else 'in no cache'}: {summary(errors)}")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ def _timed(point, parameters, noise, random):
         whole = 1e-3 + point.bytes / 4e9
     elif point.kind is PointKind.FRESH:
         whole = 9e-6 + point.bytes / 2e9
+    elif point.kind is PointKind.CACHED:
+        whole = 5e-6 + point.bytes / 15e9
     elif point.kind is PointKind.PAGEABLE:
         whole = 5e-6 + point.bytes / 10e9
     elif point.kind in (PointKind.DUPLEX, PointKind.EXPLICIT_MAPPED):

@@ -14,6 +14,7 @@ from lanescope.prediction.parameters import (
     CopyCost,
     Direction,
     Duplex,
+    HostBuffer,
     Launching,
     LinkParameters,
     Mapped,
@@ -125,6 +126,16 @@ def test_pinned_memory_is_found_again(fitted):
     assert fitted.pinning.at(100 << 20).value == pytest.approx(1e-3 + (100 << 20) / 4e9)
 
 
+@pytest.mark.parametrize("direction", Direction)
+def test_copies_of_cached_memory_are_those_of_the_same_size_elsewhere(fitted, direction):
+    """Below 1 MiB and above what caches hold nothing is measured twice."""
+    used, cached = (fitted.copies_of(m, direction) for m in (HostBuffer.USED, HostBuffer.CACHED))
+    for size, rate in ((1 << 16, 10e9), (8 << 20, 15e9), (256 << 20, 10e9)):
+        assert cached.single.at(size).value == pytest.approx(5e-6 + size / rate)
+    for size in (1 << 16, 256 << 20):
+        assert cached.single.at(size) == used.single.at(size)
+
+
 def test_kernels_are_found_again(fitted):
     for name in ("first", "call", "gap", "event_call"):
         true = getattr(TRUE.launching, name).value
@@ -190,7 +201,8 @@ def test_a_fit_that_describes_nothing_is_not_usable():
 def test_missing_kinds_are_unknown_and_not_zero():
     points = [p for p in plan() if p.kind is PointKind.COPIES]
     found = fit(measured(TRUE, points), FACTS)
-    for name in ("duplex", "explicit_mapped", "paced", "mapped", "pageable_h2d", "launching"):
+    one_way = ("pageable_h2d", "cached_d2h", "launching")
+    for name in ("duplex", "explicit_mapped", "paced", "mapped", *one_way):
         assert getattr(found, name) is None
 
 

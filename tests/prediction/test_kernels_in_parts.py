@@ -108,6 +108,22 @@ def test_new_pageable_memory_costs_its_pages():
     assert "copies of new pageable memory" in found.skipped[-1].reason
 
 
+def test_pageable_memory_in_caches_has_times_of_its_own():
+    used, cached, fresh = (direction(per_byte=each) for each in (2e-9, 1e-9, 5e-9))
+    machine = link(
+        **dict.fromkeys(("pageable_h2d", "pageable_d2h"), used),
+        **dict.fromkeys(("cached_h2d", "cached_d2h"), cached),
+        fresh_d2h=fresh,
+    )
+    work = Workload(10**6, 10**6, 0.0, host_cached=True)
+    new = replace(work, fresh_output=True)
+    for predictor in (Replay(), Equations()):
+        assert predictor.value(work, Method.PAGEABLE, 1, machine) == pytest.approx(2e-3)
+        assert predictor.value(new, Method.PAGEABLE, 1, machine) == pytest.approx(6e-3)
+    found = rank(work, replace(machine, cached_h2d=None), Replay(), (1,))
+    assert "copies of pageable memory in the host's caches" in found.skipped[-1].reason
+
+
 @pytest.mark.parametrize(
     "given", [["8=25us", "32=9us"], {32: "9us", 8: 25e-6}, [" 8 = 25us", "32=9e-6s"]]
 )

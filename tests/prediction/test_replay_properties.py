@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lanescope.prediction.costs import Rules
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind
-from lanescope.prediction.parameters import Mixture
+from lanescope.prediction.parameters import HostBuffer, Mixture
 from lanescope.prediction.replay import replay
 from tests.prediction.machines import direction, duplex, exactly, launching, link, mapped
 
@@ -44,7 +44,10 @@ def graphs(draw, most=12, plain=False):
             reads, writes = (0, 0) if plain else (draw(st.sampled_from([0, size])), amount)
             task = replace(common, seconds=size * 1e-9, reads=reads, writes=writes)
         else:
-            task = replace(common, bytes=size, pageable=not plain and amount % 4 == 0)
+            used = not plain and amount % 4 == 0
+            task = replace(
+                common, bytes=size, memory=HostBuffer.USED if used else HostBuffer.PINNED
+            )
         tasks.append(task)
     return TaskGraph(tuple(tasks))
 

@@ -8,7 +8,7 @@ from lanescope.errors import NotMeasuredError
 from lanescope.prediction.costs import single_seconds, transfer_seconds
 from lanescope.prediction.flows import SharedLinks, shared_links
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, on_gpus
-from lanescope.prediction.parameters import Direction, Duplex, Mixture, Paced
+from lanescope.prediction.parameters import Direction, Duplex, HostBuffer, Mixture, Paced
 from lanescope.prediction.replay import replay
 from tests.prediction.machines import (
     CURVED,
@@ -218,7 +218,7 @@ def test_mapped_reads_and_copies_back_slow_each_other():
 def test_pageable_copies_hold_the_host_until_they_are_done():
     slow = direction(0.1, 2e-9)
     parameters = link(pageable_h2d=slow, pageable_d2h=slow)
-    pair = [Task(H2D, i, 10**9, pageable=True) for i in (0, 1)]
+    pair = [Task(H2D, i, 10**9, memory=HostBuffer.USED) for i in (0, 1)]
     replayed = replay(graph(*pair, Task(KERNEL, 2, seconds=0.5)), parameters)
     # a further one costs 2 s: the call returns when the next could be staged
     assert replayed.called[1:] == pytest.approx((2.0, 4.0))
@@ -230,17 +230,18 @@ def test_pageable_copies_hold_the_host_until_they_are_done():
 def test_calls_that_wait_are_made_after_a_pageable_copy():
     """The kernel's own launch comes late, so that it cannot hide behind the other stream's copy."""
     parameters = link(pageable_h2d=direction(), launching=launching(call=1.0, first=1.0))
-    tasks = graph(Task(H2D, 0, 10**9, pageable=True), Task(KERNEL, 1, seconds=1.0))
+    tasks = graph(Task(H2D, 0, 10**9, memory=HostBuffer.USED), Task(KERNEL, 1, seconds=1.0))
     replayed = replay(tasks, parameters)
     assert replayed.seconds == pytest.approx(3.0)
     assert sum(s.end - s.begin for s in replayed.critical) == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
-    "task", [Task(H2D, bytes=1, pageable=True), Task(KERNEL, reads=1), Task(KERNEL, writes=1)]
+    "task",
+    [Task(H2D, bytes=1, memory=HostBuffer.USED), Task(KERNEL, reads=1), Task(KERNEL, writes=1)],
 )
 def test_what_was_not_measured_is_said(task):
-    with pytest.raises(NotMeasuredError, match=r"made-up does not tell what .* memory.* fit"):
+    with pytest.raises(NotMeasuredError, match=r"made-up do not tell what .* memory.*fit"):
         replay(graph(task), link())
 
 

@@ -14,11 +14,11 @@ from functools import lru_cache
 from math import inf
 
 from lanescope.calls import checked
-from lanescope.errors import NotMeasuredError
 from lanescope.prediction.parameters import (
     CopyCost,
     Direction,
     Duplex,
+    HostBuffer,
     Launching,
     LinkParameters,
     Mapped,
@@ -143,6 +143,8 @@ def with_host_time(parameters: LinkParameters, seconds: float) -> LinkParameters
         d2h=_queued(parameters.d2h, seconds),
         pageable_h2d=_staged(parameters.pageable_h2d, seconds),
         pageable_d2h=_staged(parameters.pageable_d2h, seconds),
+        cached_h2d=_staged(parameters.cached_h2d, seconds),
+        cached_d2h=_staged(parameters.cached_d2h, seconds),
         fresh_d2h=_staged(parameters.fresh_d2h, seconds),
         launching=replace(
             known, first=_later(known.first, seconds), call=_later(known.call, seconds)
@@ -355,11 +357,9 @@ class ParameterValues:
         gap = self._level.of(both.gap)
         return gap if by_kernel else min(gap, _MOST_GAP_SHARE * flowing)
 
-    def _copy(
-        self, direction: Direction, size: int, pageable: bool, fresh: bool = False
-    ) -> TaskCost:
-        cost = self._direction(direction, pageable, fresh)
-        of = self._level.of
+    def _copy(self, direction: Direction, size: int, memory: HostBuffer) -> TaskCost:
+        cost = self.parameters.copies_of(memory, direction)
+        pageable, of = memory is not HostBuffer.PINNED, self._level.of
         # what the host does of a pageable copy is all of the engine's time
         call = 0.0 if cost.call is None or pageable else of(cost.call.at(size))
         if cost.engine is None:
@@ -394,28 +394,9 @@ class ParameterValues:
         before = max(0.0, latency) * self.rules.before_share
         return before, max(0.0, latency) - before
 
-    def _direction(self, direction: Direction, pageable: bool, fresh: bool) -> CopyCost:
-        if not pageable:
-            return self.parameters.copies(direction)
-        known = self.parameters
-        cost = known.pageable_h2d if direction is Direction.H2D else known.pageable_d2h
-        if fresh:
-            cost = known.fresh_d2h
-        if cost is None:
-            what = "new pageable memory" if fresh else "pageable memory"
-            raise NotMeasuredError(
-                f"{known.name} does not tell what copies of {what} cost.",
-                "Measure them there with `lanescope model fit`.",
-            )
-        return cost
-
     def _mapped(self) -> Mapped:
         if self.parameters.mapped is None:
-            raise NotMeasuredError(
-                f"{self.parameters.name} does not tell what kernels cost that read and write "
-                "mapped host memory.",
-                "Measure them there with `lanescope model fit`.",
-            )
+            raise self.parameters.missing("what kernels cost that use mapped host memory")
         return self.parameters.mapped
 
     def _slowdowns(

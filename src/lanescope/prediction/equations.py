@@ -19,14 +19,14 @@ from math import sqrt
 from typing import TypeVar
 
 from lanescope.calls import checked
-from lanescope.errors import InputError, NotMeasuredError, command
+from lanescope.errors import InputError
 from lanescope.prediction.costs import (
     at_contention,
     mapped_seconds,
     next_seconds,
     single_seconds,
 )
-from lanescope.prediction.parameters import CopyCost, Duplex, LinkParameters
+from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
 from lanescope.prediction.predictor import (
     STREAMED,
     Method,
@@ -351,11 +351,7 @@ class Equations:
             case Method.EXPLICIT:
                 return _explicit(cut, known.h2d, known.d2h, pick)
             case Method.PAGEABLE:
-                into = _known(known.pageable_h2d, known, "what copies of pageable memory cost")
-                if cut.work.fresh_output:
-                    back = _known(known.fresh_d2h, known, "what copies to new pageable memory cost")
-                else:
-                    back = _known(known.pageable_d2h, known, "what copies of pageable memory cost")
+                into, back = (known.copies_of(cut.work.pageable(one), one) for one in Direction)
                 return _explicit(cut, into, back, pick)
             case Method.IMPLICIT:
                 return _implicit(cut, pick)
@@ -381,7 +377,7 @@ class Equations:
     def _hybrid(self, cut: Cut, pick: Pick) -> Parts:
         known = cut.known
         if known.explicit_mapped is None and known.mapped is None:
-            raise _missing(known, "what kernels that write mapped memory cost")
+            raise known.missing("what kernels that write mapped memory cost")
         # nothing is copied back, so what small copies cost does not count
         back = CopyCost(known.d2h.first, known.d2h.per_byte, known.d2h.gap)
         kernel, calls = cut.kernel(pick), cut.calls(pick, back=False)
@@ -419,12 +415,5 @@ def _implicit(cut: Cut, pick: Pick) -> Parts:
 
 def _known(value: T | None, parameters: LinkParameters, what: str) -> T:
     if value is None:
-        raise _missing(parameters, what)
+        raise parameters.missing(what)
     return value
-
-
-def _missing(parameters: LinkParameters, what: str) -> NotMeasuredError:
-    return NotMeasuredError(
-        f"The parameters of {parameters.name} do not tell {what}.",
-        f"Run {command('model fit')} on that machine.",
-    )

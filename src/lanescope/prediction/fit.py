@@ -133,6 +133,8 @@ def fit(measured: Sequence[MeasuredPoint], facts: LinkFacts) -> LinkParameters:
         d2h=fit_direction(Direction.D2H, used),
         pageable_h2d=fit_pageable(Direction.H2D, used),
         pageable_d2h=fit_pageable(Direction.D2H, used),
+        cached_h2d=fit_cached(Direction.H2D, used),
+        cached_d2h=fit_cached(Direction.D2H, used),
         fresh_d2h=fit_pageable(Direction.D2H, used, PointKind.FRESH),
         launching=_launching(used),
         pinning=_pinning(used),
@@ -284,6 +286,25 @@ def fit_pageable(
     mine = _by_size(
         [m for m in measured if m.point.kind is kind and m.point.direction is direction]
     )
+    return _staged_copies(mine)
+
+
+def fit_cached(direction: Direction, measured: Sequence[MeasuredPoint]) -> CopyCost | None:
+    """Return the same of memory in the host's caches; what is shorter or longer is always alike."""
+    of_kind = {
+        kind: _by_size(
+            [m for m in measured if m.point.kind is kind and m.point.direction is direction]
+        )
+        for kind in (PointKind.PAGEABLE, PointKind.CACHED)
+    }
+    if not of_kind[PointKind.CACHED]:
+        return None
+    return _staged_copies(
+        dict(sorted((of_kind[PointKind.PAGEABLE] | of_kind[PointKind.CACHED]).items()))
+    )
+
+
+def _staged_copies(mine: Mapping[float, MeasuredPoint]) -> CopyCost | None:
     if len(mine) < _FEWEST_OF_A_CURVE:
         return None
     alone = _curve({size: m.whole for size, m in mine.items()})

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from lanescope.calls import checked
 from lanescope.errors import InputError, argument
+from lanescope.prediction.parameters import Direction, HostBuffer
 from lanescope.prediction.predictor import STREAMED, Method, Workload
 
 #: More calls than a program hands over in a round, and than are replayed in a few seconds.
@@ -52,10 +53,8 @@ class Task:
         an event and a wait for it.
     gpu
         Which GPU.
-    pageable
-        True for copies whose host memory is not pinned: the calling thread waits for them.
-    fresh
-        True for those of them to memory that nobody has used.
+    memory
+        The host's memory that is copied.
     first, count
         Which of the workload's parts it is about: from ``first`` on ``count`` of them.
     array
@@ -72,11 +71,15 @@ class Task:
     writes: int = 0
     after: tuple[int, ...] = ()
     gpu: int = 0
-    pageable: bool = False
-    fresh: bool = False
+    memory: HostBuffer = HostBuffer.PINNED
     first: int = 0
     count: int = 1
     array: int = 0
+
+    @property
+    def pageable(self) -> bool:
+        """Whether the host's memory is not pinned: the calling thread waits for the copy."""
+        return self.memory is not HostBuffer.PINNED
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +226,10 @@ def _whole(workload: Workload, method: Method, units: int) -> TaskGraph:
         *_copies(workload, TaskKind.D2H, (0, units), units),
     )
     if method is Method.PAGEABLE:
-        fresh = workload.fresh_output
         tasks = tuple(
-            replace(
-                task,
-                pageable=task.kind is not TaskKind.KERNEL,
-                fresh=fresh and task.kind is TaskKind.D2H,
-            )
+            task
+            if task.kind is TaskKind.KERNEL
+            else replace(task, memory=workload.pageable(Direction(task.kind.value)))
             for task in tasks
         )
     return TaskGraph(tasks)

@@ -141,7 +141,8 @@ class TransferBench:
                 work=point.work,
                 cpus=self._cpus,
             )
-        memory = self._pageable if point.kind is PointKind.PAGEABLE else self._pinned
+        pageable = point.kind in (PointKind.PAGEABLE, PointKind.CACHED)
+        memory = self._pageable if pageable else self._pinned
         return native.busy_graph(self._topology, memory, tasks, cpus=self._cpus)
 
 
@@ -252,6 +253,7 @@ def _in_turns(point: Point) -> Iterator[native.TaskSpec]:
 _TASKS: dict[PointKind, Callable[[Point], Iterator[native.TaskSpec]]] = {
     PointKind.COPIES: _one_direction,
     PointKind.PAGEABLE: _one_direction,
+    PointKind.CACHED: _one_direction,
     PointKind.FRESH: _one_direction,
     PointKind.DUPLEX: _both_directions,
     PointKind.EXPLICIT_MAPPED: _both_directions,

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from lanescope.codec.fields import Positive, build, shown
 from lanescope.copies.limit import route
@@ -21,6 +22,7 @@ from lanescope.machine.part_names import part_name
 from lanescope.machine.pcie import TRANSFER_RATE_GTS, WIDTHS, PcieLink, for_kernels, payload_gbs
 from lanescope.prediction.costs import longer, next_seconds, single_seconds
 from lanescope.prediction.parameters import (
+    PAGEABLE_COPIES,
     CopyCost,
     Direction,
     Duplex,
@@ -197,8 +199,13 @@ def exchanged(
         mapped=None if mapped is None else _mapped(mapped, lines),
         pageable_h2d=_staged(parameters.pageable_h2d, h2d),
         pageable_d2h=_staged(parameters.pageable_d2h, d2h),
+        cached_h2d=_staged(parameters.cached_h2d, h2d),
+        cached_d2h=_staged(parameters.cached_d2h, d2h),
         fresh_d2h=_staged(parameters.fresh_d2h, d2h),
     )
+
+
+_NOT_STAGED: dict[str, Any] = dict.fromkeys(PAGEABLE_COPIES)
 
 
 def _exchanges(
@@ -390,7 +397,7 @@ def library_parameters(name: str, base: LinkParameters) -> LinkParameters:
     ]
     moved = exchanged(base, (exchanges[0], exchanges[1]))
     if gpu.limits_gbs is not None:  # it reaches pageable memory in place: nothing is staged
-        moved = dataclasses.replace(moved, pageable_h2d=None, pageable_d2h=None, fresh_d2h=None)
+        moved = dataclasses.replace(moved, **_NOT_STAGED)
     return dataclasses.replace(
         moved,
         name=name,

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Annotated
 
 from lanescope.codec.fields import Bound, PositiveInt
+from lanescope.errors import NotMeasuredError, command
 from lanescope.machine import HostBandwidth
 from lanescope.units.estimate import Estimate, Surface, TimeCurve, between
 
@@ -25,6 +26,18 @@ class Direction(StrEnum):
 
     H2D = "h2d"
     D2H = "d2h"
+
+
+class HostBuffer(StrEnum):
+    """What memory of the host a copy reads or writes."""
+
+    PINNED = "pinned"
+    USED = "used"
+    """Pageable, used before and in no cache."""
+    CACHED = "cached"
+    """Pageable, as the host's caches hold it."""
+    NEW = "new"
+    """Pageable, whose pages the system has yet to give."""
 
 
 class Origin(StrEnum):
@@ -215,6 +228,13 @@ class Launching:
     event_call: Estimate
 
 
+#: The fields of `LinkParameters` of copies of pageable memory.
+PAGEABLE_COPIES = ("pageable_h2d", "pageable_d2h", "cached_h2d", "cached_d2h", "fresh_d2h")
+_PAGEABLE = {
+    HostBuffer.USED: "pageable memory",
+    HostBuffer.CACHED: "pageable memory in the host's caches",
+    HostBuffer.NEW: "new pageable memory",
+}
 #: No transfer has more.
 _MOST_BYTES = 1 << 50
 #: Even of a fit that is of no use; more is a mistake.
@@ -301,6 +321,8 @@ class LinkParameters:
         Kernels that read and write the host's memory; None: not known.
     pageable_h2d, pageable_d2h
         Copies of pageable memory that was used before; None: not known.
+    cached_h2d, cached_d2h
+        Copies of such memory as the host's caches hold it; None: not known.
     fresh_d2h
         Copies to pageable memory that nobody has used, as a new array: the system gives each page
         first; None: not known.
@@ -341,6 +363,8 @@ class LinkParameters:
     mapped: Mapped | None = None
     pageable_h2d: CopyCost | None = None
     pageable_d2h: CopyCost | None = None
+    cached_h2d: CopyCost | None = None
+    cached_d2h: CopyCost | None = None
     fresh_d2h: CopyCost | None = None
     launching: Launching | None = None
     pinning: TimeCurve | None = None
@@ -354,5 +378,34 @@ class LinkParameters:
     host_bandwidth: tuple[HostBandwidth, ...] = ()
 
     def copies(self, direction: Direction) -> CopyCost:
-        """Return what copies in that direction cost."""
+        """Return what copies of pinned memory in that direction cost."""
         return self.h2d if direction is Direction.H2D else self.d2h
+
+    def copies_of(self, memory: HostBuffer, direction: Direction) -> CopyCost:
+        """Return what copies of such memory cost in that direction.
+
+        Raises
+        ------
+        NotMeasuredError
+            If that is not known.
+        """
+        to_gpu = direction is Direction.H2D
+        match memory:
+            case HostBuffer.PINNED:
+                cost: CopyCost | None = self.copies(direction)
+            case HostBuffer.USED:
+                cost = self.pageable_h2d if to_gpu else self.pageable_d2h
+            case HostBuffer.CACHED:
+                cost = self.cached_h2d if to_gpu else self.cached_d2h
+            case HostBuffer.NEW:
+                cost = None if to_gpu else self.fresh_d2h
+        if cost is None:
+            raise self.missing(f"what copies of {_PAGEABLE[memory]} cost")
+        return cost
+
+    def missing(self, what: str) -> NotMeasuredError:
+        """Return the error that says what the parameters do not tell."""
+        return NotMeasuredError(
+            f"The parameters of {self.name} do not tell {what}.",
+            f"Run {command('model fit')} on that machine.",
+        )

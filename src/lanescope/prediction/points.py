@@ -40,6 +40,9 @@ _PIN_SIZES = tuple(1 << power for power in range(16, 29, 4))
 #: Copies of pageable memory of so many bytes take other memory each time: a program seldom copies
 #: what its cores have just read. Shorter ones it does.
 UNCACHED_BYTES = 1 << 20
+#: Of what a program has just used its caches hold no more: copies of 64 MiB each way took as long as
+#: of memory in no cache (benchmarks/model/README.md).
+_MOST_CACHED = 16 << 20
 _MAPPED_BYTES = 256 << 20
 _LAUNCHES = 64
 #: Of many copies; of longer ones a further copy costs its bytes and the gap.
@@ -95,6 +98,8 @@ class PointKind(StrEnum):
     """Copies of pinned memory in one direction, each on its own stream."""
     PAGEABLE = "pageable"
     """One copy of used pageable memory; from `UNCACHED_BYTES` on it is in no cache."""
+    CACHED = "cached"
+    """The same of memory that the host's caches hold."""
     FRESH = "fresh"
     """One copy back to pageable memory that nobody has used, as new arrays are."""
     PIN = "pin"
@@ -112,6 +117,12 @@ class PointKind(StrEnum):
     """Empty kernels on one stream."""
     EVENTS = "events"
     """Empty kernels on two streams in turn, each waiting for the one before."""
+
+
+_ONE_WAY = (
+    *(PointKind.COPIES, PointKind.PIN),
+    *(PointKind.PAGEABLE, PointKind.CACHED, PointKind.FRESH),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +158,7 @@ class Point:
 
     def __post_init__(self) -> None:
         both = self.h2d_bytes > 0, self.d2h_bytes > 0
-        if (
-            self.kind in (PointKind.COPIES, PointKind.PAGEABLE, PointKind.FRESH, PointKind.PIN)
-            and both[0] == both[1]
-        ):
+        if self.kind in _ONE_WAY and both[0] == both[1]:
             raise ValueError(f"{self.kind} go one way")
         if self.kind in (PointKind.DUPLEX, PointKind.EXPLICIT_MAPPED) and both != (True, True):
             raise ValueError(f"{self.kind} goes both ways")
@@ -182,6 +190,8 @@ def _learnt_from() -> Iterator[Point]:
                     yield one_direction(direction, streams * size, streams)
         for size in _PAGEABLE_SIZES:
             yield one_direction(direction, size, 1, PointKind.PAGEABLE)
+            if UNCACHED_BYTES <= size <= _MOST_CACHED:
+                yield one_direction(direction, size, 1, PointKind.CACHED)
     for size in _FRESH_SIZES:
         yield one_direction(Direction.D2H, size, 1, PointKind.FRESH)
     for size in _PIN_SIZES:

@@ -20,7 +20,7 @@ from typing import Protocol
 from lanescope.calls import checked
 from lanescope.codec.fields import build, shown
 from lanescope.errors import InputError
-from lanescope.prediction.parameters import LinkParameters, Origin
+from lanescope.prediction.parameters import Direction, HostBuffer, LinkParameters, Origin
 from lanescope.units.estimate import Estimate
 from lanescope.units.sizes import Bytes
 from lanescope.units.words import time_text
@@ -93,6 +93,9 @@ class Workload:
     fresh_output
         Whether the memory that bytes go back to has not been used before, as a new array's: of
         Pageable.
+    host_cached
+        Whether the program has just written what goes to the GPU, and read what came back, so that
+        the host's caches hold both: of Pageable.
     kernel_parts
         What the kernel takes for one of so many equal parts, alone: pairs of a number of parts and
         seconds. Without any it takes a share of `kernel_seconds`.
@@ -117,6 +120,7 @@ class Workload:
     mapped_assumed: bool = False
     steps: float | None = None
     fresh_output: bool = False
+    host_cached: bool = False
     kernel_parts: tuple[tuple[int, float], ...] = ()
 
     def h2d_copies(self, streams: int) -> int:
@@ -126,6 +130,12 @@ class Workload:
     def d2h_copies(self, streams: int) -> int:
         """Return into how many copies each array back is cut; see `copies_of`."""
         return copies_of(self.d2h_bytes, self.d2h_arrays, streams)
+
+    def pageable(self, direction: Direction) -> HostBuffer:
+        """Return which memory Pageable copies in a direction."""
+        if self.fresh_output and direction is Direction.D2H:
+            return HostBuffer.NEW
+        return HostBuffer.CACHED if self.host_cached else HostBuffer.USED
 
     def part_seconds(self, share: float) -> float:
         """Return what the kernel takes for a share of the work, alone.

@@ -172,7 +172,7 @@ class Replay:
         for task in graph_for(workload, method, used, order=order_for(parameters)).tasks:
             if task.kind is not TaskKind.KERNEL:
                 direction = Direction(task.kind.value)
-                cost = rates.copy(direction, task.bytes, task.pageable, task.fresh)
+                cost = rates.copy(direction, task.bytes, task.memory)
                 spent[direction] += cost.fixed + cost.flowing
         return max(spent.values()) * (1 - _ROUNDING)
 
@@ -351,7 +351,7 @@ class Simulation:
             cost = self._rates.kernel(bool(task.reads or task.writes))
             return replace(cost, fixed=self._unhidden(task)) if task.steps else cost
         direction = Direction.H2D if task.kind is TaskKind.H2D else Direction.D2H
-        return self._rates.copy(direction, task.bytes, task.pageable, task.fresh)
+        return self._rates.copy(direction, task.bytes, task.memory)
 
     def _unhidden(self, task: Task) -> float:
         """Return what of a kernel's reads, computing and writes no other of its steps hides."""

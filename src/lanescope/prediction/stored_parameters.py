@@ -30,7 +30,7 @@ from lanescope.errors import InputError, argument, command
 from lanescope.kinds import StrPath
 from lanescope.machine import HostBandwidth
 from lanescope.machine.machine import LinkKind, Machine
-from lanescope.prediction.parameters import CopyCost, LinkParameters
+from lanescope.prediction.parameters import PAGEABLE_COPIES, CopyCost, LinkParameters
 from lanescope.store.folder import default_runs_folder
 from lanescope.units.estimate import Estimate, TimeCurve
 
@@ -49,7 +49,7 @@ _MOST_FIXED = 1.0
 _MOST_TIMES = 30
 _MOST_FACTOR = 100
 _MOST_HOST_GBS = 1e4
-_COPIES = ("h2d", "d2h", "pageable_h2d", "pageable_d2h", "fresh_d2h")
+_COPIES = ("h2d", "d2h", *PAGEABLE_COPIES)
 _CALLS = ("first", "gap", "call", "event_call")
 
 

@@ -17,6 +17,7 @@ from lanescope.errors import InputError, MissingPartError, NotMeasuredError, arg
 from lanescope.kinds import StrPath
 from lanescope.machine import Machine, discover
 from lanescope.prediction.contention import NotTogether, Together
+from lanescope.prediction.costs import single_seconds
 from lanescope.prediction.fit import USABLE, Residual, is_usable, residuals
 from lanescope.prediction.parameters import CopyCost, Direction, Duplex, LinkParameters
 from lanescope.prediction.points import SETTLED, MeasuredPoint, disturbed, plan, unsettled
@@ -59,6 +60,8 @@ _BUDGET_SECONDS = 0.02
 _WORST = 3
 #: So many sizes are drawn, evenly spread over those that were cut into several numbers of streams.
 _SIZES = 5
+#: Of a copy that the host's caches hold.
+_CACHED_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,9 +325,16 @@ def _directions(known: LinkParameters) -> Table:
     if known.pageable_h2d is not None and known.pageable_d2h is not None:
         both = _rate(known.pageable_h2d.per_byte), _rate(known.pageable_d2h.per_byte)
         rows.append(("pageable memory, long copies", *both))
+    if known.cached_h2d is not None and known.cached_d2h is not None:
+        both = _rate(_each_byte(known.cached_h2d)), _rate(_each_byte(known.cached_d2h))
+        rows.append((f"pageable memory in caches, {bytes_text(_CACHED_BYTES)}", *both))
     if known.fresh_d2h is not None:
         rows.append(("new pageable memory, long copies", None, _rate(known.fresh_d2h.per_byte)))
     return _table("Copies", "of pinned memory, alone", rows)
+
+
+def _each_byte(cost: CopyCost) -> Estimate:
+    return single_seconds(cost, _CACHED_BYTES).map(lambda seconds: seconds / _CACHED_BYTES)
 
 
 def _together(known: LinkParameters) -> Table:

@@ -130,6 +130,8 @@ class Predict(Analysis):
         Whether a part needs the input of the one before.
     fresh_output
         Whether pageable memory that bytes go back to is new, as PyTorch's ``.cpu()`` has it.
+    host_cached
+        Whether the program has just used the pageable memory, so that the host's caches hold it.
     flops, device_bytes
         Operations of the kernel, and its bytes to and from the GPU's memory.
     peak_flops, memory_gbs
@@ -257,6 +259,13 @@ class Predict(Analysis):
         Option(
             Value("--fresh-output"),
             "Pageable memory that bytes go back to is new: its pages are not there yet.",
+        ),
+    ] = False
+    host_cached: Annotated[
+        bool,
+        Option(
+            Value("--host-cached"),
+            "The program has just used the pageable memory: the host's caches hold it.",
         ),
     ] = False
     flops: Annotated[
