@@ -40,8 +40,8 @@ _PIN_SIZES = tuple(1 << power for power in range(16, 29, 4))
 #: Copies of pageable memory of so many bytes take other memory each time: a program seldom copies
 #: what its cores have just read. Shorter ones it does.
 UNCACHED_BYTES = 1 << 20
-#: Of what a program has just used its caches hold no more: copies of 64 MiB each way took as long as
-#: of memory in no cache (benchmarks/model/README.md).
+#: Of what a program has just used caches hold no more: copies of 64 MiB each way took as long as of
+#: memory in no cache (benchmarks/model/README.md).
 _MOST_CACHED = 16 << 20
 _MAPPED_BYTES = 256 << 20
 _LAUNCHES = 64
