@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import lanescope
 import lanescope.machine as lanescope_machine
 from lanescope.cli.app import app
 from lanescope.errors import InputError
@@ -138,6 +139,20 @@ def test_one_direction_is_enough(capsys):
     )
 
 
+@pytest.mark.parametrize("predictor", ["replay", "equations"])
+def test_copies_alone_launch_no_kernel(capsys, predictor):
+    arguments = ("--h2d", "64KiB", "--kernel", "0", "--parameters", "h200")
+    found = lanescope.predict(h2d_bytes="64KiB", kernel_seconds=0, parameters="h200")
+    single = found.ranking.parameters.h2d.single.at(64 << 10)
+    rows = as_json(capsys, *arguments, "--predictor", predictor)
+    by_method = {row["method"]: row for row in rows["ranking"]}
+    assert set(by_method) == {"Explicit", "Streams", "Pageable"}
+    assert by_method["Explicit"]["seconds"] == pytest.approx(single.value)
+    assert all(row["busiest"] == "h2d" for row in rows["ranking"])
+    text = predicted(capsys, *arguments)
+    assert "Implicit is left out: without a kernel nothing reads or writes mapped memory" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -265,8 +280,6 @@ def test_old_spellings_go_on_with_a_note(lanescope_here):
 
 
 def test_python_takes_text_and_returns_a_document(tmp_path):
-    import lanescope
-
     found = lanescope.predict(h2d_bytes="64 MiB", kernel_seconds="1 ms", parameters="k20")
     assert found.ranking.workload.h2d_bytes == 64 << 20
     assert found.ranking.workload.kernel_seconds == pytest.approx(1e-3)

@@ -224,7 +224,7 @@ class Cut:
 
     def kernel(self, pick: Pick) -> float:
         """Return t_E, with a gap before each launch's kernel where that is known."""
-        launching = self.known.launching
+        launching = self.known.launching if self.work.has_kernel else None
         gap = 0.0 if launching is None else pick(launching.gap)
         return self.work.kernel_seconds + self.streams * gap
 
@@ -234,7 +234,8 @@ class Cut:
         Nothing that is handed over can end before it was. Without `back` nothing is copied back.
         """
         work, known = self.work, self.known
-        spent = 0.0 if known.launching is None else self.streams * pick(known.launching.call)
+        launching = known.launching if work.has_kernel else None
+        spent = 0.0 if launching is None else self.streams * pick(launching.call)
         for direction, size, arrays, counts in (
             (known.h2d, work.h2d_bytes, work.h2d_arrays, True),
             (known.d2h, work.d2h_bytes, work.d2h_arrays, back),

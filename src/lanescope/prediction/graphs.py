@@ -222,7 +222,7 @@ def _whole(workload: Workload, method: Method, units: int) -> TaskGraph:
         return TaskGraph((replace(kernel, reads=reads, writes=writes, steps=workload.steps),))
     tasks = (
         *_copies(workload, TaskKind.H2D, (0, units), units),
-        kernel,
+        *((kernel,) if workload.has_kernel else ()),
         *_copies(workload, TaskKind.D2H, (0, units), units),
     )
     if method is Method.PAGEABLE:
@@ -273,6 +273,8 @@ class _Parts:
             after = ()
 
     def _compute(self, part: int) -> None:
+        if not (self.workload.has_kernel or self.mapped or self.workload.returns_later):
+            return
         first, count = self.cut[part]
         writes = 0
         if self.mapped:

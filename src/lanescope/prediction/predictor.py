@@ -99,6 +99,8 @@ class Workload:
     kernel_parts
         What the kernel takes for one of so many equal parts, alone: pairs of a number of parts and
         seconds. Without any it takes a share of `kernel_seconds`.
+    has_kernel
+        False: copies alone. A kernel of no seconds is launched all the same.
     flops, device_bytes
         Operations of the kernel, and bytes that it moves to and from the GPU's memory; for
         the roofline. None: not known.
@@ -122,6 +124,7 @@ class Workload:
     fresh_output: bool = False
     host_cached: bool = False
     kernel_parts: tuple[tuple[int, float], ...] = ()
+    has_kernel: bool = True
 
     def h2d_copies(self, streams: int) -> int:
         """Return into how many copies each array to the GPU is cut; see `copies_of`."""

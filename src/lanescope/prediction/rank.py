@@ -15,6 +15,8 @@ from lanescope.prediction.parameters import LinkParameters
 from lanescope.prediction.predictor import MAPPED, STREAMED, Method, Prediction, Predictor, Workload
 from lanescope.units.sizes import size_text
 
+_NO_KERNEL = "Without a kernel nothing reads or writes mapped memory."
+
 
 class Tried:
     """Predictions of one method by rising numbers of streams.
@@ -181,6 +183,9 @@ def rank(
     curves: dict[Method, Tried] = {}
     skipped = []
     for method in methods:
+        if method in MAPPED and not workload.has_kernel:
+            skipped.append(Skipped(method, _NO_KERNEL))
+            continue
         least = least_parts(workload, method, parameters)
         tried = tuple(n for n in (counts if method in STREAMED else (1,)) if least and n >= least)
         if not tried:

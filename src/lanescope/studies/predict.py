@@ -91,7 +91,8 @@ class Predict(Analysis):
     h2d_bytes, d2h_bytes
         Bytes of a round in each direction; sizes as text, too.
     kernel_seconds
-        Time of the kernel with its data in the GPU's memory: seconds, or text such as ``"12ms"``.
+        Time of the kernel with its data in the GPU's memory: seconds, or text such as ``"12ms"``;
+        0 for copies alone.
     streams
         Numbers of streams to try, as numbers or as text such as ``"1,2,4..16"``.
     parameters
@@ -372,6 +373,7 @@ class Predict(Analysis):
             mapped_contention=1.0 if self.mapped_contention is None else self.mapped_contention,
             mapped_assumed=reads is None and writes is None,
             kernel_parts=self._parts(watched, whole),
+            has_kernel=whole > 0,
         )
         require_possible(work)
         rounds = measured_rounds(self.measured)

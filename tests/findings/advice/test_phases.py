@@ -168,9 +168,19 @@ def test_without_kernels_their_time_is_not_known():
     rows = program.operations()
     (phase,) = find_phases(rows.rows(~rows.is_kernel), kernels=False)
     assert phase.kernel_seconds is None
+    assert phase.workload.has_kernel  # it may have been there
     assert phase.rounds == 20
     # as the GPU seems idle while kernels run, that is no time of copies
     assert phase.host_seconds.value == pytest.approx(4e-3, rel=0.01)
+
+
+def test_a_round_of_traced_copies_alone_launches_nothing():
+    program = Program()
+    for _ in range(20):
+        program.copy(50 * MB, down=True, wait=True)
+        program.copy(50 * MB, down=False, wait=True)
+    (phase,) = phases(program)
+    assert not phase.workload.has_kernel
 
 
 def test_copies_of_one_direction_without_kernels_are_rounds_by_their_pauses():

@@ -166,7 +166,7 @@ def _phase(group: list[_Found], scale: float, *, kernels: bool, most: int) -> Ph
         endless=bool(one.rounds.endless[one.which].any()),
         waited=_waited(copies),
         method=_method(copies, parts),
-        workload=_workload(copies, work.value if kernels else 0.0, parts),
+        workload=_workload(copies, work.value if kernels else None, parts),
         schedule=schedule,
         constant_input=sends.constant,
         resident=sends.resident,
@@ -286,7 +286,7 @@ def _method(copies: tuple[CopyKind, ...], parts: int) -> Method | None:
     return Method.EXPLICIT if parts == 1 else Method.STREAMS
 
 
-def _workload(copies: tuple[CopyKind, ...], kernel_seconds: float, parts: int) -> Workload:
+def _workload(copies: tuple[CopyKind, ...], kernel_seconds: float | None, parts: int) -> Workload:
     """Return what the models are asked: copies of a direction are taken as equally large."""
     moved = {
         direction: round(sum(c.bytes for c in copies if c.direction is direction))
@@ -300,7 +300,8 @@ def _workload(copies: tuple[CopyKind, ...], kernel_seconds: float, parts: int) -
     return Workload(
         h2d_bytes=moved[Direction.H2D],
         d2h_bytes=moved[Direction.D2H],
-        kernel_seconds=kernel_seconds,
+        kernel_seconds=kernel_seconds or 0.0,
+        has_kernel=kernel_seconds != 0,  # what was not traced may have been there
         h2d_arrays=arrays[Direction.H2D],
         d2h_arrays=arrays[Direction.D2H],
         mapped_assumed=True,  # a watch does not tell how the kernels reach their memory
