@@ -178,6 +178,12 @@ def test_what_a_kernel_spreads_over_its_time_is_not_what_it_is_bound_by():
     for writes in (8, 10**9):
         kernel = Task(KERNEL, seconds=2.0, writes=writes, reads=8)
         assert replay(graph(kernel), parameters).busiest == "kernel"
+    # copies in slow the writes, which end a little behind the computing
+    kernel = Task(KERNEL, 1, seconds=2.0, writes=10**9)
+    slowed = link(mapped=mapped(), explicit_mapped=duplex(4e-9, 2.4e-9))
+    replayed = replay(graph(Task(H2D, 0, 10**8), kernel), slowed)
+    assert 2.0 < replayed.end[1] < 2.1
+    assert replayed.busiest == "kernel"
     long = Task(KERNEL, seconds=0.5, writes=10**9)
     assert replay(graph(long), parameters).busiest == "d2h"
 

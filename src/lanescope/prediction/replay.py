@@ -46,8 +46,6 @@ from lanescope.units.estimate import Estimate
 USUAL = Rules()
 #: Sums of thousands of times are exact to a far smaller share.
 _ROUNDING = 1e-9
-#: Ends that differ by no larger share are the same, but for rounding.
-_SAME = 1e-9
 #: Kernels that a GPU runs at the same time where they do not fill it: of compute capability 3.5 and
 #: later (CUDA C++ Programming Guide, technical specifications), at least.
 MOST_KERNELS = 32
@@ -524,7 +522,8 @@ class Simulation:
         """End the flow that ends next; its task is done if that was the last of it."""
         flow = self._flows.end_next()
         i = flow.task
-        if flow.most == 1 or now > self._computed[i] * (1 + _SAME):
+        # what was to end with the computing counts where most of the time is spent behind it
+        if flow.most == 1 or now - self._computed[i] > self._computed[i] - self._begin[i]:
             self._last_flow[i] = flow.kind
         if flow.kind is Flow.COMPUTING:  # what is spread over that time ends with it
             self._last_flow[i], self._computed[i] = flow.kind, now
