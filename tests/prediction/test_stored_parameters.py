@@ -104,6 +104,7 @@ def broken(**changes):
         (broken(h2dd={}), "did you mean 'h2d'"),
         (broken(origin="guessed"), "'guessed', not one of measured, published, derived"),
         (broken(copy_engines=3), "must be 1 or 2"),
+        (broken(memory_bytes=0), "field 'memory_bytes' is 0; it must be above zero"),
         (broken(copy_engines="two"), "is 'two', not a whole number"),
         (broken(h2d=5), "not a table"),
         (broken(h2d={"first": {"value": 1, "low": 0, "high": 2}}), "'per_byte' is missing"),

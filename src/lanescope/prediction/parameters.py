@@ -372,7 +372,7 @@ class LinkParameters:
     errors: Errors | None = None
     machine_key: str | None = None
     day: str | None = None
-    memory_bytes: int | None = None
+    memory_bytes: PositiveInt | None = None
     driver: str | None = None
     note: str | None = None
     host_bandwidth: tuple[HostBandwidth, ...] = ()
