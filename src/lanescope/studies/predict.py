@@ -474,7 +474,8 @@ def watched_parts(runs: Sequence[StrPath]) -> dict[int, float]:
 def watched_part(run: StrPath) -> tuple[int, float]:
     """Return into how many parts a watched program cuts its rounds, and the kernel's time of one.
 
-    Of the phase with the most time.
+    Of the phase with the most time but for the host's pauses: what ran once at the start of a
+    program takes seconds, in which its GPU does hardly anything.
 
     Raises
     ------
@@ -485,7 +486,7 @@ def watched_part(run: StrPath) -> tuple[int, float]:
     from lanescope.studies.advise import stored_watch
 
     phases = phases_of(stored_watch(os.fspath(run)))
-    phase = max(phases, key=lambda one: one.run_seconds)
+    phase = max(phases, key=lambda one: one.busy_seconds)
     if phase.kernel_seconds is None:
         raise InputError(
             f"{argument.kernel_watches} {run}: its kernels were not traced; run "

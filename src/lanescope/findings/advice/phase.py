@@ -165,6 +165,11 @@ class Phase:
         return self.parts if self.method is Method.STREAMS else 1
 
     @property
+    def busy_seconds(self) -> float:
+        """All rounds of the run together, without the host's pauses."""
+        return self.rounds_in_run * self.modelled_seconds.value
+
+    @property
     def run_seconds(self) -> float:
         """All rounds of the run together."""
         return self.rounds_in_run * self.seconds.value
