@@ -276,3 +276,9 @@ def test_a_gpu_by_name_comes_behind_a_run_of_that_name(tmp_path):
     assert named_parameters("a100-sxm", tmp_path).name == "of a run"
     with pytest.raises(InputError, match="cannot read link parameters"):
         named_parameters(str(tmp_path / "none.json"))
+
+
+def test_a_fit_whose_samples_alone_are_stored_has_to_be_fitted_again():
+    run = Path(__file__).parents[2] / "benchmarks/results/h200-x1/model/fit"
+    with pytest.raises(InputError, match=r"the samples of a fit .* run 'lanescope model fit .*fit"):
+        lanescope.predict(h2d_bytes=8, kernel_seconds=0, parameters=run)

@@ -300,6 +300,13 @@ def shipped_names() -> list[str]:
 def _of_run(folder: Path) -> LinkParameters:
     path = folder / FILE
     if not path.is_file():
+        from lanescope.prediction.points import SAMPLES  # takes long, and is seldom needed
+
+        if (folder / SAMPLES).is_file():
+            raise InputError(
+                f"{folder} holds the samples of a fit and no {FILE}; run "
+                f"{command('model fit {} --out DIR', str(folder))} and name DIR"
+            )
         raise InputError(
             f"{folder} has no {FILE}; name the folder of a run of {command('model fit')}"
         )
