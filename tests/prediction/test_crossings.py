@@ -156,6 +156,12 @@ def test_a_time_that_no_hybrid_takes_is_refused(seconds: float, what: str) -> No
         with_contention(WORK, 8, seconds, H200, BY)
 
 
+def test_what_no_contention_changes_is_one_time() -> None:
+    computing = replace(WORK, kernel_seconds=10.0)
+    with pytest.raises(InputError, match=r"more than the 1\d\.\d s that Hybrid with 8 streams"):
+        with_contention(computing, 8, 60.0, H200, BY)
+
+
 def test_predict_takes_hybrid_with_several_streams_and_says_so() -> None:
     true = replace(WORK, mapped_contention=0.4)
     times = {str(method.lower()): seconds for method, seconds in rounds_of(true).items()}

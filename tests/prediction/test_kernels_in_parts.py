@@ -7,7 +7,7 @@ import pytest
 
 from lanescope.errors import InputError
 from lanescope.prediction.equations import Equations
-from lanescope.prediction.explanation import caveats
+from lanescope.prediction.explanation import caveats, why
 from lanescope.prediction.graphs import Task, TaskGraph, TaskKind, graph_for
 from lanescope.prediction.parameters import Duplex
 from lanescope.prediction.predictor import Method, Workload
@@ -69,6 +69,13 @@ def test_steps_leave_what_nothing_hides():
     for steps, expected in ((1, 3.0), (2, 2.0), (100, 1.02)):
         found = Replay().value(replace(work, steps=steps), Method.IMPLICIT, 1, machine)
         assert found == pytest.approx(expected)
+
+
+def test_one_step_is_one():
+    work = replace(Workload(10**9, 10**9, 1.0), steps=1)
+    assert "in whole lines and in one step" in why(
+        rank(work, link(mapped=mapped()), Replay(), (1,))
+    )
 
 
 def test_methods_with_mapped_memory_are_chosen_only_by_who_knows_the_kernel():

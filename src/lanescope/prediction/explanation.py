@@ -131,6 +131,7 @@ def _assumed(ranking: Ranking) -> list[str]:
     if not mapped:
         return []
     steps = "in many steps" if work.steps is None else f"in {work.steps:g} steps"
+    steps = "in one step" if work.steps == 1 else steps
     sentence = (
         f"Mapped memory is predicted for a kernel that reads each byte {_times(work.mapped_reads)} "
         f"over the link and writes it {_times(work.mapped_writes)}, in whole lines and {steps}"

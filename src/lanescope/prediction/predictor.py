@@ -366,9 +366,10 @@ def with_contention(
     low, high = 0.0, MOST_CONTENTION
     least, most = taken(low), taken(high)
     if not (1 - _NEAR) * least <= seconds <= (1 + _NEAR) * most:
+        span = " to ".join(dict.fromkeys((time_text(least), time_text(most))))
         raise InputError(
             f"a round of {time_text(seconds)} is {'less' if seconds < least else 'more'} than the "
-            f"{time_text(least)} to {time_text(most)} that Hybrid with {streams} streams takes by "
+            f"{span} that Hybrid with {streams} streams takes by "
             "these parameters; measure it on their machine, with that number of streams"
         )
     while high - low > 0.001:
