@@ -150,7 +150,10 @@ def test_copies_alone_launch_no_kernel(capsys, predictor):
     assert by_method["Explicit"]["seconds"] == pytest.approx(single.value)
     assert all(row["busiest"] == "h2d" for row in rows["ranking"])
     text = predicted(capsys, *arguments)
-    assert "Implicit is left out: without a kernel nothing reads or writes mapped memory" in text
+    assert "Implicit and Hybrid are left out: without a kernel nothing reads or writes" in text
+    large = ("--h2d", "1GB", "--d2h", "1GB", *arguments[2:])
+    both = predicted(capsys, *large)
+    assert "copies in both directions overlap, by two copy engines, and most" in both
 
 
 @pytest.mark.parametrize(

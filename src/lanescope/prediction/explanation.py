@@ -75,6 +75,10 @@ def _winner(ranking: Ranking) -> str:
 
 
 def _streams_overlap(known: LinkParameters, work: Workload) -> str:
+    if not work.has_kernel:
+        if known.copy_engines > 1 and work.h2d_bytes and work.d2h_bytes:
+            return "copies in both directions overlap, by two copy engines"
+        return "nothing overlaps"
     if known.copy_engines > 1 and work.h2d_bytes and work.d2h_bytes:
         return "copies in both directions and kernels overlap, by two copy engines"
     if known.copy_engines > 1:
@@ -218,12 +222,20 @@ def caveats(ranking: Ranking) -> list[str]:
             "The equations know neither the kernel's time in parts nor its steps: the replay does "
             "(--predictor replay)."
         )
-    sentences += [
-        f"{s.method} is left out: {s.reason[:1].lower()}{s.reason[1:]}"
-        for s in ranking.skipped
-        if s.possible
+    return sentences + _left_out(ranking)
+
+
+def _left_out(ranking: Ranking) -> list[str]:
+    """Return which methods are left out, those with the same reason in one sentence."""
+    methods: dict[str, list[str]] = {}
+    for one in ranking.skipped:
+        if one.possible:
+            methods.setdefault(one.reason, []).append(str(one.method))
+    return [
+        f"{enumeration(names)} {'is' if len(names) == 1 else 'are'} left out: "
+        f"{reason[:1].lower()}{reason[1:]}"
+        for reason, names in methods.items()
     ]
-    return sentences
 
 
 def _too_large(ranking: Ranking) -> list[str]:
