@@ -58,7 +58,7 @@ class SharedLinks:
     spread
         By which share the rates of `contended` may be off.
     unknown
-        What is shared, too, with a speed that nobody knows; taken for endless.
+        What is shared, too, with a speed that nobody knows; taken as unlimited.
     own
         Of `capacity` what one GPU alone uses, and is slower than its parameters.
     """

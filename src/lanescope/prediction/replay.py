@@ -189,7 +189,7 @@ class Several:
         What its GPUs share on their way to host memory, in words; empty: nothing whose speed is
         known.
     unknown
-        The same of what has a speed that the machine file does not tell; taken for endless.
+        The same of what has a speed that the machine file does not tell; taken as unlimited.
     unlike
         In what the machine's links are unlike that of the parameters, which counts; a sentence,
         empty where they are alike.

@@ -186,8 +186,8 @@ def several_text(several: Several) -> str:
     if several.unknown:
         what = ", ".join(several.unknown)
         said += (
-            f"; {what}, which they share, is taken for endless, as the machine file does not "
-            "tell its speed: give memory_gbs of nodes and payload_gbs of links"
+            f"; {what}, which they share, counts as unlimited, as the machine file does not "
+            "have its speed: give memory_gbs of nodes and payload_gbs of links there"
         )
     unlike = f" {several.unlike}" if several.unlike else ""
     return f"One thread of {several.machine} begins a round on each GPU; {said}.{unlike}"

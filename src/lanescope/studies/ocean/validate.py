@@ -266,7 +266,7 @@ def held_out(compared: Compared) -> str:
         Origin.DERIVED: f"The parameters are derived: {known.source}.",
     }[known.origin]
     return (
-        f"{fitted} Held out: every time of a method. Of a case the predictors are told its "
+        f"{fitted} Held out: every time of a method. Of a case the predictors get its "
         "bytes and the time of its kernel alone, by columns for Explicit and Pageable and by "
         f"points for the others; how often mapped memory is read {_reads(compared)}."
     )
