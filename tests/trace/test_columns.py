@@ -92,6 +92,24 @@ def test_idle_counters_take_next_to_no_room(tmp_path):
     assert (tmp_path / COUNTERS).stat().st_size < count / 4
 
 
+def test_counted_copies_that_lie_evenly_are_read_again(tmp_path):
+    """Of 25 one was recorded and has a time of its own."""
+    apart = np.repeat(np.random.default_rng(1).integers(40, 60, 20_000), 25)
+    start = NOW + np.cumsum(apart)
+    zeros = np.zeros(start.size, np.int64)
+    operations = Operations.of(
+        ("", "cuMemcpyHtoD"),
+        **dict.fromkeys(COLUMNS, zeros)
+        | {"start_ns": start, "end_ns": start + 20, "bytes": zeros + 8, "name": zeros + 1},
+    )
+    process = Process(1, "./app", NOW, None, False, 0)
+    write_columns(tmp_path, Timeline(NOW, int(start[-1]) + 20, (), operations, (process,)))
+    assert (tmp_path / "operations.parquet").stat().st_size < start.size
+    assert np.array_equal(
+        read_columns(tmp_path, NOW, int(start[-1]) + 20).operations.bytes, zeros + 8
+    )
+
+
 def test_pieces_from_a_spool_are_the_counters_that_it_holds(tmp_path):
     spool = tmp_path / "pm.g0.bin"
     records = np.zeros(1000, RECORD)
