@@ -77,6 +77,37 @@ def test_after_a_kill_of_lanescope_rings_are_read_once(source: CallsSource, tmp_
     assert len(read_spools(tmp_path, Machine(name="m"), begun_ns, None).operations) == 51
 
 
+def test_a_report_while_the_program_goes_on_takes_none_of_its_later_copies(
+    source: CallsSource, tmp_path: Path
+) -> None:
+    """Lanescope was killed, and somebody looks at the watch before the program has ended."""
+    source.start()
+    stop_reading(source)
+    copies = "to_gpu(8, times=5000)\nto_gpu(1 << 20)\nprint(flush=True)\ninput()\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", BEGIN + 3 * copies],
+        env=environment_of(source),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as talking:
+        assert talking.stdin is not None
+        assert talking.stdout is not None
+        for part in (1, 2, 3):
+            talking.stdout.readline()
+            recover(tmp_path)
+            trace = read_one(tmp_path)
+            assert part * 5001 - 24 <= len(trace.operations) <= part * 5001  # not yet counted
+            talking.stdin.write(b"\n")
+            talking.stdin.flush()
+    recover(tmp_path)
+    trace = read_one(tmp_path)
+    assert len(trace.operations) == 3 * 5001
+    assert int(trace.operations.bytes.sum()) == 3 * (5000 * 8 + (1 << 20))
+    assert trace.process.complete
+    assert trace.process.lost_records == 0
+    assert not (tmp_path / RINGS).exists()
+
+
 def test_foreign_folders_are_not_emptied(tmp_path: Path) -> None:
     precious, run = tmp_path / "precious", tmp_path / "run"
     precious.mkdir()

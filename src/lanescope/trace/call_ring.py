@@ -200,17 +200,24 @@ class CallRing:
         self._waited = (-1, 0)
 
     @property
-    def is_orphaned(self) -> bool:
-        """Whether its process is known to be no longer there."""
+    def is_running(self) -> bool | None:
+        """Whether its process is there; None where that is not known."""
         try:
             if int(self._numbers["pid_namespace"][0]) != os.stat("/proc/self/ns/pid").st_ino:
-                return False  # its number is another's here
+                return None  # its number is another's here
             os.kill(self.process, 0)
         except ProcessLookupError:
+            return False
+        except PermissionError:  # another user's
             return True
         except (OSError, OverflowError):
-            return False
-        return False
+            return None
+        return True
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether its process is known to be no longer there."""
+        return self.is_running is False
 
     @property
     def process(self) -> int:

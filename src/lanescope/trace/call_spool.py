@@ -381,19 +381,18 @@ class RingSpool:
 
 
 def recover(spools: Path) -> None:
-    """Append what rings still hold to the spools of a watch that was killed, and remove the rings.
+    """Append what rings hold to the spools of a watch that was killed, and remove those rings.
 
-    Raises
-    ------
-    InputError
-        If a spool cannot be read.
+    A program that still runs keeps its ring. Raises `InputError` if a spool cannot be read.
     """
     if (rings := rings_of(spools)) is None or is_held(spools):
         return
+    running = []
     for path in rings_in(rings):
         with contextlib.suppress(RingNotReadyError, InputError):
-            ring = CallRing(path)
-            room = native.SpoolRoom(str(spools))
+            ring, room = CallRing(path), native.SpoolRoom(str(spools))
+            if ring.is_running:  # looked at before: it may copy until then
+                running.append(path)
             if ring.is_used:
-                RingSpool(ring, spool_of(ring, spools), room).read(last=True)
-    remove_rings(spools)
+                RingSpool(ring, spool_of(ring, spools), room).read(last=path not in running)
+    remove_rings(spools, running)

@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -303,13 +303,19 @@ def rings_of(spools: Path) -> Path | None:
     return target if own else None
 
 
-def remove_rings(spools: Path) -> None:
-    """Remove the rings of a watch; processes that still run go on writing to what is theirs."""
+def remove_rings(spools: Path, but_for: Collection[Path] = ()) -> None:
+    """Remove the rings of a watch, but for some, as whose processes still write to them.
+
+    Without exceptions their folder goes, too.
+    """
     if (rings := rings_of(spools)) is None:
         return
     with contextlib.suppress(OSError):
-        for path in rings.iterdir():
-            path.unlink()
+        for path in rings_in(rings) if but_for else rings.iterdir():
+            if path not in but_for:
+                path.unlink()
+        if but_for:
+            return
         rings.rmdir()
     with contextlib.suppress(OSError):
         (spools / RINGS).unlink()
