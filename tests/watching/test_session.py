@@ -288,6 +288,37 @@ def test_a_short_program_without_a_driver_is_reported_with_the_cause(
     assert {one.name: one.reason for one in ended.value.manifest.sources} == reasons
 
 
+def test_a_short_program_that_copied_before_counters_were_ready_has_its_copies(tmp_path):
+    """CUDA waits 5 s for counters, no longer."""
+    looked = threading.Event()
+
+    class Copies(Pretended):
+        def stop(self):
+            head = {"source": "trace", "version": 1, "pid": 7, "parent": 1, "command": ["app"]}
+            head |= {"library": "", "cupti": 0, "visible_devices": None, "start_ns": time.time_ns()}
+            head |= {"clock": "CLOCK_REALTIME", "timed_by": "calls"}
+            (self.folder / "trace.7.1.calls.bin").write_text(json.dumps(head) + "\n")
+            looked.set()
+            return super().stop()
+
+    def machine():
+        looked.wait(PATIENCE_S)
+        return MACHINE
+
+    request = Watch(
+        MACHINE,
+        Launched(("true",)),
+        "lanescope watch",
+        lambda folder: [Copies(folder, "calls")],
+        tmp_path / "run",
+        startup=Startup(machine, lambda machine, folder: ()),
+        in_hurry=True,
+    )
+    run = watch(request)
+    assert [process.pid for process in run.timeline.processes] == [7]
+    assert not (tmp_path / "run" / "spool").exists()
+
+
 def test_where_the_machine_cannot_be_looked_at_all_sources_are_stopped(tmp_path):
     def missing():
         raise InputError("no such machine")
