@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -216,6 +217,21 @@ print("mine")
     )
     assert (done.returncode, done.stdout) == (0, "mine\n")
     assert not list(tmp_path.glob("trace.*.bin"))
+
+
+@pytest.mark.parametrize("copies", ["", "to_gpu(5)"])
+def test_little_shared_memory_is_reported(
+    source: CallsSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: str
+) -> None:
+    """Processes that find too little of it make no ring, and nothing else shows that."""
+    source.start()
+    usage = shutil.disk_usage(tmp_path)._replace(free=(24 << 20) - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    command = [sys.executable, "-c", BEGIN + copies]
+    subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    report = source.stop()
+    assert "less than 24 MiB were free" in (report.reason or "")
+    assert "--shm-size" in (report.remedy or "")
 
 
 def test_a_copy_that_cannot_be_recorded_changes_no_errno(run: Run) -> None:

@@ -54,6 +54,9 @@ _LIBRARY = "liblanescope_calls.so"
 _LOOK_SECONDS = 0.05
 #: Rings are in shared memory where that has so much room.
 _LEAST_FREE_BYTES = 32 << 20
+#: A process makes no ring where less is free; as in native/src/calls/ring.cpp.
+_RING_LEAST_FREE_BYTES = 24 << 20
+_ROOM_REMEDY = "Make room there (--shm-size sets a container's /dev/shm), and watch again."
 
 
 class CallsSource:
@@ -167,7 +170,7 @@ class CallsSource:
             return SourceReport()
         self._reader.stop()
         remove_rings(self._folder)
-        if not self._reader.processes and not self._is_fallback:
+        if not self._reader.processes and not self._is_fallback and not self._reader.was_full:
             return rights_report(self._program, self._around) or SourceReport(
                 "No process of the program copied by calls of CUDA's driver that could be "
                 "recorded: none has used CUDA, its environment did not reach the one that did, or "
@@ -176,7 +179,8 @@ class CallsSource:
                 "away; or watch with --trace always.",
                 cpu_seconds=self._reader.cpu_seconds,
             )
-        why, remedy = " ".join(self._reader.sentences()) or None, None
+        why = " ".join(self._reader.sentences()) or None
+        remedy = _ROOM_REMEDY if self._reader.was_full else None
         if why is None and self._python_bytes is not None and not self._reader.wanted_lines:
             from lanescope.units.sizes import size_text
 
@@ -196,6 +200,8 @@ class RingReader:
         How many copied.
     wanted_lines
         Whether any copy was so large that its line of Python was to be recorded.
+    was_full
+        Whether there was no room for a further ring at some time.
     failure
         What went wrong with the first ring that cannot be read; None if all can.
 
@@ -213,7 +219,7 @@ class RingReader:
         self._open: dict[Path, RingSpool] = {}
         self._refused: set[Path] = set()
         self.processes = 0
-        self.wanted_lines = False
+        self.wanted_lines = self.was_full = False
         self.failure: str | None = None
         self._caveats: list[Caveats] = []
         self._room = native.SpoolRoom(str(spools))
@@ -238,6 +244,12 @@ class RingReader:
         """Yield what went wrong, and what was not recorded, or not each by itself."""
         if self.failure is not None:
             yield self.failure
+        if self.was_full:
+            yield (
+                f"At times less than {_RING_LEAST_FREE_BYTES >> 20} MiB were free in "
+                f"{self._rings.parent}: copies of processes that began to use CUDA then are not "
+                "recorded."
+            )
         if self._caveats:
             yield from sum(self._caveats[1:], self._caveats[0]).sentences()
 
@@ -248,6 +260,8 @@ class RingReader:
         self.cpu_seconds = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
 
     def _read(self, *, last: bool = False) -> None:
+        with contextlib.suppress(OSError):
+            self.was_full |= shutil.disk_usage(self._rings).free < _RING_LEAST_FREE_BYTES
         for path in rings_in(self._rings):
             if not any(path in known for known in (self._open, self._refused, self._idle)):
                 self._attempt(path, self._find)
