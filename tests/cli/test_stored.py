@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +14,7 @@ import pytest
 
 from lanescope.cli.stored import ListedRun, stored_runs
 from lanescope.store.folder import lock_folder
+from lanescope.trace.watch_folder import RING_PREFIX, RINGS, SHARED_MEMORY, claim
 from tests.cli.command_lines import run
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -105,6 +107,23 @@ def test_removing_takes_names_or_keeps_the_latest(store: Path):
     assert run(["rm", "b"]).code == 0
     assert sorted(p.name for p in store.iterdir()) == ["notes"]
     assert run(["rm", "--older-than", "1d"]).stdout == "nothing to remove\n"
+
+
+def test_the_rings_of_a_killed_watch_are_removed_with_it(store: Path, tmp_path: Path):
+    """They take memory until the machine is started again else."""
+    shared = Path(tempfile.mkdtemp(prefix=RING_PREFIX, dir=SHARED_MEMORY))
+    spools = store / "a" / "spool"
+    spools.mkdir()
+    try:
+        claim(shared, spools)
+        (shared / "calls.1.ring").touch()
+        (spools / RINGS).symlink_to(shared)
+        assert run(["rm", "a", "--dry-run"]).code == 0
+        assert shared.is_dir()
+        assert run(["rm", "a"]).code == 0
+        assert not shared.exists()
+    finally:
+        shutil.rmtree(shared, ignore_errors=True)
 
 
 def test_the_latest_run_is_removed_by_its_name_alone(store: Path):

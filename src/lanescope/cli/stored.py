@@ -337,6 +337,7 @@ class _StaysError(InputError):
 def _remove(folder: Path, *, dry_run: bool) -> bool:
     """Remove a run; whether it was still there."""
     from lanescope.store.folder import HeldError, lock_folder
+    from lanescope.trace.watch_folder import SPOOL, remove_rings
 
     if folder.is_symlink():
         raise _StaysError(f"{folder} is a link; remove it yourself")
@@ -349,6 +350,7 @@ def _remove(folder: Path, *, dry_run: bool) -> bool:
         return False
     try:
         if not dry_run:
+            remove_rings(folder / SPOOL)  # a killed watch's, which take shared memory
             shutil.rmtree(folder)
     except FileNotFoundError:
         return False
