@@ -78,6 +78,32 @@ def test_after_a_kill_of_lanescope_rings_are_read_once(source: CallsSource, tmp_
     assert len(read_spools(tmp_path, Machine(name="m"), begun_ns, None).operations) == 51
 
 
+def test_reports_at_the_same_time_read_rings_once(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    stop_reading(source)
+    command = [sys.executable, "-c", BEGIN + "to_gpu(32768, times=30000)"]
+    subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
+    text = "import sys\nfrom pathlib import Path\nfrom lanescope.trace.call_spool import recover\n"
+    text += "print(flush=True)\ninput()\nrecover(Path(sys.argv[1]))"
+    reports = [
+        subprocess.Popen(
+            [sys.executable, "-c", text, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
+    for one in reports:
+        assert one.stdout is not None
+        one.stdout.readline()
+    for one in reports:
+        assert one.stdin is not None
+        one.stdin.write(b"\n")
+        one.stdin.flush()
+    for one in reports:
+        one.communicate(timeout=PATIENCE_S)
+        assert one.returncode == 0
+    assert len(read_one(tmp_path).operations) == 30000
+
+
 def test_a_report_while_the_program_goes_on_takes_none_of_its_later_copies(
     source: CallsSource, tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ from lanescope.trace.spool_records import (
     count_record,
     text_record,
 )
-from lanescope.trace.watch_folder import is_held, remove_rings, rings_in, rings_of
+from lanescope.trace.watch_folder import held_rings, is_held, remove_rings, rings_in
 
 #: Small copies that are counted lie no further apart, by estimate, and so far where nothing tells.
 #: Those that are close begin 33 µs after each other at most; what is further apart than 50 µs is
@@ -385,14 +385,15 @@ def recover(spools: Path) -> None:
 
     A program that still runs keeps its ring. Raises `InputError` if a spool cannot be read.
     """
-    if (rings := rings_of(spools)) is None or is_held(spools):
-        return
-    running = []
-    for path in rings_in(rings):
-        with contextlib.suppress(RingNotReadyError, InputError):
-            ring, room = CallRing(path), native.SpoolRoom(str(spools))
-            if ring.is_running:  # looked at before: it may copy until then
-                running.append(path)
-            if ring.is_used:
-                RingSpool(ring, spool_of(ring, spools), room).read(last=path not in running)
-    remove_rings(spools, running)
+    with held_rings(spools) as rings:
+        if rings is None or is_held(spools):
+            return
+        running = []
+        for path in rings_in(rings):
+            with contextlib.suppress(RingNotReadyError, InputError):
+                ring, room = CallRing(path), native.SpoolRoom(str(spools))
+                if ring.is_running:  # looked at before: it may copy until then
+                    running.append(path)
+                if ring.is_used:
+                    RingSpool(ring, spool_of(ring, spools), room).read(last=path not in running)
+        remove_rings(spools, running)

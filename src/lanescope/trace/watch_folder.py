@@ -303,6 +303,24 @@ def rings_of(spools: Path) -> Path | None:
     return target if own else None
 
 
+@contextlib.contextmanager
+def held_rings(spools: Path) -> Iterator[Path | None]:
+    """Yield the folder of a watch's rings when nobody else reads them; None where there is none.
+
+    Two reports that read at the same time would each append all of it to the spools.
+    """
+    place = None
+    with contextlib.suppress(OSError):
+        if (rings := rings_of(spools)) is not None:
+            place = os.open(rings, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(place, fcntl.LOCK_EX)
+    try:
+        yield rings_of(spools)  # again: another report may have removed them meanwhile
+    finally:
+        if place is not None:
+            os.close(place)
+
+
 def remove_rings(spools: Path, but_for: Collection[Path] = ()) -> None:
     """Remove the rings of a watch, but for some, as whose processes still write to them.
 
