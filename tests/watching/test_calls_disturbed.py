@@ -70,6 +70,7 @@ def test_after_a_kill_of_lanescope_rings_are_read_once(source: CallsSource, tmp_
         (ring,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
         spool = spool_of(CallRing(ring), tmp_path)
         RingSpool(CallRing(ring), spool, native.SpoolRoom(str(tmp_path))).read()
+        os.truncate(spool, spool.stat().st_size - 44)  # it was killed as it wrote
         talking.communicate(b"\n", timeout=PATIENCE_S)
     recover(tmp_path)
     assert read_trace_spool(spool).operations.bytes.tolist() == [5] * 50 + [6]
@@ -132,6 +133,17 @@ def test_a_report_while_the_program_goes_on_takes_none_of_its_later_copies(
     assert int(trace.operations.bytes.sum()) == 3 * (5000 * 8 + (1 << 20))
     assert trace.process.complete
     assert trace.process.lost_records == 0
+    assert not (tmp_path / RINGS).exists()
+
+
+def test_a_process_that_nobody_waited_for_has_ended(source: CallsSource, tmp_path: Path) -> None:
+    source.start()
+    stop_reading(source)
+    command = [sys.executable, "-c", BEGIN + "to_gpu(8, times=5000)"]
+    with subprocess.Popen(command, env=environment_of(source)) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        recover(tmp_path)
+    assert len(read_one(tmp_path).operations) == 5000
     assert not (tmp_path / RINGS).exists()
 
 

@@ -156,6 +156,16 @@ class RingCopies(NamedTuple):
         return RingCopies(self.records.copy(), self.start_ns.copy(), self.end_ns.copy())
 
 
+def _has_ended(process: int) -> bool:
+    """Whether a process has ended and only its parent has not noticed; False if not known."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            state = file.read().rpartition(b")")[2].split()[0]
+        return state == b"Z" and len(os.listdir(f"/proc/{process}/task")) == 1  # no other threads
+    except (OSError, IndexError):
+        return False
+
+
 class CallRing:
     """The ring of one process.
 
@@ -206,13 +216,13 @@ class CallRing:
             if int(self._numbers["pid_namespace"][0]) != os.stat("/proc/self/ns/pid").st_ino:
                 return None  # its number is another's here
             os.kill(self.process, 0)
+            return not _has_ended(self.process)
         except ProcessLookupError:
             return False
         except PermissionError:  # another user's
             return True
         except (OSError, OverflowError):
             return None
-        return True
 
     @property
     def is_orphaned(self) -> bool:

@@ -41,6 +41,7 @@ from lanescope.trace.spool_records import (
     WholeRecords,
     append_whole,
     count_record,
+    cut_spool,
     text_record,
 )
 from lanescope.trace.watch_folder import held_rings, is_held, remove_rings, rings_in
@@ -352,6 +353,7 @@ class RingSpool:
     def _skip_known(self, content: bytes) -> int:
         """Leave out what a spool holds already; return how many records those are."""
         records = WholeRecords.found_in(content, content.find(b"\n") + 1)
+        cut_spool(self._path, records.end)  # a kill may have cut off what was being written
         operations = records.table(RecordKind.OPERATION, OPERATIONS)
         calls = records.table(RecordKind.CALL, CALLS)[: len(operations)]
         self._counted.add_spooled(operations, calls, self._ring.counted())
@@ -381,10 +383,7 @@ class RingSpool:
 
 
 def recover(spools: Path) -> None:
-    """Append what rings hold to the spools of a watch that was killed, and remove those rings.
-
-    A program that still runs keeps its ring. Raises `InputError` if a spool cannot be read.
-    """
+    """Append the rings of a killed watch to its spools; those of programs that run stay."""
     with held_rings(spools) as rings:
         if rings is None or is_held(spools):
             return

@@ -301,6 +301,17 @@ def append_whole(path: Path, content: bytes) -> bool:
     return False
 
 
+def cut_spool(path: Path, length: int) -> None:
+    """Shorten a spool to its whole records, so that those that are appended can be read."""
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError, InputError), opened_folder(path.parent, inner=1) as folder:
+        descriptor = os.open(path.name, flags, dir_fd=folder)
+        try:
+            os.ftruncate(descriptor, length)
+        finally:
+            os.close(descriptor)
+
+
 @dataclass(frozen=True, slots=True)
 class WholeRecords:
     """The places of a spool's whole records by their kind, and where the last of them ends."""
