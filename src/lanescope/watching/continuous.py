@@ -226,7 +226,7 @@ def _finding_metrics(writer: SegmentWriter) -> Iterator[str]:
         active.append((labels, float(one.active)))
         seconds.append((labels, one.seconds))
     yield from metric("finding_active", "Whether something is wrong with a link now.", active)
-    about = "For how long it has been since the start."
+    about = "Seconds that this was wrong with a link, since the service began."
     yield from metric("finding_seconds_total", about, seconds, kind="counter")
     generations: list[Sample] = []
     lanes: list[Sample] = []
