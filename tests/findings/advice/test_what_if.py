@@ -11,7 +11,7 @@ import pytest
 
 from lanescope.errors import InputError, NotMeasuredError
 from lanescope.findings.advice.edited import round_seconds
-from lanescope.findings.advice.edits import prefetch
+from lanescope.findings.advice.edits import pin, prefetch
 from lanescope.findings.advice.lanes import IN, OUT, WORK
 from lanescope.findings.advice.phases import find_phases
 from lanescope.findings.advice.schedule import Schedule, replayed
@@ -115,6 +115,14 @@ def test_no_round_is_predicted_to_be_shorter_than_what_the_host_does_in_it():
     )
     _, after = round_seconds(Schedule(tasks, 3, 2.4e6), prefetch, LINK)
     assert after.value >= 2 * 7e5 / 3 * 1e-9
+
+
+def test_no_round_may_be_shorter_than_its_bytes_take_the_link():
+    """However far the replay is off from what was measured."""
+    tasks = tuple(task(IN, 9e6, number, size=50 * MB, memory=PAGED) for number in range(8))
+    _, after = round_seconds(Schedule(tasks, 8, 40 * 9e6), pin, LINK)
+    assert after.low == pytest.approx(50 * MB * LINK.h2d.per_byte.low)
+    assert after.low <= after.value
 
 
 def test_pinning_takes_pageable_copies_off_the_path():

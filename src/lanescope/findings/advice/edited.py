@@ -172,7 +172,8 @@ def round_seconds(
 
     The interval is that of the copies whose time is predicted, wider by what the replay without
     an edit is off from what was measured, and by `_REPLAY_ERROR` of the gain; it ends at what
-    the busiest stream works on what the edit leaves as it is. Where data is fetched ahead the first
+    the busiest stream works on what the edit leaves as it is, and at what the bytes of copies that
+    are predicted take the link. Where data is fetched ahead the first
     round, which has none before it, does not count.
 
     Raises
@@ -193,7 +194,7 @@ def round_seconds(
         return max(each * schedule.rounds, _busiest_ns(tasks), _host_ns(tasks))
 
     value, low, high = (after(predicted_lasts(parameters, end)) for end in _ENDS)
-    least = min(_busiest_ns(edit(schedule.tasks, no_time)), low, value)
+    least = min(_busiest_ns(edit(schedule.tasks, _least_lasts(parameters))), low, value)
     wider = abs(before - schedule.measured_ns) + _REPLAY_ERROR * abs(before - value)
     found = Estimate(value, max(min(low, value) - wider, least, 0.0), max(high, value) + wider)
     scale = 1 / (schedule.rounds * 1e9)
@@ -326,6 +327,19 @@ def predicted_lasts(
             )
         direction = Direction.H2D if kind == IN else Direction.D2H
         return end(single_seconds(parameters.copies(direction), size)) * 1e9
+
+    return lasts
+
+
+def _least_lasts(parameters: LinkParameters | None) -> Lasts:
+    """Return what the bytes of a copy of pinned memory take at least."""
+    if parameters is None:
+        return no_time
+    known = parameters
+
+    def lasts(kind: int, size: int) -> float:
+        direction = Direction.H2D if kind == IN else Direction.D2H
+        return size * known.copies(direction).per_byte.low * 1e9
 
     return lasts
 
