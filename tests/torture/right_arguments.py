@@ -347,7 +347,7 @@ RIGHT: dict[str, Right] = {
     **dict.fromkeys(("mapped_reads", "mapped_writes", "mapped_contention"), number),
     **dict.fromkeys(("predict.mapped_reads", "predict.mapped_writes"), maybe(number)),
     "predict.mapped_contention": maybe(number),
-    **dict.fromkeys(("mapped_assumed", "fresh_output", "host_cached"), flag),
+    **dict.fromkeys(("mapped_assumed", "fresh_output", "host_cached", "has_kernel"), flag),
     "steps": maybe(number),
     "Workload.kernel_parts": lambda value: value == (),
     "host_seconds": number,
