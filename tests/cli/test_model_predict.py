@@ -17,7 +17,8 @@ from lanescope.machine.discovery import discover
 from lanescope.prediction.stored_parameters import FILE, machine_key, save
 from tests.studies.link_parameters import fitted
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "model.md").read_text()
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "model.md").read_text()
 PREDICT = DOCUMENT.split("## `predict`")[1].split("\n## ")[0]
 FILES = Path(lanescope_machine.__file__).parent / "library"
 WORK = ("--h2d", "700MB", "--d2h", "350MB", "--kernel", "12ms", "--parameters")
@@ -137,6 +138,19 @@ def test_one_direction_is_enough(capsys):
     assert told == as_json(
         capsys, "--h2d", "1MiB", "--d2h", "0", "--kernel", "0", "--parameters", "k20"
     )
+
+
+def test_memory_in_caches_is_copied_as_the_fit_has_it(capsys):
+    fit = ROOT / "benchmarks" / "results" / "h200-x1" / "machines" / "n" / "link-parameters.json"
+    arguments = ("--h2d", "8MiB", "--kernel", "0", "--parameters", str(fit))
+    used, cached = (
+        {row["method"]: row["seconds"] for row in as_json(capsys, *arguments, *option)["ranking"]}
+        for option in ((), ("--host-cached",))
+    )
+    assert cached["Pageable"] < 0.7 * used["Pageable"]
+    assert {**cached, "Pageable": 0} == {**used, "Pageable": 0}
+    text = predicted(capsys, *arguments[:-1], "h200", "--host-cached")
+    assert "do not tell what copies of pageable memory in the host's caches cost" in text
 
 
 @pytest.mark.parametrize("predictor", ["replay", "equations"])

@@ -374,12 +374,15 @@ def test_a_process_with_the_number_of_an_earlier_one_has_its_own_spool(
     source: CallsSource, tmp_path: Path
 ) -> None:
     source.start()
-    command = [sys.executable, "-c", BEGIN + "to_gpu(5)"]
+    command = [sys.executable, "-c", BEGIN + "to_gpu(5); print(flush=True); input()"]
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     rings = []
     for _ in range(2):
-        subprocess.run(command, env=environment_of(source), check=True, timeout=PATIENCE_S)
-        (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
-        rings.append(CallRing(path))
+        with subprocess.Popen(command, env=environment_of(source), **ends) as process:
+            process.stdout.readline()
+            (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
+            rings.append(CallRing(path))
+            process.communicate(b"\n", PATIENCE_S)
         until(lambda path=path: not path.exists())  # type: ignore[misc]
     source.stop()
     spools = {spool_of(ring, tmp_path).name.removeprefix(f"trace.{ring.process}") for ring in rings}

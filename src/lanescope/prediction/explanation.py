@@ -75,11 +75,11 @@ def _winner(ranking: Ranking) -> str:
 
 
 def _streams_overlap(known: LinkParameters, work: Workload) -> str:
+    both = known.copy_engines > 1 and work.h2d_bytes and work.d2h_bytes
     if not work.has_kernel:
-        if known.copy_engines > 1 and work.h2d_bytes and work.d2h_bytes:
-            return "copies in both directions overlap, by two copy engines"
-        return "nothing overlaps"
-    if known.copy_engines > 1 and work.h2d_bytes and work.d2h_bytes:
+        overlap = "copies in both directions overlap, by two copy engines"
+        return overlap if both else "nothing overlaps"
+    if both:
         return "copies in both directions and kernels overlap, by two copy engines"
     if known.copy_engines > 1:
         return "copies and kernels overlap"

@@ -131,10 +131,10 @@ def fit(measured: Sequence[MeasuredPoint], facts: LinkFacts) -> LinkParameters:
         implicit_synchronisation=False,
         h2d=fit_direction(Direction.H2D, used),
         d2h=fit_direction(Direction.D2H, used),
-        pageable_h2d=fit_pageable(Direction.H2D, used),
-        pageable_d2h=fit_pageable(Direction.D2H, used),
-        cached_h2d=fit_cached(Direction.H2D, used),
-        cached_d2h=fit_cached(Direction.D2H, used),
+        pageable_h2d=fit_pageable(Direction.H2D, used, PointKind.PAGEABLE),
+        pageable_d2h=fit_pageable(Direction.D2H, used, PointKind.PAGEABLE),
+        cached_h2d=fit_pageable(Direction.H2D, used, PointKind.PAGEABLE, PointKind.CACHED),
+        cached_d2h=fit_pageable(Direction.D2H, used, PointKind.PAGEABLE, PointKind.CACHED),
         fresh_d2h=fit_pageable(Direction.D2H, used, PointKind.FRESH),
         launching=_launching(used),
         pinning=_pinning(used),
@@ -280,31 +280,18 @@ def fit_direction(direction: Direction, measured: Sequence[MeasuredPoint]) -> Co
 
 
 def fit_pageable(
-    direction: Direction, measured: Sequence[MeasuredPoint], kind: PointKind = PointKind.PAGEABLE
+    direction: Direction, measured: Sequence[MeasuredPoint], *kinds: PointKind
 ) -> CopyCost | None:
-    """Return the parameters of single copies of pageable memory; None without points."""
-    mine = _by_size(
-        [m for m in measured if m.point.kind is kind and m.point.direction is direction]
-    )
-    return _staged_copies(mine)
+    """Return the parameters of single copies of pageable memory; None without points.
 
-
-def fit_cached(direction: Direction, measured: Sequence[MeasuredPoint]) -> CopyCost | None:
-    """Return the same of memory in the host's caches; what is shorter or longer is always alike."""
-    of_kind = {
-        kind: _by_size(
+    Of sizes that several kinds have, the last kind counts, which has to have some.
+    """
+    mine: dict[float, MeasuredPoint] = {}
+    for kind in kinds:
+        those = _by_size(
             [m for m in measured if m.point.kind is kind and m.point.direction is direction]
         )
-        for kind in (PointKind.PAGEABLE, PointKind.CACHED)
-    }
-    if not of_kind[PointKind.CACHED]:
-        return None
-    return _staged_copies(
-        dict(sorted((of_kind[PointKind.PAGEABLE] | of_kind[PointKind.CACHED]).items()))
-    )
-
-
-def _staged_copies(mine: Mapping[float, MeasuredPoint]) -> CopyCost | None:
+        mine = dict(sorted((mine | those).items())) if those else {}
     if len(mine) < _FEWEST_OF_A_CURVE:
         return None
     alone = _curve({size: m.whole for size, m in mine.items()})

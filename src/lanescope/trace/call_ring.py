@@ -210,24 +210,28 @@ class CallRing:
         self._waited = (-1, 0)
 
     @property
-    def is_running(self) -> bool | None:
-        """Whether its process is there; None where that is not known."""
+    def is_orphaned(self) -> bool:
+        """Whether its process is known to be no longer there."""
+        return self._has_process is False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is known to be there, and does not only wait for its parent."""
+        return bool(self._has_process) and not _has_ended(self.process)
+
+    @property
+    def _has_process(self) -> bool | None:
         try:
             if int(self._numbers["pid_namespace"][0]) != os.stat("/proc/self/ns/pid").st_ino:
                 return None  # its number is another's here
             os.kill(self.process, 0)
-            return not _has_ended(self.process)
         except ProcessLookupError:
             return False
         except PermissionError:  # another user's
             return True
         except (OSError, OverflowError):
             return None
-
-    @property
-    def is_orphaned(self) -> bool:
-        """Whether its process is known to be no longer there."""
-        return self.is_running is False
+        return True
 
     @property
     def process(self) -> int:

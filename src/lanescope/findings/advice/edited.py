@@ -173,8 +173,8 @@ def round_seconds(
     The interval is that of the copies whose time is predicted, wider by what the replay without
     an edit is off from what was measured, and by `_REPLAY_ERROR` of the gain; it ends at what
     the busiest stream works on what the edit leaves as it is, and at what the bytes of copies that
-    are predicted take the link. Where data is fetched ahead the first
-    round, which has none before it, does not count.
+    are predicted take the link. Where data is fetched ahead the first round, which has none before
+    it, does not count.
 
     Raises
     ------
