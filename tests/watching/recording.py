@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,41 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CallsSource:
 
 def environment_of(source: CallsSource) -> dict[str, str]:
     return {**os.environ, **source.environment(), "MOCK_CUDA": str(program("mock_cuda"))}
+
+
+@contextmanager
+def waiting(source: CallsSource, text: str) -> Iterator[Waiting]:
+    """Run a program that prints a line and reads one, by turns, from its first line on."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BEGIN + text],
+        env=environment_of(source),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        yield Waiting(process)
+
+
+class Waiting:
+    """A program that waits for a line."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._read()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+
+    def go_on(self) -> None:
+        """Let it run until it waits again."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+        self._read()
+
+    def end(self) -> None:
+        """Let it run to its end."""
+        self._process.communicate(b"\n\n", timeout=PATIENCE_S)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from lanescope.watching.sources import injection
 from lanescope.watching.sources.calls import CallsSource
 from tests.patience import PATIENCE_S, until
 from tests.watching import recording
-from tests.watching.recording import BEGIN, Run, environment_of, needs_calls, read_one
+from tests.watching.recording import BEGIN, Run, environment_of, needs_calls, read_one, waiting
 
 pytestmark = needs_calls
 source, run = recording.source, recording.run  # fixtures
@@ -59,19 +59,12 @@ def test_after_a_kill_of_lanescope_rings_are_read_once(source: CallsSource, tmp_
     stop_reading(source)  # two that read at once would each begin the spool
     begun_ns = time.time_ns()
     text = "to_gpu(5, times=50)\nprint(flush=True)\ninput()\nto_gpu(6)"
-    with subprocess.Popen(
-        [sys.executable, "-c", BEGIN + text],
-        env=environment_of(source),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as talking:
-        assert talking.stdout is not None
-        talking.stdout.readline()
+    with waiting(source, text) as program:
         (ring,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
         spool = spool_of(CallRing(ring), tmp_path)
         RingSpool(CallRing(ring), spool, native.SpoolRoom(str(tmp_path))).read()
         os.truncate(spool, spool.stat().st_size - 44)  # it was killed as it wrote
-        talking.communicate(b"\n", timeout=PATIENCE_S)
+        program.end()
     recover(tmp_path)
     assert read_trace_spool(spool).operations.bytes.tolist() == [5] * 50 + [6]
     assert not ring.exists()
@@ -112,21 +105,12 @@ def test_a_report_while_the_program_goes_on_takes_none_of_its_later_copies(
     source.start()
     stop_reading(source)
     copies = "to_gpu(8, times=5000)\nto_gpu(1 << 20)\nprint(flush=True)\ninput()\n"
-    with subprocess.Popen(
-        [sys.executable, "-c", BEGIN + 3 * copies],
-        env=environment_of(source),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as talking:
-        assert talking.stdin is not None
-        assert talking.stdout is not None
+    with waiting(source, 3 * copies) as program:
         for part in (1, 2, 3):
-            talking.stdout.readline()
             recover(tmp_path)
             trace = read_one(tmp_path)
             assert part * 5001 - 24 <= len(trace.operations) <= part * 5001  # not yet counted
-            talking.stdin.write(b"\n")
-            talking.stdin.flush()
+            program.go_on()
     recover(tmp_path)
     trace = read_one(tmp_path)
     assert len(trace.operations) == 3 * 5001
@@ -374,15 +358,12 @@ def test_a_process_with_the_number_of_an_earlier_one_has_its_own_spool(
     source: CallsSource, tmp_path: Path
 ) -> None:
     source.start()
-    command = [sys.executable, "-c", BEGIN + "to_gpu(5); print(flush=True); input()"]
-    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     rings = []
     for _ in range(2):
-        with subprocess.Popen(command, env=environment_of(source), **ends) as process:
-            process.stdout.readline()
+        with waiting(source, "to_gpu(5); print(flush=True); input()") as program:
             (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
             rings.append(CallRing(path))
-            process.communicate(b"\n", PATIENCE_S)
+            program.end()
         until(lambda path=path: not path.exists())  # type: ignore[misc]
     source.stop()
     spools = {spool_of(ring, tmp_path).name.removeprefix(f"trace.{ring.process}") for ring in rings}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,9 @@ from lanescope.trace.trace_spool import read_trace_spool
 from lanescope.trace.watch_folder import RINGS
 from lanescope.watching.sources.calls import CallsSource
 from tests.native.programs import program
-from tests.patience import PATIENCE_S, until
+from tests.patience import until
 from tests.watching import recording
-from tests.watching.recording import Run, environment_of, needs_calls, read_one
+from tests.watching.recording import Run, environment_of, needs_calls, read_one, waiting
 
 pytestmark = needs_calls
 source, run = recording.source, recording.run  # fixtures
@@ -153,17 +152,9 @@ def test_rings_of_processes_that_never_copied_go_with_them(
     """A script that starts programs which look for GPUs would fill the memory else."""
     source.start()
     rings = (tmp_path / RINGS).resolve()
-    text = recording.BEGIN + "cuda.cuInit(0)\nprint(flush=True)\ninput()"
-    with subprocess.Popen(
-        [sys.executable, "-c", text],
-        env=environment_of(source),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as talking:
-        assert talking.stdout is not None
-        talking.stdout.readline()
+    with waiting(source, "cuda.cuInit(0)\nprint(flush=True)\ninput()") as program:
         assert len(list(rings.glob("calls.*.ring"))) == 1
-        talking.communicate(b"\n", timeout=PATIENCE_S)
+        program.end()
     until(lambda: not list(rings.glob("calls.*.ring")))
     source.stop()
 

@@ -34,7 +34,7 @@ from lanescope.trace.watch_folder import RINGS
 from lanescope.watching.sources.calls import CallsSource
 from tests.patience import PATIENCE_S
 from tests.watching import recording
-from tests.watching.recording import BEGIN, Run, environment_of, needs_calls, read_one
+from tests.watching.recording import BEGIN, Run, environment_of, needs_calls, read_one, waiting
 
 pytestmark = needs_calls
 source, run = recording.source, recording.run  # fixtures
@@ -204,26 +204,16 @@ def test_a_batch_that_the_disk_does_not_take_hides_no_other(
     assert source._reader is not None
     source._reader.stop()
     text = "for n in (3000, 3000, 4000): to_gpu(8, times=n); print(flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", BEGIN + text],
-        env=environment_of(source),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        process.stdout.readline()
+    with waiting(source, text) as program:
         (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
         file, room = tmp_path / "trace.1.calls.bin", native.SpoolRoom(str(tmp_path))
         spool = RingSpool(CallRing(path), file, room)
         with monkeypatch.context() as full:
             full.setattr(call_spool, "append_whole", lambda *_: False)
             spool.read()
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-        process.stdout.readline()
+        program.go_on()
         spool.read()
-        process.communicate(b"\n\n", PATIENCE_S)
+        program.end()
     RingSpool(CallRing(path), file, room).read(last=True)
     trace = read_trace_spool(file)
     assert len(trace.operations) >= 7000 - 2 * MOST_COUNTED  # those at the edges may be lost, too
@@ -245,19 +235,12 @@ def test_a_ring_is_read_on_where_its_spool_ends(source: CallsSource, tmp_path: P
     source.start()
     assert source._reader is not None
     source._reader.stop()  # what is read is read here
-    text = f"{BEGIN}\nto_gpu(8, times=3000)\nprint(flush=True)\ninput()\nto_gpu(8, times=2000)"
-    with subprocess.Popen(
-        [sys.executable, "-c", text],
-        env=environment_of(source),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    text = "to_gpu(8, times=3000)\nprint(flush=True)\ninput()\nto_gpu(8, times=2000)"
+    with waiting(source, text) as program:
         (path,) = (tmp_path / RINGS).resolve().glob("calls.*.ring")
         spool, room = tmp_path / "trace.1.calls.bin", native.SpoolRoom(str(tmp_path))
         RingSpool(CallRing(path), spool, room).read()
-        process.communicate(b"\n", PATIENCE_S)
+        program.end()
     RingSpool(CallRing(path), spool, room).read(last=True)
     trace = read_trace_spool(spool)
     assert len(trace.operations) == 5000

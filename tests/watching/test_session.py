@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -240,6 +241,24 @@ def test_other_folders_are_told_apart(tmp_path, change, sentence):
         read_watch(run.folder)
 
 
+def too_short(tmp_path, looked, source):
+    """A watch whose machine is looked at only when its program, and more, has ended."""
+
+    def machine():
+        looked.wait(PATIENCE_S)
+        return MACHINE
+
+    return Watch(
+        MACHINE,
+        Launched(("true",)),
+        "lanescope watch",
+        lambda folder: [source(folder)],
+        tmp_path / "run",
+        startup=Startup(machine, lambda machine, folder: ()),
+        in_hurry=True,
+    )
+
+
 @pytest.mark.parametrize(
     ("driver", "refusal", "reasons"),
     [
@@ -268,20 +287,7 @@ def test_a_short_program_without_a_driver_is_reported_with_the_cause(
 ):
     monkeypatch.setattr(injection, "has_driver", lambda: driver)
     looked = threading.Event()
-
-    def machine():
-        looked.wait(PATIENCE_S)
-        return MACHINE
-
-    request = Watch(
-        MACHINE,
-        Launched(("true",)),
-        "lanescope watch",
-        lambda folder: [Pretended(folder, "calls", refusal)],
-        tmp_path / "run",
-        startup=Startup(machine, lambda machine, folder: ()),
-        in_hurry=True,
-    )
+    request = too_short(tmp_path, looked, partial(Pretended, name="calls", refusal=refusal))
     with pytest.raises(EndedEarlyError) as ended:
         watch(request)
     looked.set()
@@ -301,19 +307,7 @@ def test_a_short_program_that_copied_before_counters_were_ready_has_its_copies(t
             looked.set()
             return super().stop()
 
-    def machine():
-        looked.wait(PATIENCE_S)
-        return MACHINE
-
-    request = Watch(
-        MACHINE,
-        Launched(("true",)),
-        "lanescope watch",
-        lambda folder: [Copies(folder, "calls")],
-        tmp_path / "run",
-        startup=Startup(machine, lambda machine, folder: ()),
-        in_hurry=True,
-    )
+    request = too_short(tmp_path, looked, partial(Copies, name="calls"))
     run = watch(request)
     assert [process.pid for process in run.timeline.processes] == [7]
     assert not (tmp_path / "run" / "spool").exists()
